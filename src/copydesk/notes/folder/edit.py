@@ -363,7 +363,7 @@ class WorkingDocument:
         added = [block for _, block in in_order(tree.root)[start:behind]]
         if keeps:
             gone, signs = window.rows(span), fingerprints(tree, added[0])
-            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken).rows
+            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken)
             ids = [gone[0].id, *(row.id for row in kept[1:])]
             lost = [row.id for row in gone if row.id not in ids]
             if lost:
@@ -393,7 +393,7 @@ class WorkingDocument:
             return block_id not in wide.by_id and self.now(block_id) is not None
 
         new = fingerprints(tree, tree.root)
-        ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside).rows]
+        ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside)]
         wide.show(tree, wide.change.then(change), ids)
         lists = [row.id for row in old if row.kind == LIST and row.id not in wide.by_id]
         self.notices += [NoteNotice("joined", name, one) for one in lists]
