@@ -30,6 +30,7 @@ from copydesk.notes.protocol import (
     Prepared,
     UnreadFile,
     Update,
+    Within,
 )
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
@@ -974,3 +975,28 @@ def test_a_word_more_costs_no_id_in_any_script(place: Place, text: str) -> None:
         before = [block.id for block in place.store.children(document)]
         place.put(name, around.format(at, new))
         assert [block.id for block in place.store.children(document)] == before
+
+
+def test_lists_and_searches_by_name_and_folder(place: Place) -> None:
+    place.put("Top.md", "---\ntitle: The Roof\n---\nkiwi\n")
+    for name in ("Top/One.md", "Top/sub/Two.md", "other/One.md"):
+        place.put(name, "kiwi\n\nkiwi again\n")
+    place.put("wide.md", "kiwi".encode("utf-16"))
+    for within, paths in (
+        (Within(), ["Top.md", "Top/One.md", "Top/sub/Two.md", "other/One.md"]),
+        (Within("roof"), ["Top.md"]),
+        (Within("top"), ["Top.md"]),
+        (Within("one"), ["Top/One.md", "other/One.md"]),
+        (Within(folder="The Roof"), ["Top/One.md", "Top/sub/Two.md"]),
+        (Within(folder="top/sub"), ["Top/sub/Two.md"]),
+        (Within("one", "top"), ["Top/One.md"]),
+        (Within("nowhere"), []),
+    ):
+        listed = place.store.documents(place.box, 9, within)
+        assert sorted(one.path for one in listed) == paths
+        assert listed.total == len(paths)
+        some = place.store.documents(place.box, 1, within)
+        assert (some.total, tuple(some)) == (len(paths), tuple(listed[:1]))
+        found = place.store.search("kiwi", 99, within)
+        assert sorted({one.path for one in found}) == paths
+        assert place.store.search("kiwi", 1, within).total == found.total == len(found)

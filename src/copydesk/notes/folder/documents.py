@@ -95,17 +95,16 @@ class SidecarChange(NamedTuple):
             shift += len(new) - len(old)
         return SidecarChange(self.after, self.before, tuple(splices))
 
-    def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...] | None:
-        """Apply the change to rows; None if it does not fit them."""
-        made: list[Fingerprint] = []
-        at = 0
-        for splice in self.splices:
-            made += rows[at : splice.at]
-            at = splice.at + len(splice.old)
-            if tuple(rows[splice.at : at]) != splice.old:
-                return None
-            made += splice.new
-        made += rows[at:]
+    def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...]:
+        """Apply the change to rows; ValueError if it does not fit them."""
+        made = list(rows)
+        for at, old, new in reversed(
+            self.splices
+        ):  # the last first: no place moves
+            stop = at + len(old)
+            if tuple(made[at:stop]) != old:
+                raise ValueError("other rows")
+            made[at:stop] = new
         return tuple(made)
 
 
@@ -180,15 +179,16 @@ class Sidecars:
 
         None if none lead there, or not to rows of an id each.
         """
-        for saved in self.way(sidecar.path, sidecar.digest, digest):
-            step = _step(saved)
-            if step is not None and step.before != sidecar.digest:
-                step = step.back()
-            rows = step.take(sidecar.rows) if step is not None else None
-            if step is None or rows is None:
-                return None
-            past = with_past(sidecar.past, sidecar.rows, rows)
-            sidecar = Sidecar(sidecar.path, step.after, rows, past)
+        try:
+            for saved in self.way(sidecar.path, sidecar.digest, digest):
+                step = _step(saved)
+                if step.before != sidecar.digest:
+                    step = step.back()
+                rows = step.take(sidecar.rows)
+                past = with_past(sidecar.past, sidecar.rows, rows)
+                sidecar = Sidecar(sidecar.path, step.after, rows, past)
+        except (ValueError, TypeError, AttributeError):  # a damaged step
+            return None
         ids = {row.id for row in sidecar.rows}
         return sidecar if sidecar.digest == digest and len(ids) == len(sidecar.rows) else None
 
@@ -205,31 +205,16 @@ class Sidecars:
             return None
         return sidecar if are_ids({row.id for row in rows}, len(rows)) else None
 
-    def digest(self, path: str) -> str | None:
-        """The digest of the text whose rows are saved; None without a sidecar."""
-        found = self._start(path, 1)
-        return found[0] if found is not None else None
-
-    def head(self, path: str) -> tuple[str, Fingerprint] | None:
-        """The digest and the row of the document itself; None if either cannot be read."""
-        found = self._start(path, 3)
-        if found is None:
-            return None
-        try:
-            (row,) = _rows([json.loads(found[1].rstrip(",\n"))])
-        except (ValueError, TypeError, AttributeError):
-            return None
-        return (found[0], row) if is_id(row.id) else None
-
-    def _start(self, path: str, lines: int) -> tuple[str, str] | None:
-        """The digest in a sidecar's first line, and the last of its first `lines` lines."""
+    def head(self, path: str) -> tuple[str, Fingerprint | None]:
+        """The digest of the text whose rows are saved, and the document's row; or ("", None)."""
         try:
             with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
-                read = [file.readline() for _ in range(lines)]
-        except (OSError, UnicodeDecodeError):
-            return None
-        found = _DIGEST.search(read[0])
-        return (found[1], read[-1]) if found is not None else None
+                first, _, row = (file.readline() for _ in range(3))
+            found = _DIGEST.search(first)
+            (document,) = _rows([json.loads(row.rstrip(",\n"))])
+        except (OSError, ValueError, TypeError, AttributeError):
+            return "", None
+        return (found[1], document) if found is not None and is_id(document.id) else ("", None)
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> tuple[str, str]:
         """Write a sidecar, under the lock; return its name and size and time, as in `files`.
@@ -247,16 +232,12 @@ class Sidecars:
         _write(name, text, flush=flush)
         return os.path.basename(name), _size_and_time(os.stat(name))
 
-    def drop(self, path: str) -> None:
-        """Remove the files of a document whose path has changed."""
-        for kind in ("json", "steps"):
-            with suppress(FileNotFoundError):
-                os.unlink(self._file(path, kind))
-
-    def rename(self, old: str, new: str) -> None:
-        """Move the steps of a document to its new path."""
+    def leave(self, old: str, new: str) -> None:
+        """Remove a document's rows where it was, once they are saved where it is now."""
         with suppress(FileNotFoundError):
             os.replace(self._file(old, "steps"), self._file(new, "steps"))
+        with suppress(FileNotFoundError):
+            os.unlink(self._file(old, "json"))
 
     def add(self, path: str, step: SidecarChange, *, flush: bool = False) -> None:
         """Save a step, under the lock; the oldest ones are dropped.
@@ -272,8 +253,11 @@ class Sidecars:
 
     def new_ids(self, path: str) -> list[str]:
         """The ids in the newer rows of all saved steps of a document."""
-        steps = filter(None, map(_step, self._steps(path)))
-        return [row.id for step in steps for splice in step.splices for row in splice.new]
+        ids = list[str]()
+        for saved in self._steps(path):
+            with suppress(ValueError, TypeError, AttributeError):
+                ids += [row.id for splice in _step(saved).splices for row in splice.new]
+        return ids
 
     def way(self, path: str, before: str, after: str) -> list[SavedStep]:
         """The steps that lead from one text to another, in either direction; empty if none do."""
@@ -327,13 +311,10 @@ _STEP = re.compile(r'^\["([0-9a-f]*)", "([0-9a-f]*)", (.*)\]$', re.MULTILINE)
 """A saved step, in one line; one cut off by a crash has no end."""
 
 
-def _step(saved: SavedStep) -> SidecarChange | None:
-    """Parse a saved step; None if it is damaged."""
+def _step(saved: SavedStep) -> SidecarChange:
+    """Parse a saved step; a damaged one raises ValueError, TypeError or AttributeError."""
     before, after, splices = saved
-    try:
-        found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
-    except (ValueError, TypeError, AttributeError):
-        return None
+    found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
     return SidecarChange(before, after, tuple(found))
 
 
@@ -370,21 +351,19 @@ def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
 
 
 def _text(path: str) -> str:
+    """The text of a file; empty if it is missing or damaged."""
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError):
+    except (FileNotFoundError, UnicodeDecodeError):
         return ""
+    except OSError as error:
+        raise Failed("read ids", error.strerror or str(error)) from None
 
 
 def _json(path: str) -> Any:
     try:
-        with open(path, "rb") as file:
-            return json.loads(file.read())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise Failed("read ids", error.strerror or str(error)) from None
+        return json.loads(_text(path))
     except ValueError:
         return None
 
@@ -526,13 +505,17 @@ class NotesIndex:
         )
         return [path for (path,) in rows]
 
-    def keep_ids(self, path: str, ids: Iterable[str]) -> None:
+    def keep_ids(
+        self, path: str, ids: Iterable[str], file: str = "", size_and_time: str = ""
+    ) -> None:
+        """Index ids of a document; if they are those of a file, all of that is indexed now."""
         self._change(
             ("INSERT OR IGNORE INTO paths (path) VALUES (?)", [(path,)]),
             (
                 f"INSERT OR IGNORE INTO ids VALUES (?, {_NUMBER})",
                 [(each, path) for each in _hashes(ids)],
             ),
+            ("REPLACE INTO sidecars VALUES (?, ?, ?)", [(file, path, size_and_time)][: bool(file)]),
         )
 
     def of_others(self, path: str, ids: Sequence[str]) -> frozenset[str]:
@@ -549,10 +532,6 @@ class NotesIndex:
         """The indexed sidecars, by file name: the path of the document, and size and time."""
         rows = self._rows("SELECT name, path, size_and_time FROM sidecars")
         return {name: (path, seen) for name, path, seen in rows}
-
-    def keep_sidecar(self, name: str, seen: str, path: str) -> None:
-        """Record that a sidecar is indexed."""
-        self._change(("REPLACE INTO sidecars VALUES (?, ?, ?)", [(name, path, seen)]))
 
     def drop_sidecars(self, names: Iterable[str]) -> None:
         self._change(("DELETE FROM sidecars WHERE name = ?", [(name,) for name in names]))
@@ -694,23 +673,31 @@ class Folder:
     ignored: GitIgnore
 
     def scan(self) -> Mapping[RelPath, Stamp]:
-        """All documents with their stamps, sorted by path."""
+        """All documents with their stamps, sorted by path.
+
+        Links are followed last, to what the notebook does not contain anyway.
+        """
         found: dict[RelPath, Stamp] = {}
         links: list[RelPath] = []
         seen: set[RelPath] = set()
-        waiting = [self.root]
         self.ignored.forget()
-        while waiting:
-            for path, kind in self._entries(waiting.pop(), seen):
-                if kind == "dir":
-                    waiting.append(path)
-                elif kind == "symlink":
-                    links.append(path)
-                elif is_document(path) and (stamp := self._stamp(path)) is not None:
-                    found[path] = stamp
+        for path, kind in self._below(self.root, seen):
+            if kind == "symlink":
+                links.append(path)
+            elif is_document(path) and (stamp := self._stamp(path)) is not None:
+                found[path] = stamp
+        links.sort()
         reals = set(found)
-        for path in sorted(links):
-            self._follow(path, found, reals, seen)
+        for path in links:  # which grows
+            real = self._target(path)
+            if real is None or real in reals:
+                continue
+            stamp = self.stamp(path)
+            if stamp is not None:
+                reals.add(real)
+                found[path] = stamp
+            elif not (self.root.covers(real) or real.covers(self.root)):
+                links += [inner for inner, _ in self._below(path, seen)]
         return MappingProxyType(dict(sorted(found.items())))
 
     def stamp(self, path: RelPath) -> Stamp | None:
@@ -775,46 +762,37 @@ class Folder:
             return frozenset()
         return frozenset(entry.name.casefold() for entry in entries)
 
-    def _entries(self, path: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
-        if len(path.parts) > _DEEPEST or not (path == self.root or self.rules.allows_walk(path)):
-            return
-        try:
-            real, entries = self.files.list_dir(path)
-        except Refusal:
-            return
-        if real in seen:
-            return
-        seen.add(real)
-        for entry in entries:
-            if not entry.name.startswith("."):
-                inner = path / entry.name
-                if not self.ignored.names(inner, directory=entry.kind == "dir"):
+    def _below(self, top: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
+        """The files and links below a folder, and their kinds; each real folder once."""
+        waiting = [top]
+        while waiting:
+            path = waiting.pop()
+            is_allowed = path == self.root or self.rules.allows_walk(path)
+            if len(path.parts) > _DEEPEST or not is_allowed:
+                continue
+            try:
+                real, entries = self.files.list_dir(path)
+            except Refusal:
+                continue
+            if real in seen or not (path == self.root or self.rules.allows_walk(real)):
+                continue
+            seen.add(real)
+            for entry in entries:
+                inner, is_folder = path / entry.name, entry.kind == "dir"
+                if entry.name.startswith(".") or self.ignored.names(inner, directory=is_folder):
+                    continue
+                if is_folder:
+                    waiting.append(inner)
+                else:
                     yield inner, entry.kind
 
-    def _follow(
-        self, path: RelPath, found: dict[RelPath, Stamp], reals: set[RelPath], seen: set[RelPath]
-    ) -> None:
-        """Scan the target of a link unless the notebook contains it anyway."""
+    def _target(self, link: RelPath) -> RelPath | None:
+        """What a link leads to; None for a hidden or missing file."""
         try:
-            real = self.files.resolve(path)
+            real = self.files.resolve(link)
         except Refusal:
-            return
-        if real in reals or any(part.startswith(".") for part in real.parts):
-            return
-        stamp = self.stamp(path)
-        if stamp is not None:
-            reals.add(real)
-            found[path] = stamp
-            return
-        if self.ignored.names(path, directory=True):
-            return
-        if self.root.covers(real) or real.covers(self.root) or not self.rules.allows_walk(real):
-            return
-        for inner, kind in self._entries(path, seen):
-            if kind in ("dir", "symlink"):
-                self._follow(inner, found, reals, seen)
-            elif kind == "file" and (stamp := self.stamp(inner)) is not None:
-                found[inner] = stamp
+            return None
+        return None if any(part.startswith(".") for part in real.parts) else real
 
 
 def is_document(path: RelPath) -> bool:
@@ -974,17 +952,17 @@ class DocumentCache:
         The tree is None if the digest is the given one. Raises NotRead, and what `check` does,
         which is called now and then.
         """
-        held = self._held.get(path)
         stamp = self.folder.stamp(path)
         found = self.folder.read(path, stamp) if stamp is not None else None
         if found is None:
             return None
         data, stamp = found
-        if held is not None and held.data == data:
-            return stamp, held.digest, None if held.digest == digest else held.tree
         now = hashlib.sha256(data).hexdigest()
         if now == digest:
             return stamp, now, None
+        held = self._held.get(path)
+        if held is not None and held.digest == now:
+            return stamp, now, held.tree
         tree = self._parsed(data, stamp, check)
         if len(data) >= _LARGE:
             self._glanced = (now, tree)  # the next read uses it
@@ -1014,10 +992,9 @@ class DocumentCache:
         if found is None:
             return None
         data, stamp = found
-        tree = parse(head_of(data), self.profile)
-        digest = hashlib.sha256(data).hexdigest()
-        block_id = ""
+        tree, block_id = parse(head_of(data), self.profile), ""
         if self.profile == "gfm":  # in the other one the last line may name the document
+            digest = hashlib.sha256(data).hexdigest()
             block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
         if not block_id:
             document = self.look(path)
@@ -1062,7 +1039,7 @@ class DocumentCache:
                         if made is not None:
                             self._hold(path, made)
             with self.sidecars.held():
-                if self.sidecars.digest(str(path)) is None:
+                if not self.sidecars.head(str(path))[0]:
                     self._save(Sidecar(str(path), digest, rows))
             return True
 
@@ -1121,7 +1098,7 @@ class DocumentCache:
         if self._orphans.isdisjoint(again):
             return
         unknown = self._unknown(scanned)
-        digests = {self.sidecars.digest(path) for path in again}
+        digests = {self.sidecars.head(path)[0] for path in again}
         yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
 
     def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
@@ -1143,7 +1120,7 @@ class DocumentCache:
 
     def _unknown(self, paths: Iterable[RelPath]) -> list[RelPath]:
         """The documents without a sidecar."""
-        return [path for path in paths if self.sidecars.digest(str(path)) is None]
+        return [path for path in paths if not self.sidecars.head(str(path))[0]]
 
     def _digest(self, path: RelPath) -> str:
         with suppress(Refusal):
@@ -1152,32 +1129,25 @@ class DocumentCache:
 
     def _sync(self, scanned: Mapping[RelPath, Stamp]) -> None:
         """Index the ids that other processes saved, and note which documents are gone."""
-        known = self.index.sidecars()
-        files = self.sidecars.files()
+        known, files = self.index.sidecars(), self.sidecars.files()
         with self.index.together():
             for name, seen in sorted(files.items()):  # a document's rows before its steps
-                if name in known and known[name][1] == seen:
-                    continue
-                path = self._learn(name, known)
-                if path:
-                    self.index.keep_sidecar(name, seen, path)
-                    known[name] = (path, seen)
+                if known.get(name, ("", ""))[1] != seen:
+                    path, ids = self._ids_in(name, known)
+                    if path:
+                        self.index.keep_ids(path, ids, name, seen)
+                        known[name] = (path, seen)
             self.index.drop_sidecars(known.keys() - files.keys())
         paths = {known[name][0] for name in files if name.endswith(".json") and name in known}
         self._orphans = paths - {str(path) for path in scanned}
 
-    def _learn(self, name: str, known: Mapping[str, tuple[str, str]]) -> str:
-        """Index the ids in a sidecar or a file of steps; return the path of the document."""
+    def _ids_in(self, name: str, known: Mapping[str, tuple[str, str]]) -> tuple[str, Sequence[str]]:
+        """The document of a sidecar or a file of steps, and the ids in it."""
         if name.endswith(".json"):
-            sidecar = self.sidecars.load_file(name)
-            path = sidecar.path if sidecar is not None else ""
-            ids = [row.id for row in sidecar.rows] if sidecar is not None else []
-        else:
-            path, _ = known.get(name.removesuffix(".steps") + ".json", ("", ""))
-            ids = self.sidecars.new_ids(path) if path else []
-        if ids:
-            self.index.keep_ids(path, ids)
-        return path
+            sidecar = self.sidecars.load_file(name) or Sidecar("", "", ())
+            return sidecar.path, [row.id for row in sidecar.rows]
+        path, _ = known.get(name.removesuffix(".steps") + ".json", ("", ""))
+        return path, self.sidecars.new_ids(path) if path else ()
 
     def _lost(self, block_id: str) -> BlockNotFound:
         """The refusal for a missing block, with what is known about it."""
@@ -1200,14 +1170,13 @@ class DocumentCache:
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
-        rows = self._fitting(name, self.sidecars.load(name), digest, count)
+        rows = self.known_rows(path, digest, count)
         if rows is not None:
             return rows
         new = fingerprints(tree, tree.root)
         nothing = Sidecar(name, "", ())
         with self.sidecars.held():
-            # another process may have saved them
-            rows = self._fitting(name, self.sidecars.load(name), digest, count)
+            rows = self.known_rows(path, digest, count)  # another process may have saved them
             if rows is not None:
                 return rows
             own = self.sidecars.nearest(name, texts_of(new))
@@ -1223,57 +1192,48 @@ class DocumentCache:
             past = known.past
             if own is not None and was is not own:
                 past = (*with_past(own.past, own.rows, known.rows), *past)
-            if was.path != name:
-                self.sidecars.rename(was.path, name)
             self._save(Sidecar(name, digest, known.rows, past), first=first)
+            if was.path != name:
+                self.sidecars.leave(was.path, name)
+                self._orphans.discard(was.path)
             splice = splice_of(0, was.rows, known.rows)
             if was.rows and was.digest != digest and len(splice.old + splice.new) <= _STEP_ROWS:
                 self.sidecars.add(name, SidecarChange(was.digest, digest, (splice,)))
-            if was.path != name:
-                self.sidecars.drop(was.path)
-                self._orphans.discard(was.path)
         return known.rows
 
     def _first_id(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
         """The id of a document, created if missing; empty if the blocks are needed to find it."""
         name = str(path)
-        for _ in range(2):
-            known = self.sidecars.head(name)
-            if known is not None:
-                there, row = known
-                return row.id if (there, row.anchor) == (digest, anchor) else ""
-            if self._orphans:  # it may be one of these under another name
-                return ""
+        there, row = self.sidecars.head(name)
+        if row is None and not self._orphans:  # else it may be one of these under another name
             with self.sidecars.held():
-                if self.sidecars.head(name) is None:
+                if self.sidecars.head(name)[1] is None:
                     row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
                     fresh = self._id_maker(name, digest, stamp, 1)
                     rows = know((), (row,), (), fresh, lambda one: self._taken(one, name)).rows
                     self._save(Sidecar(name, digest, rows), first=True)
-                    return rows[0].id
-        return ""
+            there, row = self.sidecars.head(name)
+        is_known = row is not None and (there, row.anchor) == (digest, anchor)
+        return row.id if row is not None and is_known else ""
 
-    def _fitting(
-        self, name: str, sidecar: Sidecar | None, digest: str, count: int
-    ) -> tuple[Fingerprint, ...] | None:
+    def known_rows(self, path: RelPath, digest: str, count: int) -> tuple[Fingerprint, ...] | None:
         """The saved rows of the text with this digest; None if they are not known."""
-        sidecar = sidecar or Sidecar(name, "", ())  # the file was just created
+        name = str(path)
+        sidecar = self.sidecars.load(name) or Sidecar(name, "", ())  # the file was just created
         there = self.sidecars.taken_to(digest, sidecar)
         return there.rows if there is not None and len(there.rows) == count else None
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
         name, seen = self.sidecars.save(sidecar, flush=not first)
-        with self.index.together():
-            self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows])
-            self.index.keep_sidecar(name, seen, sidecar.path)
+        self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows], name, seen)
 
     def _keep_short(self, name: str, base: FolderDocument) -> bool:
         """Whether steps lead from the sidecar to this text; many or none: it is saved anew."""
-        digest = self.sidecars.digest(name)
+        digest, _ = self.sidecars.head(name)
         if digest == base.digest:
             return False
-        if 0 < len(self.sidecars.way(name, digest or "", base.digest)) < _LONG_WAY:
+        if 0 < len(self.sidecars.way(name, digest, base.digest)) < _LONG_WAY:
             return True
         sidecar = self.sidecars.load(name)
         past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
@@ -1288,9 +1248,8 @@ class DocumentCache:
         path = self._elsewhere(own)
         if path is None:
             return False
-        self.sidecars.rename(own.path, str(path))
         self._save(Sidecar(str(path), own.digest, own.rows, own.past))
-        self.sidecars.drop(own.path)
+        self.sidecars.leave(own.path, str(path))
         return True
 
     def _origin(

@@ -569,7 +569,6 @@ def dry_run(
             raise InvalidArgs("markdown", _RUNS_ON)
         step = SidecarChange(document.digest, result.digest, working.splices())
         rows = step.take(document.rows)
-        assert rows is not None
         if change:
             files.append(FileEdit(document.path, base, change))
             plans.append(FilePlan(document.path, result.digest, rows, working.successor))

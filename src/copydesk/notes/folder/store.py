@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from itertools import chain
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
@@ -194,20 +194,34 @@ class FolderStore:
         self._check_notebook(box)
         stamps = self._documents.scan()
         self._leave(self._changed(stamps))
-        paths = sorted(stamps, key=lambda path: (*path.parts[:-1], stem(path)))
-        paths = [path for path in paths if within.has(self._named(path))]
-        total = len(paths)
+        meant = self._meant(within)
+        unread = self._unread(stamps)
+        paths = [path for path in stamps if path not in unread and meant(path)]
+        paths.sort(key=lambda path: (*path.parts[:-1], stem(path)))
         found: list[NoteBlock] = []
-        while paths and len(found) < most:
-            part, paths = paths[:_AT_ONCE], paths[_AT_ONCE:]
-            cards = self._documents.cards({path: stamps[path] for path in part})
+        for at in range(0, len(paths), _AT_ONCE):
+            if len(found) >= most:
+                break
+            cards = self._documents.cards(
+                {path: stamps[path] for path in paths[at : at + _AT_ONCE]}
+            )
             found += (self._listed(path, card) for path, card in cards.items())
-        return Page(found[: max(most, 0)], total)
+        return Page(found[: max(most, 0)], len(paths))
 
-    def _named(self, path: RelPath) -> str:
-        """The path of a document in its notebook, without ending."""
-        parts = path.parts[len(self._documents.folder.root.parts) : -1]
-        return "/".join(("", *parts, stem(path)))
+    def _meant(self, within: Within) -> Callable[[RelPath], bool]:
+        """Whether a document is meant, by its title or file name and by what is above either."""
+        if within == EVERYWHERE:
+            return lambda path: True
+        root = len(self._documents.folder.root.parts)
+
+        @cache
+        def is_meant(path: RelPath) -> bool:
+            card, name = self._documents.card(path), stem(path)
+            title = (card.title if card is not None else "") or name
+            folder = "/".join(("", *path.parts[root:-1], name))
+            return within.has(self._hpath(path, title), name) or within.has(folder, title)
+
+        return is_meant
 
     @locked
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
@@ -259,11 +273,12 @@ class FolderStore:
             raise InvalidArgs("query", "has no words")
         sought = having(words)
         self._update_index(sought)
+        meant = self._meant(within)
         found: list[NoteBlock] = []
         hits = [
             (path_of(path), at)
             for path, at in (self._documents.index.search(sought) if most > 0 else ())
-            if within.has(self._named(path_of(path)))
+            if meant(path_of(path))
         ]
         for path, at in hits:
             document = self._documents.look(path)
@@ -280,12 +295,7 @@ class FolderStore:
     def coverage(self, box: str) -> Coverage:
         self._check_notebook(box)
         stamps = self._documents.scanned()
-        for path in self._left:
-            if path in stamps:
-                self._may_have(path, stamps[path], having(()))
-        known = self._documents.index.indexed()
-        reasons = {str(path): known.get(str(path), ("", ""))[1] for path in stamps}
-        unread = tuple(UnreadFile(path, reason) for path, reason in reasons.items() if reason)
+        unread = tuple(UnreadFile(str(path), why) for path, why in self._unread(stamps).items())
         waiting = {str(path) for path in self._left} - {one.path for one in unread}
         return Coverage(len(stamps) - len(unread), len(waiting), unread)
 
@@ -453,7 +463,14 @@ class FolderStore:
             self._leave(left)
 
     def _may_have(self, path: RelPath, stamp: Stamp, sought: Holds) -> bool:
-        """Whether a file with its name is sought; an unreadable one is indexed as unread."""
+        """Whether a file with its name is sought."""
+        data = self._text_of(path, stamp)
+        return data is not None and sought(
+            folded(f"{stem(path)}\n{data.decode('utf-8', 'replace')}")
+        )
+
+    def _text_of(self, path: RelPath, stamp: Stamp) -> bytes | None:
+        """The bytes of a file that is not indexed yet; an unreadable one is indexed as unread."""
         known = self._texts.get(path)
         if known is None or known[0] != stamp or not stamp.settled:
             self._forget_text(path)
@@ -461,14 +478,23 @@ class FolderStore:
                 found = self._documents.folder.read(path, stamp)
             except NotRead as refused:
                 self._not_read(path, refused)
-                return False
+                return None
             if found is None:
-                return False
+                return None
             known = self._texts[path] = (stamp, found[0])
             self._text_bytes += len(found[0])
             while self._text_bytes > _KEPT_BYTES:
                 self._forget_text(next(iter(self._texts)))
-        return sought(folded(f"{stem(path)}\n{known[1].decode('utf-8', 'replace')}"))
+        return known[1]
+
+    def _unread(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, str]:
+        """The files that cannot be read, with the reasons."""
+        for path in self._left:
+            if path in stamps:
+                self._text_of(path, stamps[path])
+        known = self._documents.index.indexed()
+        reasons = {path: known.get(str(path), ("", ""))[1] for path in stamps}
+        return {path: reason for path, reason in reasons.items() if reason}
 
     def _forget_text(self, path: RelPath) -> None:
         _, data = self._texts.pop(path, (None, b""))
@@ -599,7 +625,10 @@ class FolderStore:
         base = Snapshot.of(b"")
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
-        rows = tuple(sign.row(new_id()) for sign in fingerprints(tree, tree.root))
+        signs = fingerprints(tree, tree.root)
+        # a document that was undone and is made again has the ids that its text had
+        rows = self._documents.known_rows(path, result.digest, len(signs))
+        rows = rows or tuple(sign.row(new_id()) for sign in signs)
         step = SidecarChange("", result.digest, (Splice(0, (), rows),))
         self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
