@@ -159,6 +159,9 @@ SLICES = {
     "0:-1": "012345678",
     "{2}:8": "234567",
     ":": "0123456789",
+    "{2} :+2": "23",
+    ":+2": "01",
+    "END:3": "789",
 }
 
 
@@ -187,7 +190,7 @@ def test_paging_by_what_comes_next_reads_each_block_once_4_2(stage: Stage) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["5:+3", "END:-3", "abc:5", "begin:3", "{5}:{2}", "{2} :+2", NOWHERE, "1:2:3", "x", "{2}:+0"],
+    ["5:+3", "END:-3", "abc:5", "begin:3", "{5}:{2}", "{2} {3}", NOWHERE, "1:2:3", "x", "{2}:+0"],
 )
 def test_what_is_no_slice_is_refused_4_2(stage: Stage, text: str) -> None:
     ids = stage.ids(document := stage.document(TEN))
@@ -749,8 +752,8 @@ def test_a_write_of_another_in_between_is_not_lost(stage: Stage) -> None:
     home = notes_of(stage.opened.desk).reading.home(stage.opened.member("local"))
     prepare, turns = home.store.prepare, iter([True])
 
-    def meddling(changes: Any) -> Any:
-        found = prepare(changes)
+    def meddling(changes: Any, **more: Any) -> Any:
+        found = prepare(changes, **more)
         if next(turns, False):
             if stage.kernel is None:
                 path = stage.root / "One.md"

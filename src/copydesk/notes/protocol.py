@@ -543,23 +543,32 @@ SplitBlocks = Callable[[str], Sequence[BlockText]]
 
 
 def appending(
-    store: NoteStore, split: SplitBlocks, container_id: str, markdown: str
+    store: NoteStore, split: SplitBlocks, block_id: str, markdown: str
 ) -> tuple[Change, ...]:
-    """Append a text to a container; items at its start join a list of their subtype at the end.
+    """Append a text in a container, to the section of a heading, or after another block.
 
-    What a list does not join is a text of its own, as is one whose list comes after other blocks.
+    Items at its start join a list of their subtype that is at the end.
     """
-    whole = InsertText(markdown, "last_in", container_id)
-    last_id = next(reversed(store.child_ids(container_id)), "")
-    pieces, last = split(markdown), store.blocks([last_id]).get(last_id) if last_id else None
-    if not pieces or last is None or last.kind != "l":
+    block = store.blocks([block_id]).get(block_id)
+    within = block is None or block.kind in CONTAINERS
+    held = store.child_ids(block_id) if within or (block and block.kind == "h") else ()
+    last_id = held[-1] if held else block_id
+    whole = InsertText(markdown, "last_in", block_id)
+    if not within:
+        whole = InsertText(markdown, "after", last_id)
+    last = store.blocks([last_id]).get(last_id)
+    pieces = split(markdown)
+    if not pieces or last is None or not joins_list(pieces[0], last):
         return (whole,)
     first, *rest = pieces
-    if (first.kind, first.subtype) != ("l", last.subtype):
-        return (whole,)
     joins = InsertText(first.markdown, "last_in", last_id)
     others = "\n\n".join(piece.markdown for piece in rest)
     return (joins, InsertText(others, "after", last_id)) if rest else (joins,)
+
+
+def joins_list(piece: BlockText, last: NoteBlock) -> bool:
+    """Whether the items of a new list belong to the list after which it comes."""
+    return piece.kind == last.kind == "l" and piece.subtype == last.subtype != ""
 
 
 def split_tree(tree: Tree) -> tuple[BlockText, ...]:
