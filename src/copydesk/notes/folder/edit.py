@@ -776,6 +776,7 @@ def as_stored(old: str, new: str) -> str:
 _WITHOUT_LINKS = ("c", "m", "html")
 
 _WORDS = re.compile(r"\w+")
+_BACKTICKS = re.compile(r"`+")
 
 _LINKS = (
     re.compile(r"(\[\[)([^\[\]|#\n]*)#([^\[\]|\n]*[^\[\]|\s])(?=[ \t]*(?:\||\]\]))"),
@@ -822,9 +823,26 @@ def relinked(
                     names[at] = _respelled(name, target, wiki=link[1] == "[[")
         return f"{link[1]}{link[2]}#{'#'.join(names)}"
 
+    parts = _around_code(text)
     for pattern in _LINKS:
-        text = pattern.sub(changed, text)
-    return text, found
+        parts[::2] = [pattern.sub(changed, part) for part in parts[::2]]
+    return "".join(parts), found
+
+
+def _around_code(text: str) -> list[str]:
+    """A text cut around its code: the second, the fourth … part is code. Takes linear time."""
+    runs = [found.span() for found in _BACKTICKS.finditer(text)]
+    ends: dict[int, int] = {}  # by where a run starts, where the next one of its length ends
+    ahead: dict[int, int] = {}  # by length
+    for start, stop in reversed(runs):
+        ends[start] = ahead.get(stop - start, 0)
+        ahead[stop - start] = stop
+    parts, at = list[str](), 0
+    for start, _ in runs:
+        if start >= at and ends[start]:
+            parts += (text[at:start], text[start : ends[start]])
+            at = ends[start]
+    return [*parts, text[at:]]
 
 
 def _respelled(name: str, target: LinkTarget, *, wiki: bool) -> str:
