@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -637,9 +639,10 @@ class _FolderDryRun:
             for target in working.lost_targets():
                 wanted.setdefault(link_key(target.name), []).append(target)
         linked: Linked = {}
+        leads = cache(self._leads)
         for path, block_id, tree, block in self._may_link(find, wanted) if wanted else ():
             text = raw_markdown(tree, block)
-            new, targets = relinked(text, path, wanted)
+            new, targets = relinked(text, wanted, partial(leads, path))
             kind: NoticeKind = "links"
             if update and new != text:
                 with suppress(InvalidArgs):  # else it is told as a link that leads nowhere
@@ -648,6 +651,18 @@ class _FolderDryRun:
             for target in targets:
                 linked.setdefault((kind if target.new else "links", target), {})[path] = None
         return linked
+
+    def _leads(self, path: RelPath, note: str) -> RelPath | None:
+        """What a link at `path` means: of notes of one name the one beside it, or the highest."""
+        if not note:
+            return path
+        beside = posixpath.normpath(f"{path.parent}/{note}").casefold()
+
+        def rank(named: RelPath) -> tuple[bool, int]:
+            return str(named).casefold() not in (beside, f"{beside}.md"), len(named.parts)
+
+        named = (one for one in self._documents.scanned() if names_document(note, one))
+        return min(named, key=rank, default=None)
 
     def _may_link(
         self, find: FindTexts, wanted: dict[str, list[LinkTarget]]
@@ -808,9 +823,14 @@ def _needles(name: str) -> list[str]:
 
 
 def relinked(
-    text: str, path: RelPath, wanted: dict[str, list[LinkTarget]]
+    text: str,
+    wanted: dict[str, list[LinkTarget]],
+    leads: Callable[[str], RelPath | None],
 ) -> tuple[str, list[LinkTarget]]:
-    """A text at `path` with its links to `wanted` changed, and those that they lead to."""
+    """A text with its links to `wanted` changed, and those of them that it links to.
+
+    `leads` tells which document is meant by the first part of a link, which may be empty.
+    """
     found: list[LinkTarget] = []
 
     def changed(link: re.Match[str]) -> str:
@@ -818,7 +838,7 @@ def relinked(
         names = link[3].split("#")
         for at, name in enumerate(names):
             for target in wanted.get(link_key(name), ()):
-                if names_document(note, target.path) if note else target.path == path:
+                if leads(note) == target.path:
                     found.append(target)
                     names[at] = _respelled(name, target, wiki=link[1] == "[[")
         return f"{link[1]}{link[2]}#{'#'.join(names)}"
