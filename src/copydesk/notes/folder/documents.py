@@ -166,27 +166,36 @@ class Sidecars:
         text decides which rows it comes from; of equally near ones the newest are taken.
         """
         sidecar = self.load(path)
-        digests = dict.fromkeys(
-            digest for before, after, _ in self._steps(path)[::-1] for digest in (after, before)
-        )
-        known = (self.taken_to(digest, sidecar) for digest in [*digests][:_LONG_WAY])
-        return max([*filter(None, known), sidecar], key=lambda one: shared(one, texts))
+        known = {sidecar.digest: sidecar}  # in order of time
+        for saved in self._steps(path):
+            for here, there in (saved[:2], saved[1::-1]):
+                is_new = here in known and there not in known
+                beyond = self._beyond(saved, known[here]) if is_new else None
+                if beyond is not None:
+                    known[there] = beyond
+        return max(reversed(known.values()), key=lambda one: shared(one, texts))
 
     def taken_to(self, digest: str, sidecar: Sidecar) -> Sidecar | None:
-        """The sidecar of the text with this digest, by the saved steps.
+        """The sidecar of the text with this digest, by the saved steps; None if none lead there."""
+        for saved in self.way(sidecar.path, sidecar.digest, digest):
+            beyond = self._beyond(saved, sidecar)
+            if beyond is None:
+                return None
+            sidecar = beyond
+        return sidecar if sidecar.digest == digest else None
 
-        None if none lead there, or not to rows of an id each.
-        """
+    def _beyond(self, saved: SavedStep, sidecar: Sidecar) -> Sidecar | None:
+        """The rows at the other end of a step; None if it is damaged."""
         try:
-            for saved in self.way(sidecar.path, sidecar.digest, digest):
-                step = _step(saved)
-                if step.before != sidecar.digest:
-                    step = step.back()
-                sidecar = sidecar.then(step.after, step.take(sidecar.rows))
-        except (ValueError, TypeError, AttributeError):  # a damaged step
+            step = _step(saved)
+            if step.before != sidecar.digest:
+                step = step.back()
+            rows = step.take(sidecar.rows)
+        except (ValueError, TypeError, AttributeError):
             return None
-        ids = {row.id for row in sidecar.rows}
-        return sidecar if sidecar.digest == digest and len(ids) == len(sidecar.rows) else None
+        return (
+            sidecar.then(step.after, rows) if len({row.id for row in rows}) == len(rows) else None
+        )
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
