@@ -257,7 +257,8 @@ def _terms(word: str) -> Sequence[str]:
 
 def _numbers(terms: Iterable[str]) -> list[int]:
     """The smallest 15-bit hashes of these terms."""
-    hashes = {zlib.crc32(term.encode("utf-8", "surrogatepass")) % _TRIGRAM for term in terms}
+    data = "\n".join(terms).encode("utf-8", "surrogatepass")  # one call for all of them
+    hashes = {zlib.crc32(term) % _TRIGRAM for term in data.split(b"\n")} if data else set[int]()
     return sorted(hashes)[:_KEPT]
 
 
