@@ -143,6 +143,7 @@ REFUSED: dict[str, tuple[Sequence[str], Side, str, type[Refusal]]] = {
     "into itself": (["b:> quote"], "last_in", "b:> quote", InvalidArgs),
     "beside what is in it": (["b:> quote"], "after", "p:quote", InvalidArgs),
     "an item out of lists": (["i:- b one"], "after", "p:last", InvalidArgs),
+    "all of an item": (["p:b one"], "after", "p:last", InvalidArgs),
     "a paragraph into a list": (["p:last"], "after", "i:- b one", InvalidArgs),
     "blocks that do not follow each other": (["h:# A", "p:last"], "after", "p:x", InvalidArgs),
     "a list beside one of its kind": (["l:- b one\n- b two"], "after", "l:- n", InvalidArgs),

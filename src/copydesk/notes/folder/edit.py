@@ -277,7 +277,7 @@ class WorkingDocument:
             first = window.by_id[ids[0]]
         blocks = _parent(first).children[first.index : first.index + len(ids)]
         if [window.id_of(block) for block in blocks] != list(ids):
-            raise InvalidArgs("diff", "the blocks to move do not follow each other")
+            raise InvalidArgs("markdown", "the blocks to move do not follow each other")
         return window, blocks
 
     def insert(
@@ -693,6 +693,9 @@ class _FolderDryRun:
         if source.document.id in change.ids:
             raise WrongBlockKind(source.document.id, "d", "block")
         window, blocks = source.run(change.ids)
+        holder = _parent(blocks[0])
+        if holder.kind == ITEM and len(holder.children) == len(blocks):
+            raise InvalidArgs("diff", "an item would be left empty: move the item")
         tree, gone = window.tree, [*map(window.span, blocks)]
         text, signs = _moved_text(tree, blocks), _signs(tree, blocks)
         ids = window.ids[gone[0].start : gone[-1].stop]
@@ -704,7 +707,7 @@ class _FolderDryRun:
             raise InvalidArgs("diff", "a block cannot be moved into itself")
         holder = _holder(change, anchor)
         if blocks[0].kind == ITEM and holder.kind != LIST:
-            raise InvalidArgs("markdown", "items are moved into lists only")
+            raise InvalidArgs("markdown", "a list takes items of its own type, and only a list")
         for_place(kinds, _list_subtype(holder))
         added = target.insert(window, anchor, change.side, text, len(blocks))
         copies = [window.by_id[one] for one in added]
