@@ -17,7 +17,15 @@ from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
-from copydesk.notes.kernel.blocks import MEMO, Child, TreeInfo, leaf_of, slices_of, with_memos
+from copydesk.notes.kernel.blocks import (
+    MEMO,
+    Child,
+    TreeInfo,
+    escaped_code,
+    leaf_of,
+    slices_of,
+    with_memos,
+)
 from copydesk.notes.protocol import (
     ANSWERS,
     Around,
@@ -525,7 +533,7 @@ class Kernel:
             found = {one: of.string() for one, of in told.items()}
         else:
             found = {one: self._of("/api/block/getBlockDOM", one).text("dom") for one in ids}
-        return {one: dom for one, dom in found.items() if dom}
+        return {one: escaped_code(dom) for one, dom in found.items() if dom}
 
     def images(
         self, ids: Sequence[str], standings: Mapping[str, TreeInfo] | None = None
