@@ -481,6 +481,17 @@ def test_preparing_a_document_makes_none(home: Home) -> None:
     assert [home.store.children(document)[0].id] == blocks
 
 
+def test_a_document_that_was_undone_is_made_again(home: Home) -> None:
+    for text in ("mango\n\n- pear", "mango\n\n- pear", "other words"):
+        prepared = home.store.prepare_document(home.box, "", "Again", text)
+        done = home.execute(prepared)
+        ((document, *blocks),) = done.ids
+        assert [block.id for block in home.store.children(document)] == blocks
+        if home.back is not None:
+            home.back(prepared, done)
+            assert home.store.blocks([document]) == {}
+
+
 def test_equal_titles_mislead_nobody(home: Home) -> None:
     one, two = (home.made("Same", text) for text in ("a", "b"))
     assert one.id != two.id

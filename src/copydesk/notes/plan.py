@@ -72,8 +72,8 @@ class BlockTree:
 
     `blocks`: those that the diff names and all containers around them; one that is missing here
     does not exist. `children`: the ordered child ids of each container that directly holds a named
-    block, or gets a new first or last one; perhaps only those beside named blocks. The siblings of a heading whose section is moved, or gets more at its end, are
-    in `blocks` too.
+    block, or gets a new first or last one; perhaps only those beside named blocks. The siblings of
+    a heading whose section is moved, or gets more at its end, are in `blocks` too.
     """
 
     blocks: Mapping[str, NoteBlock]

@@ -238,7 +238,7 @@ class CreateNewDocCall(EditingCall):
         )
         where = say(f"notes.location.{location}", context.lang)
         link = f"siyuan://blocks/{made.target.id}" if made.path is None else _link(made.path)
-        facts = {"link": link, "hpath": made.target.hpath, "where": where}
+        facts = {"link": link, "hpath": made.target.hpath, "where": where, "id": made.target.id}
         return note_answered(
             {
                 "success": True,
