@@ -161,9 +161,14 @@ def plain(image: str) -> str:
     """The image as far as it counts: without times of change, its attributes sorted.
 
     The kernel puts zero-width blanks beside code, keys and tags, and escapes signs within marks,
-    as it likes: neither is a difference.
+    as it likes: neither is a difference, nor is the rule of a table that is as wide as they are.
     """
-    return html.unescape(_SETTING.sub(_sorted, image.replace("\u200b", "")))
+    text = _SETTING.sub(_sorted, image.replace("\u200b", ""))
+    return html.unescape(_TABLE_RULE.sub(lambda rule: _DASHES.sub("-", rule[0]), text))
+
+
+_TABLE_RULE = re.compile(r"^[ >]*\|[ :|-]*-[ :|-]*$", re.MULTILINE)
+_DASHES = re.compile(r"-+")
 
 
 def _sorted(found: re.Match[str]) -> str:
@@ -352,6 +357,7 @@ def changing(image: str, dom: str) -> str:
         (_TIGHT.search(image), "a list without blank lines"),
         (_BARE_TABLE.search(image), "a table without widths"),
         (_STYLED_FRAME.search(image), "the style of a frame"),
+        ('parent-style="' in image, "the style of an image"),
         (_BLANK_END.search(dom), blanks),
         (_BARE_HTML.search(dom), "HTML without <div>"),
     )
