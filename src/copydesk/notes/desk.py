@@ -391,7 +391,8 @@ class NoteReader:
             there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if is_short else {}
             if len(there) < len(wanted):  # in files, while another program changes one
                 there = {one.id: one for one in self._shown(member, block, parts=True)}
-        blocks = self._as_tasks(member, [there[one] for one in wanted if one in there])
+        found = [there[one] for one in wanted if one in there]
+        blocks = self._as_tasks(member, found, inside=block.id)
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
         return BlockContent(block, blocks, len(ids), chosen.start, after)
 
@@ -414,9 +415,14 @@ class NoteReader:
         found = [one for one in page if self.may_read(member, one)]
         return Page(found, page.total if len(found) == len(page) else None)
 
-    def _as_tasks(self, member: Member, blocks: Sequence[NoteBlock]) -> tuple[NoteBlock, ...]:
-        """The blocks, but for the text of a task the item, with its own lines and its marker."""
-        parents = sorted({block.parent_id for block in blocks if block.kind == "p"} - {""})
+    def _as_tasks(
+        self, member: Member, blocks: Sequence[NoteBlock], *, inside: str = ""
+    ) -> tuple[NoteBlock, ...]:
+        """The blocks, but for the text of a task the item, with its own lines and its marker.
+
+        The item `inside` of which they are read is not in itself, so its text is shown as it is.
+        """
+        parents = sorted({block.parent_id for block in blocks if block.kind == "p"} - {"", inside})
         items = self.store(member).blocks(parents) if parents else {}
 
         def shown(block: NoteBlock) -> NoteBlock:
@@ -456,7 +462,7 @@ class NoteReader:
         has_parts = block.kind in ("d", "h") or (parts and block.kind in CONTAINERS)
         inside = self.store(member).children(block.id) if has_parts else ()
         shown = inside if has_parts and block.kind != "h" else (block, *inside)
-        return self._as_tasks(member, shown)
+        return self._as_tasks(member, shown, inside=block.id)
 
     def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self.store(member)

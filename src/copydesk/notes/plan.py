@@ -396,7 +396,7 @@ class WorkingCopy:
             if not any(matches(hunk.search, text, strict=self._strict) for text in own):
                 return hunk
             search = _content(item.markdown)
-        elif block is item:
+        elif block is item and task_head(hunk.text) != hunk.text:
             return hunk
         text = _content(hunk.text + item.markdown[len(head) :])
         return replace(hunk, block_id=item.id, text=text, search=search)

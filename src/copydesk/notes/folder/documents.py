@@ -98,9 +98,7 @@ class SidecarChange(NamedTuple):
     def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...]:
         """Apply the change to rows; ValueError if it does not fit them."""
         made = list(rows)
-        for at, old, new in reversed(
-            self.splices
-        ):  # the last first: no place moves
+        for at, old, new in reversed(self.splices):  # the last first: no place moves
             stop = at + len(old)
             if tuple(made[at:stop]) != old:
                 raise ValueError("other rows")
