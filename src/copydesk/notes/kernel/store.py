@@ -217,7 +217,7 @@ class _KernelDryRun:
             raise InvalidArgs("markdown", "the blocks to move do not follow each other")
         kinds = {(node.kind == "i" and node.subtype) or "" for node in nodes}
         if kinds != {_list_subtype(parent) or ""}:
-            raise InvalidArgs("markdown", "a list takes items of its own type, and only a list")
+            raise InvalidArgs("markdown", "a list takes list items only")
         above: KernelNode | None = parent
         while above is not None:
             if above in nodes:
