@@ -136,7 +136,9 @@ def next_steps(opened: OpenWorkspace, shown: Shown) -> str:
     else:
         key = "cli.next_decide" if rights.apply is None else "cli.next_approve"
     after = f" --after {shown.after[:_SEEN]}" if shown.state == "drifted" else ""
-    return say(key, lang, {"id": plan.id, "owner": plan.owner, "after": after})
+    is_usual = own.name == load(opened.root).member
+    named = "" if is_usual else f" --member {shlex.quote(own.name)}"
+    return say(key, lang, {"id": plan.id, "owner": plan.owner, "after": after, "as": named})
 
 
 def print_next(opened: OpenWorkspace, hunk_id: str) -> None:
