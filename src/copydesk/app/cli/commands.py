@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.parser import UsageError, new_parser, parse, read_arguments, unknown
+from copydesk.app.cli.parser import UsageError, language, new_parser, parse, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
 from copydesk.app.terminal import agrees, dump, is_refused, out, short, tell
@@ -829,7 +829,7 @@ def _text_of(file: str | None) -> str:
         with open(file, encoding="utf-8", newline="") as stream:
             return stream.read()
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8") from None
+        raise UsageError(f"the file {file} is not UTF-8") from None
 
 
 def _block_rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
@@ -1017,9 +1017,12 @@ def _watch(options: argparse.Namespace) -> int:
 def _completion(options: argparse.Namespace) -> None:
     from copydesk.app.cli.completion import SCRIPTS, candidates
 
-    if options.shell != "words":
-        out(SCRIPTS[options.shell])
+    shell = options.shell or os.path.basename(os.environ.get("SHELL", ""))
+    if shell in SCRIPTS:
+        out(SCRIPTS[shell])
         return
+    if shell != "words":
+        raise UsageError("which shell? bash, zsh or fish", "copydesk completion bash")
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     if "--root" in words[:-2]:
         options.root = words[words.index("--root") + 1]
@@ -1028,7 +1031,9 @@ def _completion(options: argparse.Namespace) -> None:
 
 
 def _help(options: argparse.Namespace) -> int:
-    parser, names = new_parser()
+    parser, names = new_parser(
+        partial(language, ["--lang", options.lang or "", "--root", options.root or ""])
+    )
     words: list[str] = options.words
     if words and words[0] not in names:
         known = [tool.name for tool in all_tools()]

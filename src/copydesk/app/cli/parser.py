@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, TextIO, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal, NoReturn, TextIO, cast
+
+Lang = Literal["en", "zh"]
 
 _LONGEST = 100
 
@@ -28,6 +34,7 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> Usage
 
 DIALECTS = ("mcp", "openai", "openai-strict", "anthropic", "gemini")
 _OPTIONS_WITH_VALUE = ("--root", "--member", "--lang")
+SHELLS = ("bash", "zsh", "fish")
 
 FIRST_STEPS = """\
 copydesk: agents' edits are prepared, shown, checked, applied once, and can be undone.
@@ -41,6 +48,11 @@ copydesk: agents' edits are prepared, shown, checked, applied once, and can be u
 copydesk --help shows all commands, copydesk help COMMAND one of them.
 """
 """Printed when `copydesk` is called without a command."""
+
+_DESCRIPTION = """\
+The copy desk for AI agents: every edit is prepared, shown, checked,
+applied once, and can be undone.
+"""
 
 _EPILOG = """\
 a first edit:
@@ -73,12 +85,51 @@ _CALL_EPILOG = """\
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; raises UsageError."""
-    parser, names = new_parser()
+    parser, names = new_parser(partial(language, words))
     command = next(_plain_words(words), None)
     if command is not None and command not in names:
         raise unknown("command", command, names, "copydesk --help shows them.")
     none = argparse.Namespace(root=None, member=None, lang=None, json=False)
-    return parser.parse_args(words, none)
+    options, extra = parser.parse_known_args(words, none)
+    if extra:
+        named = "copydesk" if command is None else f"copydesk {command}"
+        message = f"unrecognized arguments: {' '.join(extra)}"
+        raise UsageError(message, f"{named} --help shows how.")
+    return options
+
+
+def language(words: Sequence[str]) -> Lang:
+    """The language of help and of errors: of --lang, the environment or the configuration."""
+    given = dict(pairwise(words))
+    given |= dict(word.split("=", 1) for word in words if "=" in word)
+    root = given.get("--root") or os.environ.get("COPYDESK_ROOT") or os.curdir
+    lang = given.get("--lang") or os.environ.get("COPYDESK_LANG")
+    if lang:
+        return "zh" if lang == "zh" else "en"
+    if any(
+        _names_chinese(os.path.join(root, name)) for name in ("copydesk.toml", "pyproject.toml")
+    ):
+        from copydesk.app.config import ConfigError, load
+
+        with suppress(ConfigError, OSError):
+            return load(root).lang
+    return "en"
+
+
+def _names_chinese(path: str) -> bool:
+    """Whether a configuration may name Chinese; most do not, and are not read as such for help."""
+    with suppress(OSError), open(path, "rb") as file:
+        return b"zh" in file.read()
+    return False
+
+
+def said(text: str, lang: Lang) -> str:
+    """The lines of an English text in a language, as far as they are translated."""
+    if lang == "en":
+        return text
+    from copydesk.tools.messages import say_reason
+
+    return "\n".join(say_reason(line, lang) for line in text.split("\n"))
 
 
 def _plain_words(words: Sequence[str]) -> Iterator[str]:
@@ -89,6 +140,37 @@ def _plain_words(words: Sequence[str]) -> Iterator[str]:
             next(rest, None)
         elif not word.startswith("-"):
             yield word
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help in a language, with the words of argparse itself."""
+
+    def __init__(self, prog: str, *, lang: Callable[[], Lang]) -> None:
+        super().__init__(prog)
+        self._lang = lang
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[Any],
+        prefix: str | None = None,
+    ) -> None:
+        prefix = said("usage: ", self._lang()) if prefix is None else prefix
+        super().add_usage(usage, actions, groups, prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(said(heading or "", self._lang()))
+
+    def add_text(self, text: str | None) -> None:
+        """Add an epilog; or the description of a command, its line of help as a sentence."""
+        lines = said(text or "", self._lang())
+        if "\n" not in lines:
+            lines = f"{lines[:1].upper()}{lines[1:]}{'.' if lines.isascii() else '。'}"
+        super().add_text(lines if text else None)
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        return said(action.help or "", self._lang())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -119,10 +201,13 @@ def _argument(*names: str, **settings: Any) -> _Argument:
 
 
 _FILE = _argument("file", nargs="?", metavar="FILE", help="default: standard input")
-_PLAN = _argument("hunk_id", metavar="HUNK")
-_PLANS = _argument("hunk_id", nargs="+", metavar="HUNK")
+_PLAN = _argument("hunk_id", metavar="HUNK", help="plan id, as in copydesk pending")
+_PLANS = _argument("hunk_id", nargs="+", metavar="HUNK", help="plan ids, as in copydesk pending")
 _AFTER = _argument(
-    "--after", default="", help="the digest that the file must have afterwards, as it was shown"
+    "--after",
+    default="",
+    metavar="DIGEST",
+    help="only if the file has this digest afterwards, as copydesk show names it",
 )
 _EDIT = _argument(
     "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
@@ -378,7 +463,7 @@ _COMMANDS: _Commands = {
     "completion": (
         "print the completion script of a shell",
         [
-            _argument("shell", choices=("bash", "zsh", "fish", "words"), metavar="SHELL"),
+            _argument("shell", nargs="?", choices=(*SHELLS, "words"), metavar="SHELL"),
             _argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS),
         ],
     ),
@@ -472,41 +557,33 @@ _NOTES_COMMANDS: _Commands = {
 }
 
 
-def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser and the names of the commands."""
+def new_parser(
+    lang: Callable[[], Lang] = lambda: "en",
+) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser, whose help is in the language then, and the names of the commands."""
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     for names, settings in _COMMON:
         common.add_argument(*names, **settings)
-    parser = _Parser(
-        prog="copydesk",
-        description="The copy desk for AI agents: every edit is prepared, shown, checked,\n"
-        "applied once, and can be undone.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
-        allow_abbrev=False,
-    )
+    look: dict[str, Any] = {
+        "formatter_class": partial(_Formatter, lang=lang),
+        "parents": [common],
+        "allow_abbrev": False,
+    }
+    parser = _Parser(prog="copydesk", description=_DESCRIPTION, epilog=_EPILOG, **look)
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = _add_commands(parser, common, _COMMANDS, dest="command")
-    _add_commands(commands["notes"], common, _NOTES_COMMANDS, dest="notes", required=True)
-    call = commands["call"]
-    call.epilog, call.formatter_class = _CALL_EPILOG, argparse.RawDescriptionHelpFormatter
+    commands = _add_commands(parser, look, _COMMANDS, dest="command")
+    _add_commands(commands["notes"], look, _NOTES_COMMANDS, dest="notes", required=True)
+    commands["call"].epilog = _CALL_EPILOG
     return parser, list(commands)
 
 
 def _add_commands(
-    parser: argparse.ArgumentParser, common: _Parser, commands: _Commands, **settings: Any
+    parser: argparse.ArgumentParser, look: Mapping[str, Any], commands: _Commands, **settings: Any
 ) -> Mapping[str, argparse.ArgumentParser]:
     """Add these commands to a parser; return the parser of each."""
     added = parser.add_subparsers(metavar="COMMAND", title="commands", **settings)
     for name, (words, arguments) in commands.items():
-        command = added.add_parser(
-            name,
-            help=words,
-            description=f"{words[0].upper()}{words[1:]}.",
-            parents=[common],
-            allow_abbrev=False,
-        )
+        command = added.add_parser(name, help=words, description=words, **look)
         for names, argument in arguments:
             command.add_argument(*names, **argument)
     return added.choices
