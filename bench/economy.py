@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.agents import AGENTS, CONFIGURATION, Agent, Call, Copydesk, Edit, EditUnread, visible
+from bench.agents import AGENTS, Agent, Call, Copydesk, Edit, EditUnread
 from bench.arena import Cell
 from bench.habits import PlayedLikeEdit
 from bench.installing import Installed, count_tokens, install
