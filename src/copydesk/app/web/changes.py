@@ -39,6 +39,9 @@ from copydesk.tools.refusals import check_words
 _MOST_ROWS: Final = 1_000
 """Once a page has so many rows, further files are only named."""
 
+_FIRST_ROWS: Final = 300
+"""So many are there at first; the page's script asks for the others at once."""
+
 _HUNK_ROWS: Final = 300
 """A hunk with more rows is shown in part; the plain text has all of it."""
 
@@ -104,7 +107,7 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     refused, others = ctx.session.refused
     style = DiffOptions.of(ctx.query).view
     size = sum(file.base.size + file.now.size for file in files)
-    rows = _MOST_ROWS
+    rows = _MOST_ROWS if ctx.is_partial else _FIRST_ROWS
     shown: list[Values] = []
     views: list[Values] = []
     for at, file in enumerate(files):

@@ -94,6 +94,7 @@ function patch(next) {
   notify(Number(document.body.dataset.waiting), Number(next.body.dataset.waiting));
   document.body.dataset.waiting = next.body.dataset.waiting;
   patchReview(next);
+  seek();
   tellTimes();
   tellChoice();
   tellHere();
@@ -419,6 +420,20 @@ function changeHere() {
   return rows[at];
 }
 
+// the change in the address may come with the rest of a long page
+
+let sought = location.hash, isFirst = true;
+
+function seek() {
+  const index = changes().findIndex((row) => `#${row.id}` === sought);
+  if (sought && index >= 0) {
+    at = index;
+    if (!isFirst) changes()[at].scrollIntoView({ block: "start" });
+    sought = "";
+  }
+  isFirst = false;
+}
+
 function tellHere() {
   const change = changeHere();
   for (const row of changes()) row.classList.toggle("here", row === change);
@@ -532,7 +547,7 @@ if (one(".narrow") && matchMedia("(max-width: 52rem)").matches && !one("#filters
 for (const details of all("details.viewed")) if (sessionStorage.getItem(viewedKey(details))) tellViewed(details, true);
 if (one("#files") && matchMedia("(max-width: 64rem)").matches) one("#files").open = false;
 for (const plot of all(".timeline")) plot.scrollLeft = plot.scrollWidth; // the newest first
-at = Math.max(changes().findIndex((row) => `#${row.id}` === location.hash), 0);
+seek();
 tellTimes();
 tellChoice();
 tellHere();
