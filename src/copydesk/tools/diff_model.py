@@ -277,6 +277,12 @@ class DiffRow:
         return intraline(self.old.text, self.new.text)
 
     @property
+    def is_spacing(self) -> bool:
+        """Whether both lines are there and differ in white space alone."""
+        lines = [line.text for line in (self.old, self.new) if line is not None]
+        return len(lines) == 2 and len({"".join(text.split()) for text in lines}) == 1
+
+    @property
     def shows_endings(self) -> bool:
         """Whether to show line endings: if they are the only difference, or one is missing."""
         endings = {line.ending for line in (self.old, self.new) if line is not None}
@@ -339,6 +345,18 @@ class DiffModel:
             if not block.kept
             for row in block.rows
         )
+
+    def without_space(self) -> DiffModel:
+        """The model in which lines that differ in white space alone are context."""
+        hunks: list[DiffHunk] = []
+        for hunk in self.hunks:
+            runs = [
+                DiffBlock(tuple(rows), block.kept or is_spacing)
+                for block in hunk.blocks
+                for is_spacing, rows in groupby(block.rows, lambda row: row.is_spacing)
+            ]
+            hunks.append(replace(hunk, blocks=tuple(runs)))
+        return replace(self, hunks=tuple(hunks))
 
     def first(self, most: int, start: int = 0) -> DiffModel:
         """The first `most` rows from `start` on; blocks are split where necessary."""
