@@ -136,4 +136,4 @@ def _print(event: _Event, lang: Lang, *, as_json: bool) -> None:
     when = terminal.when(int(str(event["time_ms"])))[11:]
     words = say(_SAID[str(event["event"])], lang, event)
     parts = [when, event["member"], event["hunk_id"] or "-", event["path"], words, event["why"]]
-    terminal.out(terminal.line("  ".join(str(part) for part in parts if part)) + "\n")
+    terminal.tell("  ".join(str(part) for part in parts if part))
