@@ -613,7 +613,7 @@ def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
         {"path": str(hunk.path), "line": hunk.new_line + 1, "reason": refusal_words(why, lang)}
         for hunk, why in undone.refused
     ]
-    paths = list(dict.fromkeys(str(one.plan.request.path) for one in undone.written))
+    paths = list(dict.fromkeys(str(one.path) for one in undone.written))
     ids: list[Value] = [one.edit_id for one in undone.written]
     facts: Fields = {"edit_ids": ids, "paths": [*paths]}
     key, said = "changes.undone", dict[str, object](count=len(paths))
