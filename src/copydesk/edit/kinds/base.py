@@ -12,7 +12,15 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    dataclass_transform,
+)
 
 from copydesk.errors import (
     Conflict,
@@ -25,7 +33,7 @@ from copydesk.errors import (
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.text.snapshot import Excerpt, Snapshot, Sought, Source, Text
 from copydesk.text.unified import unified
 
@@ -182,7 +190,29 @@ class Fixed(NamedTuple):
     is_certain: bool
 
 
-@dataclass(frozen=True, slots=True)
+_Kind = TypeVar("_Kind")
+
+
+# Not told to be frozen, which it is: mypy would then forget how a subclass reads its paths.
+@dataclass_transform()
+def kind(of: type[_Kind]) -> type[_Kind]:
+    """A kind of requests, as a dataclass; a `PathField` and the like take what they convert."""
+    return dataclass(frozen=True, slots=True)(of)
+
+
+if TYPE_CHECKING:
+
+    class PathField:
+        """A field that is given as a text or a path, and read as a RelPath."""
+
+        def __get__(self, request: object, kind: type | None = None) -> RelPath: ...
+        def __set__(self, request: object, path: str | SupportsPath) -> None: ...
+
+else:
+    PathField = RelPath
+
+
+@kind
 class Request:
     """One edit of the file at `path`.
 
@@ -208,7 +238,11 @@ class Request:
     _tool: ClassVar[str] = ""
     _action: ClassVar[Action] = "replace"
 
-    path: RelPath
+    path: PathField
+
+    def __post_init__(self) -> None:
+        if type(self.path) is not RelPath:
+            object.__setattr__(self, "path", RelPath.parse(self.path))
 
     @property
     def tool(self) -> str:

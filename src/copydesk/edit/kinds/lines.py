@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from copydesk.edit.kinds.base import (
     Action,
@@ -18,6 +19,7 @@ from copydesk.edit.kinds.base import (
     content_lines,
     count_lines,
     end_of,
+    kind,
     line_count_of,
     of_parts,
 )
@@ -94,7 +96,7 @@ def lines_wanted(text: str, total: int) -> tuple[int, int, bool]:
     return start, stop, False
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class RangeEdit(Replacing):
     """Replace the lines that `range` names (1-based, inclusive, as text) by `content`."""
 
@@ -128,7 +130,7 @@ class RangeEdit(Replacing):
         return "replace" if self.content else "delete"
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class RangeEdits(Request):
     """Make all `edits`, or none; the line numbers of all refer to the same text."""
 
@@ -137,7 +139,9 @@ class RangeEdits(Request):
     edits: tuple[RangeEdit, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+        Request.__post_init__(self)
+        if isinstance(self.edits, Iterable):
+            object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
 
     def check(self) -> None:
         for index, each in enumerate(self.edits):

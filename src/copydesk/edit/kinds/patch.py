@@ -23,6 +23,7 @@ from copydesk.edit.kinds.base import (
     Span,
     content_lines,
     end_of,
+    kind,
     of_parts,
 )
 from copydesk.edit.kinds.correction import (
@@ -85,7 +86,7 @@ class PatchHunk(StringEdit):
         return replace(self, new=text, signs="")
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class PatchEdit(BatchEdit):
     """Make all hunks that a patch has for one file, or none.
 

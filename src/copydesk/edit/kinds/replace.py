@@ -38,6 +38,7 @@ from copydesk.edit.kinds.base import (
     content_lines,
     count_lines,
     is_unclosed,
+    kind,
     of_parts,
 )
 from copydesk.edit.kinds.correction import (
@@ -62,7 +63,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align, common_ends
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
 from copydesk.text.nearest import Near, indentation, indented_by, nearest_of
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import SupportsPath
 from copydesk.text.search import (
     SHOWN,
     Matches,
@@ -85,7 +86,7 @@ def fixed(request: Request, found: Sequence[Corrected]) -> Fixed:
     return Fixed(request, tuple(causes), all(one.is_certain for one in found))
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class BatchEdit(Request):
     """Make all `edits`, each searched for in the original text, or none."""
 
@@ -96,14 +97,19 @@ class BatchEdit(Request):
     edits: tuple[StringEdit, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+        Request.__post_init__(self)
+        if isinstance(self.edits, Iterable):
+            object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
 
     @staticmethod
-    def of(path: RelPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
+    def of(path: str | SupportsPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
         """Make a batch of edits or (old, new) pairs; InvalidArgs for none, or without old text."""
         each: list[StringEdit] = []
         for index, edit in enumerate(edits):
             if not isinstance(edit, StringEdit):
+                if not isinstance(edit, tuple | list) or len(edit) != 2:
+                    what = "a StringEdit or a pair of an old and a new text"
+                    raise TypeError(f"edits[{index}] must be {what}, not {type(edit).__name__}")
                 if not edit[0]:
                     raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
                 edit = StringEdit(*edit)
@@ -181,7 +187,7 @@ class BatchEdit(Request):
         return added, place.candidates * count_lines(edit.old for edit in self.edits)
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class ReplaceText(BatchEdit):
     """Make one edit; with `everywhere`, at every place of its old text, as an edit by lines."""
 
