@@ -193,8 +193,9 @@ class Fixed(NamedTuple):
 _Kind = TypeVar("_Kind")
 
 
-# Not told to be frozen, which it is: mypy would then forget how a subclass reads its paths.
-@dataclass_transform()
+# Frozen and compared by value, which is not told: mypy would then forget how a subclass reads its
+# paths, and take it for one without a hash.
+@dataclass_transform(eq_default=False)
 def kind(of: type[_Kind]) -> type[_Kind]:
     """A kind of requests, as a dataclass; a `PathField` and the like take what they convert."""
     return dataclass(frozen=True, slots=True)(of)
@@ -403,7 +404,9 @@ def check_count(argument: str, count: int) -> None:
 
 
 def check_text(argument: str, text: str) -> None:
-    """Raise InvalidArgs for a NUL or a lone surrogate."""
+    """Raise InvalidArgs for a NUL or a lone surrogate, TypeError for what is no text."""
+    if not isinstance(text, str):
+        raise TypeError(f"{argument} must be str, not {type(text).__name__}")
     if "\0" in text:
         raise InvalidArgs(argument, "holds a NUL character")
     try:

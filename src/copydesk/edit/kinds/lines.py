@@ -23,7 +23,7 @@ from copydesk.edit.kinds.base import (
     line_count_of,
     of_parts,
 )
-from copydesk.errors import Clash, CollisionDetected, InvalidRange, RangeOutOfBounds
+from copydesk.errors import Clash, CollisionDetected, InvalidArgs, InvalidRange, RangeOutOfBounds
 from copydesk.text.diff import changed_part
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
@@ -144,6 +144,8 @@ class RangeEdits(Request):
             object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
 
     def check(self) -> None:
+        if not self.edits:
+            raise InvalidArgs("edits", "must not be empty")
         for index, each in enumerate(self.edits):
             check_text(f"edits[{index}].content", each.content)
 

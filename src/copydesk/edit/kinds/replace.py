@@ -104,6 +104,8 @@ class BatchEdit(Request):
     @staticmethod
     def of(path: str | SupportsPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
         """Make a batch of edits or (old, new) pairs; InvalidArgs for none, or without old text."""
+        if not isinstance(edits, Iterable):
+            raise TypeError(f"edits must be iterable, not {type(edits).__name__}")
         each: list[StringEdit] = []
         for index, edit in enumerate(edits):
             if not isinstance(edit, StringEdit):
@@ -114,9 +116,9 @@ class BatchEdit(Request):
                     raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
                 edit = StringEdit(*edit)
             each.append(edit)
-        if not each:
-            raise InvalidArgs("edits", "must not be empty")
-        return BatchEdit(path, tuple(each))
+        made = BatchEdit(path, tuple(each))
+        made.check()
+        return made
 
     @property
     def bad_character(self) -> bool:
@@ -133,6 +135,8 @@ class BatchEdit(Request):
         return replace(self, edits=(self.edits[0].with_new(text),))
 
     def check(self) -> None:
+        if not self.edits:
+            raise InvalidArgs("edits", "must not be empty")
         for index, edit in enumerate(self.edits):
             check_text(f"edits[{index}].old_string", edit.old)
             check_text(f"edits[{index}].new_string", edit.new)
