@@ -57,7 +57,7 @@ def check_refused(call: Callable[[], object]) -> None:
     if isinstance(raised, Refusal):
         assert re.match(r"[A-Z0-9].{10,} \[[A-Z_]{4,}", str(raised)), raised
     elif raised is not None:
-        assert " must be " in str(raised), raised
+        assert re.search(" must be | is not iterable$", str(raised)), raised
 
 
 REQUESTS: dict[Any, dict[str, Any]] = {

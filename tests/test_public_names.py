@@ -30,7 +30,7 @@ def listed() -> Iterator[str]:
         code = getattr(value, "code", None)
         if code is not None:
             yield f"    code = {code!r}"
-        inherited = {*dir(Exception), *dir(object)}
+        inherited = set(dir(copydesk.Refusal)) - ({"facts"} if value is copydesk.Refusal else set())
         for member, what in inspect.getmembers_static(value):
             if (
                 member.startswith("_")

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from copydesk.app.library import *  # noqa: F403  # for type checkers, as below
+    # what __getattr__ returns, for type checkers
+    from copydesk.app.library import *  # noqa: F403
+    from copydesk.errors import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -20,6 +22,6 @@ def __getattr__(name: str) -> object:
     if name[:1].isupper() or name in ("__all__", "cancelled_by"):
         from copydesk.app import library
 
-        if name == "__all__" or name in library.__all__:
+        if name == "__all__" or name in vars(library)["__all__"]:
             return getattr(library, name)
     raise AttributeError(f"module 'copydesk' has no attribute {name!r}")

@@ -167,7 +167,8 @@ def _check(name: str, value: object, hint: object) -> None:
         wanted = hint.__name__ if isinstance(hint, type) else str(hint)
         wanted = re.sub(r"[\w.]+\.(?=\w)", "", wanted)
         raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}: {value!r:.80}")
-    for part in value if isinstance(value, tuple) else (value,):
+    parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    for part in parts:
         if isinstance(part, Request | Anchor | StringEdit):
             kind: object = type(part)
             for field, inner in _hints(kind).items():
@@ -192,7 +193,7 @@ def _test(hint: object) -> Callable[[object], bool]:
         return lambda value: any(test(value) for test in tests)
     if origin is tuple:
         inner = _test(parts[0])
-        return lambda value: isinstance(value, tuple) and all(map(inner, value))
+        return lambda value: isinstance(value, tuple) and all(map(inner, cast("Any", value)))
     kind = (int, float) if hint is float else cast(type, origin or hint)
     return lambda value: isinstance(value, kind)
 

@@ -16,9 +16,11 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
+    Generic,
     Literal,
     NamedTuple,
     TypeVar,
+    cast,
     dataclass_transform,
 )
 
@@ -191,6 +193,7 @@ class Fixed(NamedTuple):
 
 
 _Kind = TypeVar("_Kind")
+_Part = TypeVar("_Part")
 
 
 # Frozen and compared by value, which is not told: mypy would then forget how a subclass reads its
@@ -209,8 +212,14 @@ if TYPE_CHECKING:
         def __get__(self, request: object, kind: type | None = None) -> RelPath: ...
         def __set__(self, request: object, path: str | SupportsPath) -> None: ...
 
+    class Several(Generic[_Part]):
+        """A field that is given as any iterable, and read as a tuple."""
+
+        def __get__(self, request: object, kind: type | None = None) -> tuple[_Part, ...]: ...
+        def __set__(self, request: object, parts: Iterable[_Part]) -> None: ...
+
 else:
-    PathField = RelPath
+    PathField, Several = RelPath, tuple
 
 
 @kind
@@ -403,10 +412,20 @@ def check_count(argument: str, count: int) -> None:
         raise InvalidArgs(argument, reason)
 
 
-def check_text(argument: str, text: str) -> None:
-    """Raise InvalidArgs for a NUL or a lone surrogate, TypeError for what is no text."""
+def as_tuple(parts: object) -> object:
+    """What is iterable as a tuple, since a list could not be stored; anything else as it is."""
+    return tuple(cast("Iterable[object]", parts)) if isinstance(parts, Iterable) else parts
+
+
+def check_is_text(argument: str, text: object) -> None:
+    """Raise TypeError for what is no text."""
     if not isinstance(text, str):
         raise TypeError(f"{argument} must be str, not {type(text).__name__}")
+
+
+def check_text(argument: str, text: str) -> None:
+    """Raise InvalidArgs for a NUL or a lone surrogate, TypeError for what is no text."""
+    check_is_text(argument, text)
     if "\0" in text:
         raise InvalidArgs(argument, "holds a NUL character")
     try:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Literal
 
 from copydesk.edit.draft import SHOWN_LENGTH, shown
 from copydesk.edit.kinds.append import Append
-from copydesk.edit.kinds.base import Fixed, OfContent, Place, Span, Terms, check_text, kind
+from copydesk.edit.kinds.base import (
+    Fixed,
+    OfContent,
+    Place,
+    Span,
+    Terms,
+    check_is_text,
+    check_text,
+    kind,
+)
 from copydesk.edit.kinds.correction import is_safe
 from copydesk.errors import (
     AnchorAmbiguous,
@@ -44,8 +53,7 @@ class Anchor:
         return anchor if anchor.argument == argument else replace(anchor, argument=argument)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
-            raise TypeError(f"an anchor must be str or Anchor, not {type(self.text).__name__}")
+        check_is_text(self.argument, self.text)
         if not self.text:
             raise InvalidArgs(self.argument, "must not be empty")
         if "\n" in self.text:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 
 from copydesk.edit.kinds.base import (
@@ -12,8 +11,10 @@ from copydesk.edit.kinds.base import (
     Place,
     Replacing,
     Request,
+    Several,
     Span,
     Terms,
+    as_tuple,
     check_text,
     compose_lines,
     content_lines,
@@ -136,12 +137,11 @@ class RangeEdits(Request):
 
     reads, _tool = "whole", RangeEdit._tool
 
-    edits: tuple[RangeEdit, ...]
+    edits: Several[RangeEdit]
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
-        if isinstance(self.edits, Iterable):
-            object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+        object.__setattr__(self, "edits", as_tuple(self.edits))
 
     def check(self) -> None:
         if not self.edits:

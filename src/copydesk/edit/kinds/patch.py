@@ -20,6 +20,7 @@ from copydesk.edit.kinds.base import (
     Composed,
     Fixed,
     Place,
+    Several,
     Span,
     content_lines,
     end_of,
@@ -96,7 +97,7 @@ class PatchEdit(BatchEdit):
 
     _tool = "apply_diff"
 
-    edits: tuple[PatchHunk, ...]
+    edits: Several[PatchHunk]  # pyright: ignore[reportIncompatibleVariableOverride]  # only read
     base: str = ""
     after: str = ""
     creates: bool = False

@@ -33,7 +33,9 @@ from copydesk.edit.kinds.base import (
     Normalized,
     Place,
     Request,
+    Several,
     Span,
+    as_tuple,
     check_text,
     content_lines,
     count_lines,
@@ -94,29 +96,16 @@ class BatchEdit(Request):
     quotes, by_text = "old_string says it already; leave it out", True
     voices: ClassVar[tuple[str, ...]] = ("batch",)
 
-    edits: tuple[StringEdit, ...]
+    edits: Several[StringEdit]
 
     def __post_init__(self) -> None:
         Request.__post_init__(self)
-        if isinstance(self.edits, Iterable):
-            object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+        object.__setattr__(self, "edits", as_tuple(self.edits))
 
     @staticmethod
     def of(path: str | SupportsPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
         """Make a batch of edits or (old, new) pairs; InvalidArgs for none, or without old text."""
-        if not isinstance(edits, Iterable):
-            raise TypeError(f"edits must be iterable, not {type(edits).__name__}")
-        each: list[StringEdit] = []
-        for index, edit in enumerate(edits):
-            if not isinstance(edit, StringEdit):
-                if not isinstance(edit, tuple | list) or len(edit) != 2:
-                    what = "a StringEdit or a pair of an old and a new text"
-                    raise TypeError(f"edits[{index}] must be {what}, not {type(edit).__name__}")
-                if not edit[0]:
-                    raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
-                edit = StringEdit(*edit)
-            each.append(edit)
-        made = BatchEdit(path, tuple(each))
+        made = BatchEdit(path, [_edit_of(index, each) for index, each in enumerate(edits)])
         made.check()
         return made
 
@@ -268,6 +257,20 @@ class StringEdit:
     def with_new(self, text: str) -> StringEdit:
         """The edit with another new text."""
         return replace(self, new=text)
+
+
+def _edit_of(index: int, given: object) -> StringEdit:
+    """The edit that a caller gave, or the pair of an old and a new text."""
+    match given:
+        case StringEdit():
+            return given
+        case (str() as old, str() as new):
+            if not old:
+                raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
+            return StringEdit(old, new)
+        case _:
+            what = "StringEdit or a pair of an old and a new text"
+            raise TypeError(f"edits[{index}] must be {what}, not {type(given).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
