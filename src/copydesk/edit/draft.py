@@ -287,11 +287,6 @@ class Draft:
         return not any("\ufffd" in line for run in runs for line in self.base.texts(*run))
 
 
-def locate(request: Request, text: Snapshot | Source) -> Place:
-    """Return the place of the request in the text; raises the refusals of its kind."""
-    return request.locate(text)
-
-
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """Make the request at `place` in `base`; raises ContentRequired, EncodingRefused, others."""
     composed = request.compose(base, place, created=created)

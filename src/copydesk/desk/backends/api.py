@@ -115,12 +115,11 @@ def encode(value: object) -> bytes:
         kind = type(part)
         if kind is tuple:
             return [None, *cast("tuple[object, ...]", part)]
-        name = _NAMES.get(kind)
-        if name is None:
+        if kind not in _NAMES:
             if isinstance(part, Mapping):  # an immutable one
                 return dict(cast("Mapping[str, object]", part))
             _know_notes()
-            name = _NAMES[kind]
+        name = _NAMES[kind]
         used[name] = _FIELDS[kind]
         return [name, *_VALUES[kind](part)]
 
