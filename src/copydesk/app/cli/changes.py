@@ -171,7 +171,7 @@ class _Changes:
     def _report(self, done: UndoneChanges, parts: Mapping[str, FileChanges]) -> None:
         """Print what was undone, and each change that was not, with both texts."""
         for one in done.written:
-            self._say("cli.change_undone", path=one.plan.request.path, edit=one.edit_id)
+            self._say("cli.change_undone", path=one.path, edit=one.edit_id)
         for hunk_id in done.waiting:
             self._say("cli.change_waits", id=hunk_id)
         for hunk, refusal in done.refused:

@@ -99,7 +99,7 @@ def _open(
         config = config.for_agents()
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
     opened = open_workspace(root, config, shared=there or not looks)
-    opened.in_shell = True
+    opened.in_shell = not for_agents
     return opened
 
 
@@ -1002,7 +1002,6 @@ def _hook(options: argparse.Namespace) -> None:
     from copydesk.app.cli.hook import denied
 
     with _open(options, for_agents=True) as opened:
-        opened.in_shell = False  # an agent reads the answer
         config = opened.config
         dump(denied(opened.call(config.member, *options.call, lang=config.lang)))
 
