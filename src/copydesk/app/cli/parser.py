@@ -41,9 +41,11 @@ copydesk: agents' edits are prepared, shown, checked, applied once, and can be u
 
   copydesk init                  set it up in your MCP clients
   copydesk init --approval human the same, and you approve what agents write
+  copydesk up                    the same, with the review page in the background
   copydesk serve                 open the review page
   copydesk watch                 see what agents do, as it happens
   copydesk demo                  a guided tour on a copy of real text
+  copydesk demo review           three agents at work, and you decide
 
 copydesk --help shows all commands, copydesk help COMMAND one of them.
 """
@@ -223,6 +225,22 @@ _SERVER = [
         "--toolsets", help="comma-separated: ws_mod, edit, batch, notes, team_mgmt, compat, patch"
     )
 ]
+_CLIENT = _argument(
+    "--client",
+    action="append",
+    metavar="NAME",
+    help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
+    "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
+)
+_APPROVAL = _argument(
+    "--approval",
+    choices=("human", "self"),
+    help="who approves agents' edits: you (human) or the agents (self)",
+)
+_YES = _argument("--yes", "-y", action="store_true", help="do not ask")
+_NO_BROWSER = _argument(
+    "--no-browser", dest="browser", action="store_false", help="open no browser"
+)
 _WIRE = [
     _argument(
         "--structured", action="store_true", help="send results as data for programs as well"
@@ -250,18 +268,8 @@ _COMMANDS: _Commands = {
     "init": (
         "set up copydesk in your MCP clients",
         [
-            _argument(
-                "--client",
-                action="append",
-                metavar="NAME",
-                help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
-                "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
-            ),
-            _argument(
-                "--approval",
-                choices=("human", "self"),
-                help="who approves agents' edits: you (human) or the agents (self)",
-            ),
+            _CLIENT,
+            _APPROVAL,
             _argument(
                 "--path",
                 action="append",
@@ -280,7 +288,7 @@ _COMMANDS: _Commands = {
                 help="with --remove: the state folder too, with all history",
             ),
             _argument("--dry-run", action="store_true", help="show what would change"),
-            _argument("--yes", "-y", action="store_true", help="do not ask"),
+            _YES,
         ],
     ),
     "mcp": ("run the MCP server on standard input and output", [*_SERVER, *_WIRE]),
@@ -293,11 +301,24 @@ _COMMANDS: _Commands = {
             _argument("--port", type=_port, default=8427, help="default: 8427"),
         ],
     ),
+    "up": (
+        "set up the clients, serve in the background, and open the review page",
+        [
+            _CLIENT,
+            _APPROVAL,
+            _YES,
+            _NO_BROWSER,
+            _argument("--port", type=_port, help="default: 8427, or any that is free"),
+        ],
+    ),
+    "down": ("end the server that up has started", []),
     "hook": ("run the Edit or Write of a Claude Code hook, read from standard input", []),
     "demo": (
         "run a guided tour on a copy of real text",
         [
-            _argument("story", nargs="?", choices=("files", "notes"), default="files"),
+            _argument("story", nargs="?", choices=("files", "notes", "review"), default="files"),
+            _NO_BROWSER,
+            _argument("--port", type=_port, default=0, help="of the review (default: a free one)"),
             _argument("--keep", action="store_true", help="keep the workspace of the tour"),
         ],
     ),
@@ -440,7 +461,7 @@ _COMMANDS: _Commands = {
                 help="a file, a folder or an edit number; without it, --member says whose edits",
             ),
             _argument("--dry-run", action="store_true", help="show what would go"),
-            _argument("--yes", "-y", action="store_true", help="do not ask"),
+            _YES,
         ],
     ),
     "schema": (
