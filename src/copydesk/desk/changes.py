@@ -208,6 +208,16 @@ class Step(NamedTuple):
     before: Snapshot | None
     after: Snapshot | None
 
+    @property
+    def old(self) -> Sequence[bytes]:
+        """The lines before it, without their ends."""
+        return () if self.before is None else self.before.keys
+
+    @property
+    def lines(self) -> Sequence[bytes]:
+        """The lines after it, without their ends."""
+        return () if self.after is None else self.after.keys
+
 
 class Planner(Protocol):
     """The part of the desk that plans, writes plans all or none, and undoes edits."""
