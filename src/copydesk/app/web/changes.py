@@ -39,7 +39,12 @@ _HUNK_ROWS: Final = 300
 
 _MOST_EDITED: Final = 200_000
 _MOST_NAMED: Final = 3
-_VERBS: Final = {"create": "created", "remove": "removed", "move": "moved"}
+_VERBS: Final = {
+    "create": "created",
+    "remove": "removed",
+    "move": "moved",
+    "content": "content changed",
+}
 
 
 def changes(ctx: RequestContext) -> Response:
@@ -133,7 +138,7 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
 
     `size` is that of all texts of the page, by which colours are cut.
     """
-    placed = [hunk for hunk in file.hunks if hunk.kind != "move"]
+    placed = [hunk for hunk in file.hunks if hunk.kind != "move" and file.by_lines]
     spans = [(hunk.new_line, hunk.new_line + len(hunk.new)) for hunk in placed]
     ends = [0, *(stop for _, stop in spans)]
     starts = [*(start for start, _ in spans[1:]), file.now.line_count]
@@ -169,7 +174,7 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
 def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
     """The new lines, to be edited; None if that cannot be, as a browser changes line ends."""
     lines = b"".join(hunk.new)
-    if hunk.kind not in ("text", "create") or len(lines) > _MOST_EDITED:
+    if hunk.kind not in ("text", "create") or not file.by_lines or len(lines) > _MOST_EDITED:
         return None
     text = file.now.encoding.decode(lines).replace("\r\n", "\n")
     return None if "\r" in text else text
