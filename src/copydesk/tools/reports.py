@@ -1291,7 +1291,7 @@ def _notes(draft: BlockDraft, request: BlockDiff, lang: Lang, *, done: bool) -> 
 def hunk_text(hunk: HunkMade) -> str:
     """A hunk in one line: what happens to which block."""
     old, new = _quoted(hunk.old, _OLD_SHOWN), _quoted(hunk.new, _OLD_SHOWN)
-    changes = {"UPDATE": f"{old} → {new}", "REPLACE": f"→ {new}", "DELETE": old}
+    changes = {"UPDATE": f"{old} → {new}", "REPLACE": f"→ {new}", "DELETE": old, "MOVE": hunk.new}
     said = changes.get(hunk.kind) or _quoted(hunk.new, _NEW_SHOWN)
     ids = f" [{', '.join(hunk.new_ids)}]" if hunk.new_ids else ""
     return f"{hunk.kind} {hunk.block_id}: {said}{ids}"
@@ -1447,8 +1447,8 @@ _ROWS: dict[str, Row] = {
         plan_words="plan.block_diff".format,
         applied_words="apply.block_diff.{0.context}".format,
         notices=lambda draft, lang: [
-            say("notes.ids_gone", lang, {"block_id": block_id, "detail": detail})
-            for _, block_id, detail in draft.notices
+            say(f"notes.notice.{kind}", lang, {"block_id": block_id, "detail": detail})
+            for kind, block_id, detail in draft.notices
         ],
     ),
     "DeleteFile": _operation(
