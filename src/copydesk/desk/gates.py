@@ -308,6 +308,11 @@ class Checks:
         self._kept: dict[_Key, list[Diagnostic] | NotRun] = {}
         self._lock = held_at_fork(Lock())
 
+    @property
+    def parsers(self) -> Checks:
+        """Those that run no command."""
+        return Checks([rule for rule in self._rules if not rule.command])
+
     def concern(self, real: RelPath) -> bool:
         """Whether there may be a check for the file."""
         return bool(self._rules) or parses(suffix_of(real))

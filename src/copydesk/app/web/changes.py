@@ -47,7 +47,12 @@ _HUNK_ROWS: Final = 300
 
 _MOST_EDITED: Final = 200_000
 _MOST_NAMED: Final = 3
-_VERBS: Final = {"create": "Created", "remove": "Removed", "move": "Moved"}
+_VERBS: Final = {
+    "create": "Created",
+    "remove": "Removed",
+    "move": "Moved",
+    "content": "Content changed",
+}
 
 
 def changes(ctx: RequestContext) -> Response:
@@ -146,7 +151,8 @@ def _findings(ctx: RequestContext, file: FileChanges) -> Mapping[int, list[str]]
     edited = Edited(path, path, file.base, file.change, is_new, lambda: file.now)
     lines = [hunk.new_line for hunk in file.hunks]
     found: defaultdict[int, list[str]] = defaultdict(list)
-    for one in Checks(rules).judge(edited) or () if file.kind != "remove" else ():
+    is_text = file.kind != "remove" and file.by_lines
+    for one in Checks(rules).judge(edited) or () if is_text else ():
         found[max(bisect(lines, (one.line or 1) - 1) - 1, 0)] += (check_words(one, LANG.get()),)
     return found
 
@@ -156,7 +162,7 @@ def _hunks(ctx: RequestContext, file: FileChanges, size: int, style: View) -> li
 
     `size` is that of all texts of the page: of many, only the lines shown are coloured.
     """
-    placed = [hunk for hunk in file.hunks if hunk.kind != "move"]
+    placed = [hunk for hunk in file.hunks if hunk.kind != "move" and file.by_lines]
     spans = [(hunk.new_line, hunk.new_line + len(hunk.new)) for hunk in placed]
     ends = [0, *(stop for _, stop in spans)]
     starts = [*(start for start, _ in spans[1:]), file.now.line_count]
@@ -197,7 +203,7 @@ def _hunks(ctx: RequestContext, file: FileChanges, size: int, style: View) -> li
 def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
     """The new lines, to be edited; None if that cannot be, as a browser changes line ends."""
     lines = b"".join(hunk.new)
-    if hunk.kind not in ("text", "create") or len(lines) > _MOST_EDITED:
+    if hunk.kind not in ("text", "create") or not file.by_lines or len(lines) > _MOST_EDITED:
         return None
     text = file.now.encoding.decode(lines).replace("\r\n", "\n")
     return None if "\r" in text else text
