@@ -23,6 +23,10 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md",
     "bench/RESULTS.md": "benchmark.md",
 }
+HOSTED = re.compile(
+    r"https://(?:github\.com/copydesk/copydesk/blob|raw\.githubusercontent\.com/copydesk/copydesk)/main/"
+)
+"""What the links of the README begin with, so that they work where the package is shown."""
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 
 
@@ -68,7 +72,8 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         target = MOVED.get(meant, meant.removeprefix("docs/"))
         return posixpath.relpath(target, posixpath.dirname(here) or ".")
 
-    return _LINK.sub(link, markdown)
+    own = re.sub(rf"{HOSTED.pattern}(?=docs/|bench/RESULTS|C[HO]|src/.*\.md)", "", markdown)
+    return _LINK.sub(link, own)
 
 
 _EXAMPLE = re.compile(r"^>>> .*(?:\n.+|\n(?=\n>>> ))*", re.MULTILINE)
