@@ -211,10 +211,10 @@ async def _old_server(commands: Path, root: Path, package: Path) -> None:
         }.items():
             result = await agent.call_tool(name, arguments)
             assert not result.is_error, text_of(result)
-        api = package / "desk/backends/sqlite.py"
+        api = package / "desk/backends/api.py"
         text = api.read_text()
-        number = re.findall(r"^SCHEMA(?:: \w+)? = (\d+)$", text, re.MULTILINE)[0]
-        api.write_text(re.sub(rf"^(SCHEMA.* = ){number}$", r"\g<1>99", text, flags=re.MULTILINE))
+        (number,) = re.findall(r"^SCHEMA = (\d+)$", text, re.MULTILINE)
+        api.write_text(text.replace(f"\nSCHEMA = {number}\n", "\nSCHEMA = 99\n"))
         newer = run(commands / "copydesk", *append, "five", cwd=root)
         assert newer.returncode != 0
         assert f"has schema {number}" in (newer.stdout + newer.stderr).decode()
