@@ -732,9 +732,11 @@ def test_three_agents_and_an_editor_are_reviewed_by_keyboard_alone(
         for number in range(60):
             by, path = TEAM[number % 3], files[number % 6].name
             given = {"path": path, "range": str(number // 6 * 12 + number % 6 + 5)}
-            given |= {"content": f"{by} {number}", "why": f"reason {number}", "apply": "auto"}
+            given |= {"content": f"{by} {number}", "why": f"reason {number}"}
             said = agent.call(by, "prepare_file_range_edit", given, task=f"task of {by}")
-            assert said.fields["status"] == "ok", said.text
+            hunk = {"hunk_id": said.fields["hunk_id"]}
+            done = agent.call(by, "apply_file_modification", hunk, task=f"task of {by}")
+            assert done.fields["status"] == "ok", done.text
         for number in range(43):
             given = {"path": f"plan{number}.txt", "content": f"plan {number}\n"}
             agent.call(TEAM[number % 3], "prepare_file_append", given, task="plans")
