@@ -43,7 +43,7 @@ def visible(text: str, start: int = 0, stop: int | None = None) -> Markup:
         if start <= place < stop:
             parts += (escape(text[at:place]), _hidden_element(text[place]))
             at = place + 1
-    return Markup("").join((*parts, escape(text[at:stop])))
+    return Markup("".join((*parts, escape(text[at:stop]))))
 
 
 @cache
