@@ -538,15 +538,19 @@ class Changes:
         return all(may_read(self._set.files, reader, path) for path in track.names)
 
     def _checked(self, file: FileChanges) -> FileChanges:
-        """The file with what its changes newly break, at the hunks that are nearest."""
-        if file.kind == "remove" or not file.by_lines or not self._set.checks.concern(file.path):
+        """The file with what its changes newly break, at the hunks that are nearest.
+
+        By parsers alone: to look at a view runs no command.
+        """
+        checks = self._set.checks.parsers
+        if file.kind == "remove" or not file.by_lines or not checks.concern(file.path):
             return file
         is_new = file.kind == "create"
         edited = Edited(file.path, file.path, file.base, file.change, is_new, lambda: file.now)
         texts = [hunk for hunk in file.hunks if hunk.kind != "move"]
         found: dict[str, list[CheckFinding]] = {}
         with telling():  # they are not those of an edit that this call makes
-            findings = self._set.checks.parsers.judge(edited) if texts else ()
+            findings = checks.judge(edited) if texts else ()
         for finding in findings or ():
             line = (finding.line or 0) - 1
             near = min(texts, key=lambda hunk: _distance(hunk, line))
