@@ -64,7 +64,6 @@ from copydesk.errors import (
     Failed,
     FileExists,
     FileNotFound,
-    HunkNotFound,
     InvalidArgs,
     Refusal,
 )
@@ -448,7 +447,7 @@ class Applying:
             )
 
     def _ended(self, item: _Item) -> Refusal | None:
-        """Why the plan is not pending any more, which explains why it does not fit."""
+        """Why the plan is not pending any more."""
         try:
             if item.job.is_stored:
                 self.check_waits(item.plan)
@@ -489,10 +488,10 @@ class Applying:
                 for file in outcome.files:
                     self._draft(file, outcome, base)
                 self._pass_and_write(outcome, is_group=is_group, is_first=was_first)
-                if outcome.stopped is not None:
-                    self._explain(outcome)
-                elif outcome.refusal is None:
+                if outcome.refusal is None:
                     self._note_written(outcome)
+                else:
+                    self._explain(outcome)
             return outcome
 
         def over() -> Failed:
@@ -631,7 +630,7 @@ class Applying:
                 else:
                     draft = self._drafting.of_new(plan.request)
             except Refusal as refusal:
-                item.refusal = self._ended(item) or refusal
+                item.refusal = refusal
                 if now is not None and is_one and len(outcome.files) == 1:
                     last = now.line_count
                     start, stop = min(plan.place.start, last), min(plan.place.stop, last)
@@ -730,12 +729,10 @@ class Applying:
             item.entry = written.get(item.job.hunk_id)
 
     def _explain(self, outcome: _Outcome) -> None:
-        """Refuse the plans as ended, if the system refused them since they were."""
-        ended = [(item, self._ended(item)) for item in outcome.items]
-        if isinstance(outcome.stopped, HunkNotFound) and any(why for _, why in ended):
-            outcome.stopped = None
-            for item, why in ended:
-                item.refusal = why
+        """Refuse as ended the plans that have: that explains why they do not fit."""
+        for item in outcome.items:
+            if (ended := self._ended(item)) is not None:
+                item.refusal, outcome.stopped = ended, None
 
     def _note_written(self, outcome: _Outcome) -> None:
         """End the plans that changed nothing, and record what their members know by the others."""

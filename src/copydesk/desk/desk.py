@@ -147,7 +147,6 @@ class FileDesk:
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
         )
-        self.applying.show(plan, draft)
         declined: str | None = None
         refusal: Refusal | None = None
         if terms.auto:
@@ -156,6 +155,7 @@ class FileDesk:
         is_written, is_stored = terms.auto and declined is None, existing is not None
         if not is_written or is_stored:
             plan = self._reserved(plan, existing)
+        self.applying.show(plan, draft)
         if is_written:
             while not is_stored and self._is_taken(plan.id):
                 plan = replace(plan, id=self._set.ids())
