@@ -522,6 +522,7 @@ FORMS: tuple[tuple[str, dict[str, str], str, str, int, int], ...] = (
     ("/approve", {}, "approved approved", TWO, 0, 0),
     ("/reject", NO, "rejected rejected", TWO, 0, 0),
     ("/reject", CHANGE, "changes_requested changes_requested", TWO, 0, 0),
+    ("/withdraw", {}, "- -", TWO, 0, 0),
     ("/extend", {}, "- -", TWO, 0, 2),
     ("/edit/{edit_id}/undo", {}, "gone gone", TWO, 0, 0),
 )

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Run, align, common_ends
+from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text, computed_once
 
@@ -393,3 +394,10 @@ class FileEdit:
     @computed_once
     def diff(self) -> bytes:
         return unified(self.base, self.change, str(self.path), created=self.created)
+
+
+def diff_text(diff: bytes, encoding: Encoding) -> str:
+    """A whole diff as text. Paths are UTF-8, lines are in the encoding of the file."""
+    head, mark, body = diff.partition(b"\n@@ ")
+    own = encoding if encoding.unit == 1 else UTF8  # wide encodings are UTF-8 in a diff
+    return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)

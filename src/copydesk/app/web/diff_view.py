@@ -9,12 +9,13 @@ import importlib.util
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby, repeat
 from typing import Final, Literal, NamedTuple, Protocol, cast
 
 from markupsafe import Markup
 
 from copydesk.app.web.markup import named, render, visible
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.review import Shown
 from copydesk.text.diff import align
 from copydesk.text.snapshot import Snapshot
@@ -166,8 +167,14 @@ def table(
     colours: tuple[Colours, Colours] | None = None,
     *,
     whole: bool = False,
+    notes: Mapping[str, list[Decision]] | None = None,
+    heads: Sequence[Markup] = (),
 ) -> Markup:
-    """The diff with both sides' colours; `more` is the address of the page with all context."""
+    """The diff with both sides' colours; `more` is the address of the page with all context.
+
+    `notes` are comments by line (`-3` of the text before, `+3` after), `heads` is what stands
+    above each hunk.
+    """
     if colours is None:
         old, new = tuple(model.lines("old")), tuple(model.lines("new"))
         colours = colours_of(path, old), colours_of(path, new)
@@ -175,12 +182,12 @@ def table(
         {
             "skipped": hunk.skipped,
             "blocks": [(block.kept, _cells(block, colours, whole)) for block in hunk.blocks],
+            "head": head,
         }
-        for hunk in model.hunks
+        for hunk, head in zip(model.hunks, chain(heads, repeat("")), strict=False)
     ]
-    split = view == "split"
-    skipped = model.skipped
-    return render("diff.html", path=path, split=split, hunks=hunks, skipped=skipped, more=more)
+    of = {"path": path, "split": view == "split", "skipped": model.skipped, "more": more}
+    return render("diff.html", hunks=hunks, notes=notes, **of)
 
 
 Cell = Mapping[str, object]

@@ -7,9 +7,10 @@ changed lines were shown, at once or part by part in this session.
 from __future__ import annotations
 
 import hashlib
+import mimetypes
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -20,11 +21,23 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from copydesk.app.web.diff_view import Colours, View, colours_of, conflict_of, table
-from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
+from copydesk.app.web.diff_view import Colours, NewPlan, View, colours_of, conflict_of, table
+from copydesk.app.web.markup import (
+    ENVIRONMENT,
+    LANG,
+    address,
+    hidden_in,
+    named,
+    render,
+    say,
+    translated,
+)
+from copydesk.app.web.markup import (
+    shown as marked_up,
+)
 from copydesk.app.web.reviewer import Item, Reviewer, Task, expires_soon, words_of
 from copydesk.app.web.security import Session, one_of
-from copydesk.desk.backends.api import Entry, version_of
+from copydesk.desk.backends.api import Decision, Entry, version_of
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.history import Page, taken_back_by
 from copydesk.desk.member import Member
@@ -36,6 +49,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source
 from copydesk.text.unified import line_counts
 from copydesk.tools.diff_model import DiffLine, DiffModel, of_change, of_diff
+from copydesk.tools.messages import Lang, say_reason
 from copydesk.tools.refusals import check_words
 from copydesk.tools.reports import is_binary_deletion
 
@@ -52,18 +66,19 @@ MOST_EDITS: Final = 100
 """Edits on one page of the history."""
 
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
-_MOST_COLOURED: Final = 40_000
+MOST_COLOURED: Final = 40_000
 """The most bytes of whole texts that a page colours; above this, only the lines shown."""
 
 _COLOURED_BEFORE: Final = 30
 """How many lines before those shown are tokenized too: a string or comment may begin there."""
 
 _MOST_EDITED: Final = 1_000_000
-_EXPIRING: Final = "expiring"
+_EXPIRING, _BROKEN = "expiring", "broken"
 _STATES: Final = (
     ("exact", "applies"),
     ("drifted", "drifted"),
     ("conflict", "conflict"),
+    (_BROKEN, "breaks a check"),
     (_EXPIRING, "expires soon"),
 )
 _TABS: Final = (
@@ -220,8 +235,8 @@ class PlanFilter:
         is_of = self.member in ("", item.plan.owner) and self.tool in ("", item.plan.tool)
         if not is_of or self.tab != item.verdict:
             return False
-        if self.state == _EXPIRING:
-            return item.expires_soon
+        if self.state in (_EXPIRING, _BROKEN):
+            return item.expires_soon if self.state == _EXPIRING else item.breaks > 0
         return self.state in (self.tab, "open") or item.state == self.state
 
     @property
@@ -232,11 +247,15 @@ class PlanFilter:
 
 @dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """How to show a diff; `part` of "Show all" (from 1) has whole lines; 0 means the first rows."""
+    """How to show a diff; `part` of "Show all" (from 1) has whole lines; 0 means the first rows.
+
+    With `space`, which is "hide", lines that differ in white space alone are context.
+    """
 
     view: View = "split"
     context: int = CONTEXTS[0]
     part: int = 0
+    space: str = ""
 
     @staticmethod
     def of(query: Mapping[str, str]) -> DiffOptions:
@@ -246,6 +265,7 @@ class DiffOptions:
             "unified" if query.get("view") == "unified" else "split",
             min(max(context, CONTEXTS[0]), CONTEXTS[-1]),
             number(query.get("all", ""), 0),
+            "hide" if query.get("space") == "hide" else "",
         )
 
     def wider(self, model: DiffModel) -> int | None:
@@ -256,7 +276,8 @@ class DiffOptions:
 
 def model_of(shown: Shown, options: DiffOptions) -> DiffModel:
     """The diff of a plan."""
-    return of_change(shown.draft.base, shown.draft.change, options.context)
+    model = of_change(shown.draft.base, shown.draft.change, options.context)
+    return model.without_space() if options.space else model
 
 
 def shows_all(model: DiffModel, options: DiffOptions) -> bool:
@@ -277,6 +298,8 @@ def _remember_shown(
     """Record what the session was shown; return the next part of "Show all", or 0."""
     if not ctx.is_partial:
         ctx.session.viewed[version_of(shown.plan), shown.state] = None
+    if options.space:
+        return int(shown.seen not in ctx.session.seen)
     if shows_all(model, options):
         ctx.session.seen[shown.seen] = None
         return 0
@@ -303,7 +326,7 @@ def pending(ctx: RequestContext) -> Response:
     tree = _tree([item.path for item in items if wanted.takes_otherwise(item)], wanted)
     return ctx.page(
         "pending.html",
-        "Pending",
+        say("Pending"),
         "pending",
         waiting=verdicts[""],
         note=_note(verdicts[wanted.tab], listed, start),
@@ -320,8 +343,9 @@ def pending(ctx: RequestContext) -> Response:
         wanted=wanted,
         members=[(name, name) for name in members],
         tools=[(name, tool_words(name)) for name in tools],
-        states=_STATES,
+        states=[(state, translated(words)) for state, words in _STATES],
         soon=sum(item.expires_soon for item in listed),
+        broken=sum(item.breaks > 0 for item in listed),
     )
 
 
@@ -333,27 +357,36 @@ def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> 
     return {
         "key": hashlib.sha256("\0".join(task).encode("utf-8", "surrogatepass")).hexdigest()[:12],
         "task": task,
-        "summary": f"{named(len(items), 'plan')} in {named(files, 'file')}",
+        "summary": _in_files(named(len(items), "plan"), files),
         "counts": tuple(map(sum, zip(*(item.counts for item in items), strict=True))),
         "together": f"/together?{urlencode([*query, *together])}",
-        "rows": [_row(item, query, (version_of(item.plan), item.state) in viewed) for item in rows],
+        "rows": [
+            _row(item, query, (version_of(item.plan), item.state) in viewed, LANG.get())
+            for item in rows
+        ],
     }
 
 
+def _in_files(plans: str, files: int) -> str:
+    return say("{plans} in {files}", plans=plans, files=named(files, "file"))
+
+
 @lru_cache(maxsize=4_096)
-def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool) -> Markup:
+def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool, _: Lang) -> Markup:
     return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
 
 
 def _note(every: int, found: Sequence[Item], start: int) -> str:
     if not every:
         return ""
-    count = f"{len(found):,} of {named(every, 'plan')}"
-    words = count if len(found) < every else named(every, "plan")
-    words += f" in {named(len({item.path for item in found}), 'file')}"
+    plans = named(every, "plan")
+    if len(found) < every:
+        plans = say("{count:,} of {plans}", count=len(found), plans=plans)
+    words = _in_files(plans, len({item.path for item in found}))
     if len(found) <= MOST_LISTED:
         return words
-    return f"{words}; {start + 1:,}–{min(start + MOST_LISTED, len(found)):,} are listed"
+    last = min(start + MOST_LISTED, len(found))
+    return words + say("; {first:,}–{last:,} are listed", first=start + 1, last=last)
 
 
 def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
@@ -401,22 +434,26 @@ def review(ctx: RequestContext) -> Response:
     model = model_of(shown, options)
     unseen = _remember_shown(ctx, shown, model, options)
     rights = ctx.review.rights(ctx.member, shown)
-    draft, content = shown.draft, shown.plan.request.text
-    if (
-        content is None
-        or shown.state == "conflict"
-        or len(content) > _MOST_EDITED
-        or "\r" in content.replace("\r\n", "\n")
-    ):
+    draft, content, comments = shown.draft, shown.plan.request.text, ctx.review.comments(shown)
+    if shown.state == "conflict" or not _can_be_edited(content):
         content = None
     is_whole = isinstance(draft.base, Snapshot) and not shown.plan.request.in_notes
+    splits = not draft.created and is_whole and len(draft.regions_apart) > 1
+    conflict = conflict_of(shown)
+    new_plan = conflict.new_plan if conflict else _whole_text(shown)
+    is_open = shown.decision is None and rights.decide is None and rights.apply is None
+    heads: list[Markup] = []
+    if splits and is_open and not unseen and not options.space:
+        heads = _part_forms(ctx, shown, model)
     return ctx.page(
         "review.html",
         shown.plan.request.path.name,
         "pending",
         waiting=_undecided(items),
         wide=True,
-        **_plan_values(shown, model, options, wanted, unseen=unseen),
+        **_plan_values(
+            shown, model, options, wanted, unseen=unseen, comments=comments, heads=heads
+        ),
         complete=not unseen,
         why=words_of(shown.refusal) if shown.refusal else "",
         rights=rights,
@@ -424,13 +461,50 @@ def review(ctx: RequestContext) -> Response:
         options=options,
         wider=options.wider(model),
         neighbours=_neighbours(items, wanted, ctx.hunk_id),
-        comments=ctx.review.comments(shown),
+        comments=comments,
         query=wanted.query,
-        splits=not draft.created and is_whole and len(draft.regions_apart) > 1,
-        conflict=conflict_of(shown),
+        splits=splits,
+        conflict=conflict,
+        new_plan=new_plan,
         content=content,
         hidden_count=hidden_in(content or ""),
     )
+
+
+def _can_be_edited(text: str | None) -> bool:
+    """Whether a form can hold the text: a browser changes line ends."""
+    if text is None or len(text) > _MOST_EDITED:
+        return False
+    return "\r" not in text.replace("\r\n", "\n")
+
+
+def _whole_text(shown: Shown) -> NewPlan | None:
+    """The lines from the first to the last that a plan of several edits changes, to be edited."""
+    base, regions = shown.draft.base, shown.draft.regions
+    request, after = shown.plan.request, shown.draft.after
+    is_several = request.text is None and request.of_lines and regions
+    if not is_several or shown.draft.created or shown.state == "conflict":
+        return None
+    if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
+        return None
+    start, stop = regions[0].start, regions[-1].stop
+    if start == stop:  # the new plan replaces one line at least
+        start, stop = max(start - 1, 0), min(stop + (not start), base.line_count)
+    grown = after.line_count - base.line_count
+    text = after.encoding.decode(after.raw(start, stop + grown)).replace("\r\n", "\n")
+    return NewPlan(start + 1, stop, text) if start < stop and _can_be_edited(text) else None
+
+
+def _part_forms(ctx: RequestContext, shown: Shown, model: DiffModel) -> list[Markup]:
+    """The form of each part of the diff, to decide on it alone."""
+    counts = [sum(not block.kept for block in hunk.blocks) for hunk in model.hunks]
+    if len(counts) < 2 or sum(counts) != len(shown.draft.regions_apart):
+        return []
+    facts = {"csrf": ctx.session.csrf, "query": ctx.wanted.query, "seen": shown.seen}
+    return [
+        render("part.html", plan_id=shown.plan.id, parts=range(stop - count, stop), **facts)
+        for count, stop in zip(counts, accumulate(counts), strict=True)
+    ]
 
 
 def _neighbours(items: Sequence[Item], wanted: PlanFilter, hunk_id: str) -> Mapping[str, str]:
@@ -448,16 +522,16 @@ def _neighbours(items: Sequence[Item], wanted: PlanFilter, hunk_id: str) -> Mapp
         "before": ids[at - 1],
         "after": ids[at + 1],
         "onward": next(undecided, ""),
-        "position": f"{at:,} of {len(listed):,}",
+        "position": say("{at:,} of {count:,}", at=at, count=len(listed)),
     }
 
 
 def _no_hunk(ctx: RequestContext, refusal: Refusal, items: Sequence[Item]) -> Response:
     """The page of a plan that is no longer pending, or that cannot be shown."""
     entry = item = None
-    title = "This plan is no longer pending."
+    title = say("This plan is no longer pending.")
     if not isinstance(refusal, HunkNotFound):
-        title = "This plan cannot be shown."
+        title = say("This plan cannot be shown.")
         item = next((item for item in items if item.plan.id == ctx.hunk_id), None)
     elif refusal.reason == "applied":
         entry = ctx.reviewer.opened.journal.of_hunk(ctx.hunk_id)
@@ -502,7 +576,7 @@ def together(ctx: RequestContext) -> Response:
     if not chosen:
         return RedirectResponse("/", 303)
     options = DiffOptions.of(ctx.query)
-    plans: list[tuple[Shown, DiffModel]] = []
+    plans: list[tuple[Shown, DiffModel, Values]] = []
     refused: list[tuple[str, str]] = []
     can = can_approve = True
     for hunk_id in chosen:
@@ -512,7 +586,6 @@ def together(ctx: RequestContext) -> Response:
             refused.append((hunk_id, words_of(refusal)))
             continue
         model = model_of(shown, options)
-        plans.append((shown, model))
         path = str(shown.plan.request.path)
         is_open = shown.refusal is None and shown.decision is None
         rights = ctx.review.rights(ctx.member, shown, len(chosen))
@@ -520,26 +593,33 @@ def together(ctx: RequestContext) -> Response:
             refused.append((path, words_of(shown.refusal)))
         elif shown.decision is not None and shown.decision.verdict != "approved":
             verdict = shown.decision.verdict.replace("_", " ")
-            refused.append((path, f"{verdict} by {shown.decision.by}"))
+            refused.append((path, say(f"{verdict} by {{name}}", name=shown.decision.by)))
         elif rights.apply is not None:
             refused.append((path, words_of(rights.apply)))
         was_shown = not _remember_shown(ctx, shown, model, options)
-        can = can and (was_shown or shown.seen in ctx.session.seen)
-        may_approve = is_open and ctx.review.rights(ctx.member, shown).approve is None
+        was_shown = was_shown or shown.seen in ctx.session.seen
+        can = can and was_shown
+        alone = ctx.review.rights(ctx.member, shown)
+        may_approve = is_open and alone.approve is None
         can_approve = can_approve and may_approve
+        rest = " ".join(one for one in chosen if one != hunk_id)
+        may = {"can": shown.decision is None and alone.decide is None, "rest": rest}
+        plans.append((shown, model, {**may, "can_approve": may_approve and was_shown}))
     refused += [
-        (hunk_id, f"at most {MOST_TOGETHER} plans are applied together")
+        (hunk_id, say("at most {count} plans are applied together", count=MOST_TOGETHER))
         for hunk_id in ctx.hunk_ids[MOST_TOGETHER : MOST_TOGETHER + 1]
     ]
-    size = sum(shown.draft.base.size + shown.draft.after.size for shown, _ in plans)
+    size = sum(shown.draft.base.size + shown.draft.after.size for shown, _, _ in plans)
     return ctx.page(
         "together.html",
-        "Together",
+        say("Together"),
         "pending",
         wide=True,
         plans=[
-            _plan_values(shown, model, options, ctx.wanted, size=size) for shown, model in plans
+            {**_plan_values(shown, model, options, ctx.wanted, size=size), **may}
+            for shown, model, may in plans
         ],
+        broken_count=sum(bool(shown.checks) for shown, _, _ in plans),
         refused=refused,
         can=can and bool(plans) and not refused,
         can_approve=can and can_approve and bool(plans),
@@ -562,7 +642,7 @@ def history(ctx: RequestContext) -> Response:
         why = words_of(refusal)
     return ctx.page(
         "history.html",
-        "History",
+        say("History"),
         "history",
         edits=[(edit, edit.lines) for edit in edits.edits],
         members=[(name, name) for name in sorted({*members, member} - {""})],
@@ -577,14 +657,15 @@ def edit(ctx: RequestContext) -> Response:
     try:
         entry = ctx.desk.history.entry(ctx.member, ctx.edit_id)
     except Refusal as refusal:
-        return gone(ctx, "This edit cannot be shown.", words_of(refusal))
+        return gone(ctx, say("This edit cannot be shown."), words_of(refusal))
     opened, options, edit_id = ctx.reviewer.opened, DiffOptions.of(ctx.query), str(entry.edit_id)
     encoding = encoding_of_diff(entry.diff, opened.settings.encoding_of(entry.path))
     model = of_diff(entry.diff, encoding)
+    model = model.without_space() if options.space else model
     part = _part(model, options)
     return ctx.page(
         "edit.html",
-        f"Edit {edit_id}",
+        say("Edit {edit}", edit=edit_id),
         "history",
         wide=True,
         entry=entry,
@@ -609,24 +690,28 @@ def described(plan: Plan) -> str:
     """The effect of the plan, in words."""
     place, action = plan.place, plan.action
     old = place.stop - place.start
-    lines = f"line {place.start + 1}" if old == 1 else f"lines {place.start + 1}–{place.stop}"
+    count = named(max(len(place.parts), place.candidates), "replacement")
+    facts = {"line": place.start, "first": place.start + 1, "last": place.stop, "count": count}
     if plan.base_digest is None:
-        return f"creates {'an executable' if plan.request.is_executable else 'the'} file"
-    if plan.request.target is not None:
-        return f"moves the file to {plan.request.target}"
-    if plan.request.deletes:
-        return "deletes the file"
-    if modes := plan.request.modes:
-        return "makes it executable" if modes[1] & 0o111 else "makes it not executable"
-    if action == "append":
-        return "appends at the end"
-    if action == "insert" or not old:
-        return f"inserts after line {place.start}" if place.start else "inserts at the start"
-    if place.parts:
-        return f"makes {named(max(len(place.parts), place.candidates), 'replacement')}"
-    if action == "delete":
-        return f"deletes {lines}"
-    return f"replaces {lines}"
+        words = "creates an executable file" if plan.request.is_executable else "creates the file"
+    elif plan.request.target is not None:
+        words = "moves the file to {target}"
+        facts["target"] = plan.request.target
+    elif plan.request.deletes:
+        words = "deletes the file"
+    elif modes := plan.request.modes:
+        words = "makes it executable" if modes[1] & 0o111 else "makes it not executable"
+    elif action == "append":
+        words = "appends at the end"
+    elif action == "insert" or not old:
+        words = "inserts after line {line}" if place.start else "inserts at the start"
+    elif place.parts:
+        words = "makes {count}"
+    elif action == "delete":
+        words = "deletes line {first}" if old == 1 else "deletes lines {first}–{last}"
+    else:
+        words = "replaces line {first}" if old == 1 else "replaces lines {first}–{last}"
+    return say(words, **facts)
 
 
 _TOOL_WORDS: Final = {
@@ -653,10 +738,9 @@ _TOOL_WORDS: Final = {
 def tool_words(tool: str) -> str:
     """A tool's action in words; by default the words of its name."""
     name = tool.removeprefix("team_mgmt_")
-    words = _TOOL_WORDS.get(name)
-    if words is None:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
-    return words if name == tool else f"{words} (team)"
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
+    words = translated(_TOOL_WORDS.get(name, plain))
+    return words if name == tool else say("{tool} (team)", tool=words)
 
 
 def _plan_values(
@@ -667,24 +751,30 @@ def _plan_values(
     *,
     size: int | None = None,
     unseen: int = 1,
+    comments: Sequence[Decision] = (),
+    heads: Sequence[Markup] = (),
 ) -> Values:
     """What templates are given of one plan, with its diff rendered.
 
     `unseen` is the part of "Show all" to open first, or 0; `size` that of all texts on the page.
+    The diff has the comments at their lines, and above each of its parts what `heads` has.
     """
     draft, plan_id = shown.draft, shown.plan.id
     path = str(draft.request.path)
-    diff = Markup('<p class="empty">No line changes.</p>')
+    words = marked_up("No line changes.")
     if draft.request.target is not None:
-        words = Markup('<p class="empty">The file is moved to {}, with all its bytes.</p>')
-        diff = words.format(visible(str(draft.request.target)))
+        target = str(draft.request.target)
+        words = marked_up("The file is moved to {path}, with all its bytes.", path=target)
     elif modes := draft.request.modes:
-        words = Markup('<p class="empty">The mode of the file becomes {}; its bytes stay.</p>')
-        diff = words.format(f"{modes[1] & 0o777:o}")
+        mode = f"{modes[1] & 0o777:o}"
+        words = marked_up("The mode of the file becomes {mode}; its bytes stay.", mode=mode)
     elif is_binary_deletion(draft):
-        words = Markup('<p class="empty">A binary file of {} is deleted. An undo restores it.</p>')
-        diff = words.format(named(draft.base.size, "byte"))
-    elif model.hunks:
+        size_words = named(draft.base.size, "byte")
+        words = marked_up(
+            "A binary file of {size} is deleted. An undo restores it.", size=size_words
+        )
+    diff = Markup('<p class="empty">{}</p>').format(words)
+    if model.hunks and not draft.request.is_operation:
         part = _part(model, options)
         diff = table(
             path,
@@ -693,6 +783,8 @@ def _plan_values(
             address("hunk", plan_id, view=options.view, context=CONTEXTS[-1], **wanted.query),
             side_colours(path, draft.base, draft.after, part, size),
             whole=options.part > 0,
+            notes=_by_line(shown, comments),
+            heads=heads,
         )
     return {
         "shown": shown,
@@ -703,8 +795,51 @@ def _plan_values(
         "rows_left_out": model.rows > MOST_ROWS,
         "lines_cut": not options.part and model.is_cut,
         "every": _every(model.rows, options, unseen, ("hunk", plan_id), wanted.query),
-        "checks": [*shown.signs, *(check_words(one, "en") for one in shown.checks or ())],
+        "pictures": _pictures(shown),
+        "checks": [
+            *(say_reason(sign, LANG.get()) for sign in shown.signs),
+            *(check_words(one, LANG.get()) for one in shown.checks or ()),
+        ],
     }
+
+
+def _by_line(shown: Shown, comments: Sequence[Decision]) -> Mapping[str, list[Decision]]:
+    """The comments on this version of the plan by their lines, as `-3` and `+4`."""
+    placed: defaultdict[str, list[Decision]] = defaultdict(list)
+    for said in comments:
+        if said.verdict == "commented" and said.after and said.time_ms >= shown.plan.created_ms:
+            placed[said.after] += (said,)
+    return placed
+
+
+def _image_type(path: RelPath) -> str:
+    """The media type of an image by its name; empty for any other file."""
+    kind = mimetypes.guess_type(str(path))[0] or ""
+    return kind if kind.startswith("image/") else ""
+
+
+def _pictures(shown: Shown) -> list[tuple[str, str]]:
+    """Where the image is before and after the plan, if its file is one."""
+    request = shown.plan.request
+    if not _image_type(request.path) or not isinstance(shown.draft.base, Snapshot):
+        return []
+    sides = [] if shown.draft.created else ["before"]
+    sides += [] if request.deletes or request.target or request.modes else ["after"]
+    return [(side.capitalize(), address("hunk", shown.plan.id, "image", side)) for side in sides]
+
+
+def image(ctx: RequestContext) -> Response:
+    """The image that the plan changes, before or after; nothing in it can run."""
+    try:
+        shown = ctx.reviewer.show(ctx.hunk_id)
+    except Refusal as refusal:
+        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
+    draft = shown.draft
+    side = draft.base if ctx.path_params["side"] == "before" else draft.after
+    kind = _image_type(shown.plan.request.path)
+    if not kind or not isinstance(side, Snapshot):
+        return PlainTextResponse("Not Found", 404)
+    return Response(side.data, media_type=kind)
 
 
 def _part(model: DiffModel, options: DiffOptions) -> DiffModel:
@@ -722,13 +857,16 @@ def _every(
     def part(at: int) -> tuple[str, str]:
         shown = {"view": options.view, "context": str(options.context), "all": str(at)}
         last = min(at * _PART_ROWS, rows)
-        words = f"Show rows {(at - 1) * _PART_ROWS + 1:,}–{last:,} of {rows:,}"
+        first = (at - 1) * _PART_ROWS + 1
+        words = say("Show rows {first:,}–{last:,} of {rows:,}", first=first, last=last, rows=rows)
         return address(*here, **shown, **query), words
 
     href, words = part(unseen or 1)
     beside: tuple[int, ...] = (options.part - 1, options.part + 1)
     if not options.part:
-        words = f"Show all {named(rows, 'row')}" if rows > MOST_ROWS else "Show all"
+        if rows <= _PART_ROWS:
+            words = say("Show all {rows}", rows=named(rows, "row"))
+        words = words if rows > MOST_ROWS else say("Show all")
         beside = ()
     neighbours = [part(at) for at in beside if 1 <= at <= _parts_of(rows)]
     return {"href": href, "words": words, "neighbours": neighbours}
@@ -741,7 +879,7 @@ def side_colours(
     if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
         return None
     most = base.size + after.size if size is None else size
-    shown = None if most <= _MOST_COLOURED else model
+    shown = None if most <= MOST_COLOURED else model
     old = _lines_to_colour(base, None if shown is None else shown.lines("old"))
     new = _lines_to_colour(after, None if shown is None else shown.lines("new"))
     return colours_of(path, old), colours_of(path, new)
@@ -779,7 +917,7 @@ def trends(ctx: RequestContext) -> Response:
     entries, results = ctx.reviewer.past()
     return ctx.page(
         "trends.html",
-        "Trends",
+        say("Trends"),
         "trends",
         any=bool(entries or results),
         edits=len(entries),
@@ -796,7 +934,9 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
     count = max(now_ms // step - max(first // step, now_ms // step - _MOST_COLUMNS + 1) + 1, 12)
     start = now_ms // step - count + 1
     members = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
-    series = [*members[: _MOST_SERIES - 1], "others"] if len(members) > _MOST_SERIES else members
+    series = (
+        [*members[: _MOST_SERIES - 1], say("others")] if len(members) > _MOST_SERIES else members
+    )
     places = {name: at for at, name in enumerate(series)}
     cells = Counter(
         (min(entry.time_ms // step - start, count - 1), places.get(entry.member, len(series) - 1))
@@ -817,7 +957,8 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
             "y": top_y,
             "height": _y(below, top) - top_y,
         }
-        words = f"{times[column]}: {named(value, 'edit')} by {series[at]}"
+        facts = {"time": times[column], "edits": named(value, "edit"), "name": series[at]}
+        words = say("{time}: {edits} by {name}", **facts)
         bars.append({"kind": f"e{at}", "words": words, **{of: _n(bar[of]) for of in bar}})
     every = max(count // 6, 1)
     marked = range(every // 2, count, every)
@@ -882,6 +1023,7 @@ VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
     "/trends": trends,
     "/hunk/{hunk_id}": review,
     "/hunk/{hunk_id}/diff": diff,
+    "/hunk/{hunk_id}/image/{side}": image,
     "/edit/{edit_id}": edit,
     "/edit/{edit_id}/diff": edit_diff,
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from threading import Lock, Thread
 from typing import Final, NamedTuple
 
+from copydesk.app.web.markup import LANG, say, translated
 from copydesk.app.web.security import Remembered
 from copydesk.app.workspace import OpenWorkspace, user_of
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
@@ -32,6 +33,7 @@ from copydesk.errors import (
 from copydesk.store.access import Rules
 from copydesk.text.relpath import RelPath
 from copydesk.text.unified import line_counts
+from copydesk.tools.messages import say_reason
 from copydesk.tools.refusals import refusal_words
 
 _MOST_PAST: Final = 2_000
@@ -39,8 +41,11 @@ _MOST_COUNTED: Final = 20_000
 _PATIENCE_SECONDS: Final = 0.06
 """Time to count the lines of plans for a list; after that they are estimated."""
 
+_MOST_PEOPLE: Final = 4
+"""Of so many people the tasks with open changes are remembered, which hold texts."""
+
 _OPEN_SECONDS: Final = 5
-"""How long the number of open changes stands, unless an edit or a decision is recorded."""
+"""How long the tasks with open changes stand, unless an edit or a decision is recorded."""
 
 Counts = tuple[int, int]
 """Lines added and removed."""
@@ -58,13 +63,17 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A pending plan in the list. `counted`: the counts are exact, not estimated."""
+    """A pending plan in the list. `breaks` is the number of new findings of checks.
+
+    `counted`: the counts are exact, not estimated.
+    """
 
     plan: Plan
     task: Task
     state: State
     decision: Decision | None
     counts: Counts
+    breaks: int
     counted: bool
     expires_soon: bool = False
 
@@ -82,7 +91,7 @@ class Item:
         """A key that changes when the plan's row in the list changes."""
         decided_ms = self.decision.time_ms if self.decision else 0
         ages = f"{self.plan.created_ms}.{self.plan.expires_ms}.{self.expires_soon}"
-        return f"{ages}.{self.state}.{self.counts}.{decided_ms}"
+        return f"{ages}.{self.state}.{self.counts}.{self.breaks}.{decided_ms}"
 
 
 def expires_soon(plan: Plan, now_ms: int) -> bool:
@@ -105,10 +114,13 @@ class Counted:
         self.changed = changed
         self.paths: dict[str, tuple[RelPath, ...]] = {}
         """The files of the plans and of the changes that were listed last."""
-        self.open: dict[tuple[str, bool], tuple[float, object, int]] = {}
-        """How many changes were open, by person, with the time and the state of the records."""
-        self.counts: Remembered[Version, Counts] = Remembered(_MOST_COUNTED)
-        """By plan; those that were asked for last."""
+        self.open: Remembered[tuple[str, bool], tuple[float, object, tuple[TaskChanges, ...]]]
+        self.open = Remembered(_MOST_PEOPLE)
+        """The tasks with open changes, by person, with the time and the state of the records."""
+        self.counts: Remembered[tuple[Version, State], tuple[Counts, int]] = Remembered(
+            _MOST_COUNTED
+        )
+        """Lines and new findings by plan and its state; those that were asked for last."""
         self.counting = Lock()
 
 
@@ -144,62 +156,61 @@ class Reviewer:
             return own
         return replace(own, name=user_of(own.name), refresh=lambda: self.person)
 
-    def changes(self) -> tuple[TaskChanges, ...]:
-        """The tasks with open changes, newest first."""
-        began, records = time.monotonic(), self.opened.seen()
+    def changes(self, *, is_fresh: bool = True) -> tuple[TaskChanges, ...]:
+        """The tasks with open changes, newest first; or as they were some seconds ago at most."""
+        key, began, records = (self.name, self._is_member), time.monotonic(), self.opened.seen()
+        known = self._counted.open.get(key)
+        if not is_fresh and known and began - known[0] < _OPEN_SECONDS and known[1] == records:
+            return known[2]
         tasks = self.opened.desk.changes.tasks(self.member)
-        count = sum(task.open for task in tasks)
-        self._counted.open[self.name, self._is_member] = began, records, count
+        self._counted.open[key] = began, records, tasks
         paths = {file.path for task in tasks for file in task.files}
         self._counted.paths["changes"] = tuple(paths)
         return tasks
 
     def open_changes(self) -> int:
         """The number of open changes, at most some seconds old."""
-        key = self.name, self._is_member
-        known = self._counted.open.get(key)
-        now = time.monotonic()
-        if known and now - known[0] < _OPEN_SECONDS and known[1] == self.opened.seen():
-            return known[2]
-        return sum(task.open for task in self.changes())
+        return sum(task.open for task in self.changes(is_fresh=False))
 
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
         """Pending plans by member and task, latest begun first.
 
-        Lines are counted for the seconds of `patience`; those of the other plans are estimated,
-        and with patience counted in the background.
+        Lines are counted and checks made for the seconds of `patience`; lines of the other plans
+        are estimated, and with patience counted in the background, as all are where checks run
+        commands.
         """
         listed = _arranged(self.waiting())
         states = self.review.states([one for _, one in listed])
-        until = time.monotonic() + patience
+        runs_commands = any(rule.command for rule in self.opened.config.checks)
+        until = time.monotonic() + patience * (not runs_commands)
         now_ms = self.opened.clock()
         items: list[Item] = []
         for (task, one), state in zip(listed, states, strict=True):
-            counts = self._counted.counts.get(version_of(one.plan))
-            if counts is None and patience and time.monotonic() < until:
-                counts = self._count(one.plan)
-            known = counts if counts is not None else estimate(one.plan)
-            soon = expires_soon(one.plan, now_ms)
-            of = state, one.decision, known, counts is not None, soon
-            items.append(Item(one.plan, task, *of))
+            counted = self._counted.counts.get((version_of(one.plan), state))
+            if counted is None and patience and time.monotonic() < until:
+                counted = self._count(one.plan, state)
+            known = counted or (estimate(one.plan), 0)
+            of = state, one.decision, *known, counted is not None
+            items.append(Item(one.plan, task, *of, expires_soon(one.plan, now_ms)))
         if patience:
             self._counted.paths["plans"] = tuple({item.plan.request.path for item in items})
-            left = [item.plan for item in items if not item.counted]
+            left = [(item.plan, item.state) for item in items if not item.counted]
             if left and self._counted.counting.acquire(blocking=False):
                 Thread(target=self._count_all, args=(left,), daemon=True).start()
         return tuple(items)
 
-    def _count(self, plan: Plan) -> Counts | None:
+    def _count(self, plan: Plan, state: State) -> tuple[Counts, int] | None:
+        key = version_of(plan), state
         try:
             self.show(plan.id)
         except Refusal:
-            self._counted.counts[version_of(plan)] = estimate(plan)  # no better one will be known
-        return self._counted.counts.get(version_of(plan))
+            self._counted.counts[key] = estimate(plan), 0  # no better one will be known
+        return self._counted.counts.get(key)
 
-    def _count_all(self, plans: Sequence[Plan]) -> None:
+    def _count_all(self, plans: Sequence[tuple[Plan, State]]) -> None:
         try:
-            for plan in plans:
-                self._count(plan)
+            for plan, state in plans:
+                self._count(plan, state)
         except Exception:  # the estimates stay
             _log.exception("cannot count the lines of plans")
         finally:
@@ -210,7 +221,8 @@ class Reviewer:
         """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
         counts = line_counts(shown.draft.base, shown.draft.change)
-        self._counted.counts[version_of(shown.plan)] = counts
+        key = version_of(shown.plan), shown.state
+        self._counted.counts[key] = counts, len(shown.checks or ())
         return shown
 
     def amend(self, seen: Seen, content: str) -> Shown:
@@ -322,6 +334,11 @@ _GONE = {
     "expired": "It expired.",
 }
 _UNKNOWN = "There is no such plan, or it ended long ago."
+_FIRST = "{name} was first: this plan is {verdict}."
+_OTHERS = (
+    "edits of yours like this one are approved by another person, or by you with a one-time token"
+    " that copydesk serve prints, or at a terminal (copydesk review)."
+)
 _CHANGED = {
     "conflict_markers": "the lines that it relies on are between conflict markers now.",
     "gone": "the lines that it relies on are not there any more.",
@@ -335,22 +352,18 @@ def words_of(refusal: Refusal) -> str:
     """The refusal in a sentence or two, for the person at the page."""
     match refusal:
         case AlreadyDecided():
-            verdict = refusal.verdict.replace("_", " ")
-            return f"{refusal.by} was first: this plan is {verdict}."
-        case HunkNotFound():
-            return _GONE.get(refusal.reason, _UNKNOWN)
-        case InvalidHunkId():
-            return _UNKNOWN
+            verdict = translated(refusal.verdict.replace("_", " "))
+            return say(_FIRST, name=refusal.by, verdict=verdict)
+        case HunkNotFound() | InvalidHunkId():
+            return translated(_GONE.get(getattr(refusal, "reason", ""), _UNKNOWN))
         case ContentChanged():
-            return _CHANGED.get(refusal.reason, f"{refusal.reason}.")
+            reason = say_reason(refusal.reason, LANG.get())
+            return translated(_CHANGED.get(refusal.reason, f"{reason}."))
         case AmbiguousMatch():
-            return "its lines could now be in more than one place."
+            return translated("its lines could now be in more than one place.")
         case AccessDenied(operation="approve"):
-            return (
-                "edits of yours like this one are approved by another person, or by you with a"
-                " one-time token that copydesk serve prints, or at a terminal (copydesk review)."
-            )
+            return translated(_OTHERS)
         case FileNotFound():
-            return "the file is not there any more."
+            return translated("the file is not there any more.")
         case _:
-            return refusal_words(refusal, "en")
+            return refusal_words(refusal, LANG.get())

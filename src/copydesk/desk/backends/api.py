@@ -91,10 +91,10 @@ def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
 def _know_notes() -> None:
     """Register the kind of edits and the changes of notes, which are rarely needed."""
     from copydesk.notes.plan import BlockDiff
-    from copydesk.notes.protocol import Delete, InsertText, Restore, Update
+    from copydesk.notes.protocol import Delete, InsertText, Move, Restore, Update
 
     _know((BlockDiff,))
-    _know((InsertText, Update, Delete, Restore), "notes.")
+    _know((InsertText, Update, Delete, Restore, Move), "notes.")
 
 
 _know((*KINDS, Anchor, PatchHunk, Place, StringEdit))

@@ -12,7 +12,17 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
 
 from copydesk.errors import (
     Conflict,
@@ -25,7 +35,7 @@ from copydesk.errors import (
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.text.snapshot import Excerpt, Snapshot, Sought, Source, Text
 from copydesk.text.unified import unified
 
@@ -182,7 +192,37 @@ class Fixed(NamedTuple):
     is_certain: bool
 
 
-@dataclass(frozen=True, slots=True)
+_Kind = TypeVar("_Kind")
+_Part = TypeVar("_Part")
+
+
+# Frozen and compared by value, which is not told: mypy would then forget how a subclass reads its
+# paths, and take it for one without a hash.
+@dataclass_transform(eq_default=False)
+def kind(of: type[_Kind]) -> type[_Kind]:
+    """A kind of requests, as a dataclass; a `PathField` and the like take what they convert."""
+    return dataclass(frozen=True, slots=True)(of)
+
+
+if TYPE_CHECKING:
+
+    class PathField:
+        """A field that is given as a text or a path, and read as a RelPath."""
+
+        def __get__(self, request: object, kind: type | None = None) -> RelPath: ...
+        def __set__(self, request: object, path: str | SupportsPath) -> None: ...
+
+    class Several(Generic[_Part]):
+        """A field that is given as any iterable, and read as a tuple."""
+
+        def __get__(self, request: object, kind: type | None = None) -> tuple[_Part, ...]: ...
+        def __set__(self, request: object, parts: Iterable[_Part]) -> None: ...
+
+else:
+    PathField, Several = RelPath, tuple
+
+
+@kind
 class Request:
     """One edit of the file at `path`.
 
@@ -208,7 +248,11 @@ class Request:
     _tool: ClassVar[str] = ""
     _action: ClassVar[Action] = "replace"
 
-    path: RelPath
+    path: PathField
+
+    def __post_init__(self) -> None:
+        if type(self.path) is not RelPath:
+            object.__setattr__(self, "path", RelPath.parse(self.path))
 
     @property
     def tool(self) -> str:
@@ -368,8 +412,20 @@ def check_count(argument: str, count: int) -> None:
         raise InvalidArgs(argument, reason)
 
 
+def as_tuple(parts: object) -> object:
+    """What is iterable as a tuple, since a list could not be stored; anything else as it is."""
+    return tuple(cast("Iterable[object]", parts)) if isinstance(parts, Iterable) else parts
+
+
+def check_is_text(argument: str, text: object) -> None:
+    """Raise TypeError for what is no text."""
+    if not isinstance(text, str):
+        raise TypeError(f"{argument} must be str, not {type(text).__name__}")
+
+
 def check_text(argument: str, text: str) -> None:
-    """Raise InvalidArgs for a NUL or a lone surrogate."""
+    """Raise InvalidArgs for a NUL or a lone surrogate, TypeError for what is no text."""
+    check_is_text(argument, text)
     if "\0" in text:
         raise InvalidArgs(argument, "holds a NUL character")
     try:
