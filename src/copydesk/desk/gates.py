@@ -155,7 +155,8 @@ class Approving:
             now.permission.check("write", *paths)
             # Every answer shows content, and a refusal of the target reveals what is there.
             now.permission.check("read", *(paths[1 + len(others) :] if created else paths))
-        is_asked = not (member.policy.asks_nobody and now.policy.asks_nobody)
+        is_asked = not member.policy.asks_nobody
+        is_asked = is_asked or (now is not member and not now.policy.asks_nobody)
         decision: Decision | None = None
         if plan is not None and (is_asked or not is_first):
             try:

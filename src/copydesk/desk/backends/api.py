@@ -125,7 +125,8 @@ def encode(value: object) -> bytes:
 
     pack = cast("Callable[..., bytes]", msgpack.packb)
     body = pack(value, default=plain, strict_types=True)
-    return _with_checksum(_HEAD + pack(used) + body)
+    record = _HEAD + pack(used) + body
+    return zlib.crc32(record).to_bytes(_CHECKSUM_BYTES, "big") + record
 
 
 def decode(data: bytes) -> Any:
@@ -190,7 +191,7 @@ def _keep_plan(data: bytes, plan: Plan) -> None:
 def compress(data: bytes) -> bytes:
     """Compress unless the data is small; the first byte says whether it is compressed."""
     if len(data) < _SMALL:
-        return b"\0" + _with_checksum(data)
+        return b"\0" + zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big") + data
     return b"\1" + zlib.compress(data, 1)
 
 
@@ -209,10 +210,6 @@ def decompress(data: bytes) -> bytes:
 def decode_inverse(data: bytes) -> ChangeSet:
     """Decode a stored inverse; nothing is stored once it was forgotten."""
     return decode(decompress(data)) if data else ChangeSet.of(0, ())
-
-
-def _with_checksum(data: bytes) -> bytes:
-    return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big") + data
 
 
 def _checked(data: bytes) -> bytes:
