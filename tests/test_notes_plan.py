@@ -271,10 +271,11 @@ HEAD, DONE = "- [ ] order lamps\n  of glass", "- [x] order lamps"
         (edit("ip", HEAD, DONE), "i1", f"{DONE}\n  - [ ] two"),
         (edit("ip", "order lamps\nof glass", DONE), "i1", f"{DONE}\n  - [ ] two"),
         (f"@@REPLACE:ip@@\n{DONE}", "i1", f"{DONE}\n  - [ ] two"),
+        (f"@@REPLACE:i1@@\n{DONE}", "i1", f"{DONE}\n  - [ ] two"),
         (edit("iq", "two", "- [x] two"), "i3", "- [x] two"),
         # other texts are those of the block that is named
         (edit("ip", "order lamps\nof glass", "order bulbs"), "ip", "order bulbs"),
-        (f"@@REPLACE:i1@@\n{DONE}", "i1", DONE),
+        (f"@@REPLACE:i1@@\n{DONE}\n  - [ ] three", "i1", f"{DONE}\n  - [ ] three"),
         (edit("i1", f"{HEAD}\n  - [ ] two", DONE), "i1", DONE),
         (edit("ir", "plain", "- [x] plain"), "ir", "- [x] plain"),
     ],

@@ -803,8 +803,9 @@ def test_a_task_is_found_shown_and_edited_as_its_item(stage: Stage) -> None:
     assert (found["type"], found["content"]) == ("i", "- [ ] order lamps")
     text = stage.call("searchBlocks", query="lamps").text
     assert text.endswith(f"- [{found['id']}][i] {found['hpath']}: - [ ] order lamps")
-    first, _ = stage.parts(found["id"])
-    assert first == (found["id"], "- [ ] order lamps")
+    (inner_id, words), _ = stage.parts(found["id"])
+    assert (inner_id != found["id"], words) == (True, "order lamps")
+    assert stage.parts(inner_id) == [(found["id"], "- [ ] order lamps")]
     inner = stage.done("getBlockInfo", ids=found["id"])["childBlockCount"]
     assert inner == 2
     stage.done("applyBlockDiff", diff=edit(found["id"], "- [ ] order lamps", "- [x] order lamps"))

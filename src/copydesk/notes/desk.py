@@ -18,9 +18,18 @@ from copydesk.desk.drafts import Setting
 from copydesk.desk.gates import Passed
 from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.recovery import Settled
-from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
-from copydesk.desk.transaction import Stopped, Writer, attempted
+from copydesk.desk.transaction import (
+    Create,
+    InStore,
+    Part,
+    Settled,
+    Step,
+    Stopped,
+    Writer,
+    WriteRequest,
+    attempted,
+    edit,
+)
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.base import Request
 from copydesk.errors import (
@@ -391,7 +400,8 @@ class NoteReader:
             there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if is_short else {}
             if len(there) < len(wanted):  # in files, while another program changes one
                 there = {one.id: one for one in self._shown(member, block, parts=True)}
-        blocks = self._as_tasks(member, [there[one] for one in wanted if one in there])
+        found = [there[one] for one in wanted if one in there]
+        blocks = self._as_tasks(member, found, inside=block.id)
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
         return BlockContent(block, blocks, len(ids), chosen.start, after)
 
@@ -414,9 +424,14 @@ class NoteReader:
         found = [one for one in page if self.may_read(member, one)]
         return Page(found, page.total if len(found) == len(page) else None)
 
-    def _as_tasks(self, member: Member, blocks: Sequence[NoteBlock]) -> tuple[NoteBlock, ...]:
-        """The blocks, but for the text of a task the item, with its own lines and its marker."""
-        parents = sorted({block.parent_id for block in blocks if block.kind == "p"} - {""})
+    def _as_tasks(
+        self, member: Member, blocks: Sequence[NoteBlock], *, inside: str = ""
+    ) -> tuple[NoteBlock, ...]:
+        """The blocks, but for the text of a task the item, with its own lines and its marker.
+
+        The item `inside` of which they are read is not in itself, so its text is shown as it is.
+        """
+        parents = sorted({block.parent_id for block in blocks if block.kind == "p"} - {"", inside})
         items = self.store(member).blocks(parents) if parents else {}
 
         def shown(block: NoteBlock) -> NoteBlock:
@@ -456,7 +471,7 @@ class NoteReader:
         has_parts = block.kind in ("d", "h") or (parts and block.kind in CONTAINERS)
         inside = self.store(member).children(block.id) if has_parts else ()
         shown = inside if has_parts and block.kind != "h" else (block, *inside)
-        return self._as_tasks(member, shown)
+        return self._as_tasks(member, shown, inside=block.id)
 
     def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self.store(member)
@@ -768,7 +783,7 @@ class NotesDesk:
         documents = {files.resolve(one.path): one for one in ready.documents}
         changed = [real for real, document in documents.items() if not document.created]
         wanted = {real: partial(files.text, real, named) for real in changed}
-        opened = self._writer.opened(wanted, job.ticket, job.caller, held)
+        opened = self._writer.opened(wanted, job, held)
         inodes: dict[tuple[int, int], RelPath] = {}
         steps: list[Step] = []
         for real, document in sorted(documents.items(), key=lambda pair: str(pair[0])):

@@ -9,7 +9,7 @@ from itertools import chain, groupby, pairwise, repeat
 from typing import Literal, cast
 
 from copydesk.edit.draft import BlockReads, Draft
-from copydesk.edit.kinds.base import Normalized, OfContent, Place
+from copydesk.edit.kinds.base import Normalized, OfContent, Place, kind
 from copydesk.notes.grammar import (
     Action,
     BlockDiffRefused,
@@ -41,7 +41,7 @@ from copydesk.text.snapshot import Snapshot, computed_once
 from copydesk.text.unified import FileEdit, counts
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class BlockDiff(OfContent):
     """Edit blocks of notes as `content` says, in the grammar of block diffs.
 
@@ -396,7 +396,7 @@ class WorkingCopy:
             if not any(matches(hunk.search, text, strict=self._strict) for text in own):
                 return hunk
             search = _content(item.markdown)
-        elif block is item:
+        elif block is item and task_head(hunk.text) != hunk.text:
             return hunk
         text = _content(hunk.text + item.markdown[len(head) :])
         return replace(hunk, block_id=item.id, text=text, search=search)

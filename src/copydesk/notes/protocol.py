@@ -431,7 +431,7 @@ class NoteStore(Protocol):
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         """The children of a container in order, the section of a heading, or nothing."""
 
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
+    def child_ids(self, block_id: str) -> Sequence[str]:
         """The ids of `children`, where their texts are not needed."""
 
     def around(self, block_id: str) -> Around:
@@ -671,7 +671,7 @@ class _Several:
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         return self._of(block_id).children(block_id)
 
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
+    def child_ids(self, block_id: str) -> Sequence[str]:
         return self._of(block_id).child_ids(block_id)
 
     def around(self, block_id: str) -> Around:

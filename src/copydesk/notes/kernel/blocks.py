@@ -161,9 +161,14 @@ def plain(image: str) -> str:
     """The image as far as it counts: without times of change, its attributes sorted.
 
     The kernel puts zero-width blanks beside code, keys and tags, and escapes signs within marks,
-    as it likes: neither is a difference.
+    as it likes: neither is a difference, nor is the rule of a table that is as wide as they are.
     """
-    return html.unescape(_SETTING.sub(_sorted, image.replace("\u200b", "")))
+    text = _SETTING.sub(_sorted, image.replace("\u200b", ""))
+    return html.unescape(_TABLE_RULE.sub(lambda rule: _DASHES.sub("-", rule[0]), text))
+
+
+_TABLE_RULE = re.compile(r"^[ >]*\|[ :|-]*-[ :|-]*$", re.MULTILINE)
+_DASHES = re.compile(r"-+")
 
 
 def _sorted(found: re.Match[str]) -> str:
@@ -324,7 +329,11 @@ def bound(image: str) -> str:
     return "merge conflict" if conflict else ""
 
 
-_TIGHT = re.compile(r"^([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: ", re.MULTILINE)
+_TIGHT = re.compile(
+    r"^(?:([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: "
+    r"|([ >]+)\{: [^\n]*\}\n\2[^\s{}>])",
+    re.MULTILINE,
+)
 _BARE_TABLE = re.compile(
     r"^[ >]*\| ?:?-[^\n]*\n(?:[ >]*\|[^\n]*\n)*[ >]*\{: (?![^\n]*colgroup=)", re.MULTILINE
 )
@@ -348,10 +357,19 @@ def changing(image: str, dom: str) -> str:
         (_TIGHT.search(image), "a list without blank lines"),
         (_BARE_TABLE.search(image), "a table without widths"),
         (_STYLED_FRAME.search(image), "the style of a frame"),
+        ('parent-style="' in image, "the style of an image"),
         (_BLANK_END.search(dom), blanks),
         (_BARE_HTML.search(dom), "HTML without <div>"),
     )
     return next((name for is_so, name in changes if is_so), "")
+
+
+_CODE_SPAN = re.compile(r'(<span data-type="[^"]*\bcode\b[^"]*"[^>]*>)(.*?)(</span>)')
+
+
+def escaped_code(dom: str) -> str:
+    """A DOM in which signs within code are escaped; where they are not, the kernel reads tags."""
+    return _CODE_SPAN.sub(lambda one: one[1] + html.escape(html.unescape(one[2])) + one[3], dom)
 
 
 def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
