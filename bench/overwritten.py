@@ -115,7 +115,7 @@ class Room:
 
     def new_file(self, text: str) -> Path:
         """A file with this text, which no case had before."""
-        self.now_ms += 3_600_000  # the edits of the cases before are too old to be looked at
+        self.now_ms += 3_600_001  # the edits of the cases before are too old to be looked at
         self._count += 1
         path = self.root / f"{self._count}.txt"
         path.write_text(text)
@@ -332,10 +332,10 @@ def a_day(room: Room, rng: random.Random, revision: Revision, tally: Tally) -> N
             with suppress(subprocess.CalledProcessError):
                 git(room.root, kind, "--abort")
     told |= room.told()
+    git(room.root, "commit", "-qam", "the end of it", "--allow-empty")
     git(room.root, "checkout", "-qf", "-B", "main")
     with suppress(subprocess.CalledProcessError):
         git(room.root, "branch", "-qD", "theirs" if kind in ("merge", "rebase") else "work")
-    git(room.root, "commit", "-qam", "the end of it", "--allow-empty")
     tally.cases += 1
     tally.false += len(told)
     tally.examples += [f"false ({kind}, {'CRLF' if is_crlf else 'LF'}): {lines[:3]}"] * bool(told)
