@@ -1,13 +1,15 @@
 """Edits that other programs overwrite: how many are told, missed, and told falsely.
 
-    python -m bench.overwritten [REPOSITORY ...] [--edits N] [--seed N]
+    python -m bench.overwritten [REPOSITORY ...] [--edits N] [--seed N] [--only KIND]
 
 Edits are the changes of real commits (of this repository unless others are named), place by place.
 *stale*: a program saves what it read before the last edits, 0.1 to 60 seconds after them, mostly
 with lines of its own; all of these edits have to be told, and no other one. *going on*: other
 programs write what they read just before, as formatters and people do: indented otherwise, with
-parts moved, with lines of the next commit; nothing may be told of which lines are there. The clock
-is set on, so that nothing waits.
+parts moved, with lines of the next commit; nothing may be told of which lines are there. *a day*:
+names are replaced as `sed` and editors do, and git stashes (also where it converts line ends),
+checks out, merges and rebases; nothing may be told at all. The clock is set on, so that nothing
+waits.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -112,7 +115,7 @@ class Room:
 
     def new_file(self, text: str) -> Path:
         """A file with this text, which no case had before."""
-        self.now_ms += 3_600_000  # the edits of the cases before are too old to be looked at
+        self.now_ms += 3_600_001  # the edits of the cases before are too old to be looked at
         self._count += 1
         path = self.root / f"{self._count}.txt"
         path.write_text(text)
@@ -268,19 +271,92 @@ def going_on(room: Room, rng: random.Random, revision: Revision, tally: Tally) -
             tally.examples.append(f"false: {written[edit_id][:3]}")
 
 
+def renamed(text: str, rng: random.Random, lines: list[str]) -> str:
+    """The text with one or two words of these lines replaced wherever they are."""
+    words = sorted(set(re.findall(r"[A-Za-z_]\w{2,}", "".join(lines))))
+    for word in rng.sample(words, min(len(words), rng.randrange(1, 3))):
+        text = re.sub(rf"\b{word}\b", f"{word[0]}{rng.randrange(1000)}_other", text)
+    return text
+
+
+def a_day(room: Room, rng: random.Random, revision: Revision, tally: Tally) -> None:
+    """Some edits in a repository, and what people do with git and with names."""
+    if not (room.root / ".git").exists():
+        git(room.root, "init", "-q", "-b", "main")
+        for name, value in (("user.name", "a"), ("user.email", "a@b"), ("gc.auto", "0")):
+            git(room.root, "config", name, value)
+        ignored = ".copydesk/\n.gitattributes\n"
+        (room.root / ".gitignore").write_text(ignored)
+        git(room.root, "add", ".gitignore")
+        git(room.root, "commit", "-qm", "first")
+    kind = rng.choice(("renamed", "stash", "stash", "branch", "merge", "rebase"))
+    is_crlf = rng.random() < 0.5
+    end = "\r\n" if is_crlf else "\n"
+    (room.root / ".gitattributes").write_text("*.txt text eol=crlf\n" if is_crlf else "")
+    path = room.new_file("")
+    path.write_bytes(revision.old.replace("\n", end).encode())
+    git(room.root, "add", path.name)
+    git(room.root, "commit", "-qm", "old")
+    if kind in ("merge", "rebase"):
+        git(room.root, "checkout", "-qb", "theirs")
+        path.write_bytes(typed(path.read_bytes().decode(), rng, []).encode())
+        git(room.root, "commit", "-qam", "theirs")
+        git(room.root, "checkout", "-q", "main")
+    elif kind == "branch":
+        git(room.root, "checkout", "-qb", "work")
+    lines: list[str] = []
+    for start, stop, new in changes_of(revision)[:MOST_EDITS]:
+        room.edit(path, start, stop, [line.replace("\n", end) for line in new])
+        lines += new
+        tally.edits += 1
+    told = room.told()
+    match kind:
+        case "renamed":
+            text = path.read_bytes().decode()
+            path.write_bytes(renamed(text, rng, lines).encode())
+        case "stash":
+            git(room.root, "stash", "-q")
+            told |= room.told()
+            with suppress(subprocess.CalledProcessError):  # all changes were of line ends
+                git(room.root, "stash", "pop", "-q")
+        case "branch":
+            git(room.root, "commit", "-qam", "work")
+            git(room.root, "checkout", "-q", "main")
+            told |= room.told()
+            git(room.root, "checkout", "-q", "work")
+        case _:
+            git(room.root, "commit", "-qam", "ours")
+            with suppress(subprocess.CalledProcessError):  # a conflict
+                git(room.root, kind, "-q", "theirs")
+            told |= room.told()
+            with suppress(subprocess.CalledProcessError):
+                git(room.root, kind, "--abort")
+    told |= room.told()
+    git(room.root, "commit", "-qam", "the end of it", "--allow-empty")
+    git(room.root, "checkout", "-qf", "-B", "main")
+    with suppress(subprocess.CalledProcessError):
+        git(room.root, "branch", "-qD", "theirs" if kind in ("merge", "rebase") else "work")
+    tally.cases += 1
+    tally.false += len(told)
+    tally.examples += [f"false ({kind}, {'CRLF' if is_crlf else 'LF'}): {lines[:3]}"] * bool(told)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("repositories", nargs="*", type=Path, default=[HERE])
     parser.add_argument("--edits", type=int, default=1_000)
+    parser.add_argument("--only", default="", help="one kind of case")
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
     rng = random.Random(options.seed)
     failed = False
     for repository in options.repositories:
         found = [*revisions(repository, rng, options.edits)]
-        for name, case in (("stale", stale), ("going on", going_on)):
+        for name, case in (("stale", stale), ("going on", going_on), ("a day", a_day)):
+            if options.only not in ("", name):
+                continue
             tally = Tally()
             with tempfile.TemporaryDirectory() as folder:
                 room = Room(Path(folder))

@@ -772,3 +772,16 @@ def test_an_empty_file_that_was_removed_comes_back(desk: OpenWorkspace) -> None:
     assert view_of(desk).undo(desk.person("local"), ALL).refused == ()
     assert Path(desk.root, "empty.txt").read_bytes() == b""
     assert hunks(desk) == []
+
+
+def test_a_file_that_another_took_the_place_of_is_shown(desk: OpenWorkspace) -> None:
+    write(desk, DeleteFile(RelPath.parse("a.txt")))
+    write(desk, MoveFile(RelPath.parse("b.txt"), RelPath.parse("a.txt")))
+    assert sorted(one.kind for one in hunks(desk)) == ["move", "remove"]
+    person = desk.person("local")
+    outcome = view_of(desk).undo(person, ALL)
+    assert [(one.kind, why.code) for one, why in outcome.refused] == [("remove", "FILE_EXISTS")]
+    assert view_of(desk).undo(person, ALL, partly=True).written
+    assert view_of(desk).undo(person, ALL).refused == ()
+    assert Path(desk.root, "a.txt").read_text() == Path(desk.root, "b.txt").read_text() == TEXT
+    assert hunks(desk) == []

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
+from itertools import accumulate, islice, takewhile
 from threading import Event
 from typing import Literal, NamedTuple, Protocol
 
@@ -479,16 +479,12 @@ class Changes:
         return noted(self._set.decisions, said)
 
     def _last_id(self) -> str:
-        return "".join(str(edit.edit_id) for edit in self._entries(most=1)) or "0"
+        return "".join(str(edit.edit_id) for edit in self._set.journal.entries(most=1)) or "0"
 
-    def _entries(self, since_ms: int = 0, most: int = MOST_SEEN) -> tuple[Entry, ...]:
+    def _entries(self, since_ms: int = 0) -> tuple[Entry, ...]:
         """The edits since then, oldest first; the newest ones if there are more."""
-        found: list[Entry] = []
-        for entry in islice(entries(self._set.journal), most):
-            if entry.time_ms < since_ms:
-                break
-            found.append(entry)
-        return tuple(found[::-1])
+        newest_first = islice(entries(self._set.journal), MOST_SEEN)
+        return tuple(takewhile(lambda edit: edit.time_ms >= since_ms, newest_first))[::-1]
 
     def _selected(self, seen: Sequence[Entry], what: Selection) -> frozenset[int]:
         """The ids of those edits of members that are selected."""
@@ -599,10 +595,14 @@ def _as_digest(digest: str) -> Snapshot | None:
 
 @dataclass(slots=True)
 class _Track:
-    """A file through the edits in view, oldest first; those at its new path if it was moved."""
+    """A file through the edits in view, oldest first; those at its new path if it was moved.
+
+    `replaced`: it was removed, and another file was moved to its place.
+    """
 
     path: RelPath
     edits: list[Entry] = field(default_factory=list[Entry])
+    replaced: bool = False
 
     @property
     def names(self) -> set[RelPath]:
@@ -630,15 +630,22 @@ class _Track:
 def _tracks(seen: Sequence[Entry]) -> Iterable[_Track]:
     """The files of some edits, oldest first, through all their moves."""
     tracks: dict[RelPath, _Track] = {}
+    replaced: dict[RelPath, _Track] = {}
     for entry in seen:
         if entry.state != "done" or entry.kind == "notes" or entry.is_source or entry.mode_changed:
             continue
         old = entry.path if entry.moved is None else entry.moved.other
         track = tracks.pop(old, None) or _Track(old)
+        if old != entry.path and old in replaced:
+            tracks[old] = replaced.pop(old)
+        if entry.path in tracks:
+            replaced[entry.path] = tracks[entry.path]
         track.path = entry.path
         track.edits.append(entry)
         tracks[entry.path] = track
-    return tracks.values()
+    for track in replaced.values():
+        track.replaced = True
+    return (*replaced.values(), *tracks.values())
 
 
 def _ids(edits: Iterable[Entry]) -> frozenset[int]:
@@ -676,7 +683,7 @@ class _Replay:
         self._ours = _ids(_of_members(track.edits)).__contains__
         self._named = setting.named(track.path)
         self._removed = track.removed
-        data = self._read()
+        data = None if track.replaced else self._read()
         steps = self._steps(track.edits[::-1], data)
         first = next((step.edit for step in steps if step.edit is not None), None)
         path = track.path if first is None else first.moved.other if first.moved else first.path
