@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate, product
 from threading import Lock
 from typing import Final, NamedTuple
@@ -308,6 +308,11 @@ class Checks:
         self._rules, self._commands = rules, commands
         self._kept: dict[_Key, list[Diagnostic] | NotRun] = {}
         self._lock = held_at_fork(Lock())
+
+    @cached_property
+    def parsers(self) -> Checks:
+        """Those that run no command."""
+        return Checks([rule for rule in self._rules if not rule.command])
 
     def concern(self, real: RelPath) -> bool:
         """Whether there may be a check for the file."""

@@ -205,8 +205,9 @@ def tree_of(
     for container, ids in inside.items():
         if container and container not in children:
             is_short = len(ids) <= _FEW and blocks[container].kind != "l"
-            ids = _neighbours(store, ids) if is_short else store.child_ids(container)
-            children[container] = ids
+            children[container] = (
+                _neighbours(store, ids) if is_short else store.child_ids(container)
+            )
     there = {container: frozenset(ids) for container, ids in children.items()}
     if any(block.id not in there.get(block.parent_id, (block.id,)) for block in named.values()):
         raise TargetMoved

@@ -90,6 +90,7 @@ from copydesk.store.protocol import (
     Piece,
     Removed,
     Stamp,
+    StatResult,
     TargetMoved,
     Window,
     failed,
@@ -1240,6 +1241,10 @@ class Files(Closing):
                 raise failed("stat", refused) from refused
             return place.real, _regular(found, now_ns)
 
+    def peek(self, path: RelPath) -> StatResult | None:
+        """What `stat` says of a real path, at little cost; None if it says nothing."""
+        return self._root.peek(path)
+
     def info(self, path: RelPath, *, follow: bool = True) -> FileInfo:
         """The properties of the path's target, of any kind, or of a final link itself."""
         with self._root.place(path, follow=follow) as place:
@@ -1291,7 +1296,7 @@ class Files(Closing):
             return bool(name) and self.stat(RelPath.parse(name))[1].mtime_ns == stamp.mtime_ns
         return False
 
-    def is_from_git(self, path: RelPath, before: Collection[str], now: str) -> bool:
+    def is_from_git(self, path: RelPath, before: Collection[str], now: Collection[str]) -> bool:
         """Whether git made a file what it is `now`, and has a text that was there; by blob ids."""
         from copydesk.store.git import is_from_git  # rarely needed
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from itertools import accumulate, islice, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgpack
 
@@ -437,6 +437,22 @@ class Entry:
         return replace(self, inverse=nothing, diff=b"", undo=(), why="", file=kept)
 
 
+class Head(NamedTuple):
+    """What tells entries apart: see `Entry`."""
+
+    edit_id: int
+    path: str
+    time_ms: int
+    before: str
+    after: str
+    state: str
+
+    @staticmethod
+    def of(entry: Entry) -> Head:
+        path, digests = str(entry.path), (entry.before, entry.after)
+        return Head(entry.edit_id, path, entry.time_ms, *digests, entry.state)
+
+
 def minutes_since_2020(time_ms: int) -> int:
     """Where ids begin if others were given before: few see an edit a minute for years."""
     return (time_ms // 1_000 - 1_577_836_800) // 60
@@ -692,6 +708,17 @@ class Records(ABC):
         before: int | None = None,
     ) -> tuple[Entry, ...]:
         """The last entries (`before` an id) of a file or below a directory, newest first."""
+
+    def heads(self, last_id: int, most: int) -> Sequence[Head]:
+        """The last entries with higher ids than that, newest first, without their texts."""
+        found: list[Head] = []
+        page, before = (2 if last_id else most), None  # mostly there is one more, or none
+        while new := self.entries(None, None, page, before):
+            found += (Head.of(entry) for entry in new if entry.edit_id > last_id)
+            before = new[-1].edit_id
+            if before <= last_id or len(found) >= most:
+                break
+        return found
 
     @abstractmethod
     def get(self, edit_id: int) -> Entry | None:

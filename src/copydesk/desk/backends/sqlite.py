@@ -38,6 +38,7 @@ from copydesk.desk.backends.api import (
     Day,
     Decision,
     Entry,
+    Head,
     Kind,
     Missing,
     PlanOutcome,
@@ -921,6 +922,15 @@ class SqliteRecords(Records):
                 raise
         found = (one for one in readable if path is None or path.covers(one.path))
         return tuple(one for one in found if member in (None, one.member))[:most]
+
+    def heads(self, last_id: int, most: int) -> Sequence[Head]:
+        find = f"SELECT {', '.join(Head._fields)} FROM edits WHERE edit_id > ?"
+        self._late.now()
+        try:
+            rows = self._db.rows(f"{find} ORDER BY edit_id DESC LIMIT ?", (last_id, most))
+        except StateDamaged:
+            return super().heads(last_id, most)
+        return [Head(*row) for row in rows]
 
     def _entries(
         self, path: RelPath | None, member: str | None, most: int, before: int | None
