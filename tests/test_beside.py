@@ -272,6 +272,36 @@ def test_the_intent_of_a_write_is_flushed_and_how_it_ended_is_not(tmp_path: Path
     journal.close()
 
 
+class Cut:
+    """A connection whose log was cut: SQLite cannot read the entries."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        if statement.startswith("SELECT edit_id, path"):
+            raise apsw.IOError("disk I/O error")
+        return self.inner.execute(statement, *values)
+
+
+def test_a_statement_that_relies_on_a_look_looks_when_it_fails(tmp_path: Path) -> None:
+    """The look of the same call is trusted, until the file turns out to be gone."""
+    losses: list[str] = []
+    database = Database(StateFile(str(tmp_path / "state.sqlite")), on_loss=losses.append)
+    journal = SqliteRecords(database)
+    edit_id = journal.open(entry())
+    assert journal.open_at([entry().path]) == (edit_id,)
+    database._connection = Cut(database._connection)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert journal.open_at([entry().path]) == ()
+    assert losses == ["deleted"]
+    journal.close()
+
+
 # Texts that are kept in a thread
 
 

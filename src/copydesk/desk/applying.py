@@ -42,6 +42,7 @@ from copydesk.desk.member import (
 )
 from copydesk.desk.outcome import Applied, Rejected, Revision, Transacted, Verdict, Withheld
 from copydesk.desk.transaction import (
+    ATTEMPTS,
     Chmod,
     Create,
     Move,
@@ -61,14 +62,13 @@ from copydesk.edit.kinds.base import Request
 from copydesk.errors import (
     ApprovalRequired,
     ContentChanged,
-    Failed,
     FileExists,
     FileNotFound,
     InvalidArgs,
     Refusal,
 )
 from copydesk.store.locks import Ticket
-from copydesk.store.protocol import EXECUTABLE, OpenText
+from copydesk.store.protocol import EXECUTABLE, OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -478,28 +478,20 @@ class Applying:
         `is_group`: they get the id of a transaction even if there is only one.
         """
 
-        is_first = True
-
-        def attempt() -> _Outcome:
-            nonlocal is_first
-            was_first, is_first = is_first, False
+        for number in range(ATTEMPTS):
             items = [self._item(plan, owner(plan), is_stored=is_stored) for plan in plans]
-            with self._locked(items) as outcome:
+            with suppress(TargetMoved), self._locked(items) as outcome:
                 for file in outcome.files:
                     self._draft(file, outcome, base)
-                self._pass_and_write(outcome, is_group=is_group, is_first=was_first)
+                self._pass_and_write(outcome, is_group=is_group, is_first=number == 0)
                 if outcome.refusal is None:
                     self._note_written(outcome)
                 else:
                     self._explain(outcome)
-            return outcome
-
-        def over() -> Failed:
-            is_move = len(plans) == 1 and plans[0].request.target is not None
-            one = "directory is" if is_move else "file is"
-            return again_and_again("write", one if len(plans) == 1 else "files are")
-
-        return attempted(attempt, over)
+                return outcome
+        is_move = len(plans) == 1 and plans[0].request.target is not None
+        one = "directory is" if is_move else "file is"
+        raise again_and_again("write", one if len(plans) == 1 else "files are")
 
     def _item(self, plan: Plan, member: Member, *, is_stored: bool) -> _Item:
         """A plan that a member writes; if not `is_stored`, it is not pending if it is refused."""

@@ -21,7 +21,7 @@ from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites, NotUndone, Undone
-from copydesk.desk.transaction import Locks, Recovery, WriteRequest, again_and_again, attempted
+from copydesk.desk.transaction import ATTEMPTS, Locks, Recovery, WriteRequest, again_and_again
 from copydesk.edit.draft import (
     Draft,
     Plan,
@@ -51,7 +51,7 @@ from copydesk.errors import (
 )
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
-from copydesk.store.protocol import Named, OpenText
+from copydesk.store.protocol import Named, OpenText, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
@@ -253,13 +253,12 @@ class Drafting:
         A member, if any, has to be allowed to read it.
         """
 
-        def attempt() -> T:
-            with self.opened(request.path, request) as opened:
+        for _ in range(ATTEMPTS):
+            with suppress(TargetMoved), self.opened(request.path, request) as opened:
                 if member is not None:
                     member.permission.check("read", request.path, opened.real)
                 return make(opened.source)
-
-        return attempted(attempt, lambda: again_and_again("read", "file is"))
+        raise again_and_again("read", "file is")
 
     def opened(
         self, path: RelPath, request: Request, sought: Sequence[Sought] | None = None

@@ -171,14 +171,13 @@ def repeated_lines(
     for (start, stop), content in edits if REPEATED.name not in usual else ():
         new = content.split("\n")[: -1 if content.endswith("\n") else None]
         low, high = base.reach(start)[0], base.reach(stop)[1]
-        if not new or start == stop:
-            continue
-        first = start - 1 if low < start else start
-        known = base.texts(first, stop + 1 if stop < high else stop)
-        for at, beside, own in ((0, start - 1, start), (-1, stop, stop - 1)):
+        for at, above in ((0, start - 1), (-1, stop - 1)) if new and start < stop else ():
             line = new[at].removesuffix("\r")
-            is_known = low <= beside < high
-            if is_known and line.strip() and line == known[beside - first] != known[own - first]:
+            if not (line.strip() and low <= above and above + 1 < high):
+                continue
+            pair = base.texts(above, above + 2)
+            beside, own = pair if at == 0 else pair[::-1]
+            if line == beside != own:
                 return (REPEATED.words.format(line.strip()[:_SHOWN]),)
     return ()
 
