@@ -215,6 +215,7 @@ def test_a_command_that_is_told_is_never_broken(
         (5_400, "2h"),
         (86_400, "24h"),
         (200_000, "2d"),
+        (7 * 86_400 - 7_200, "7d"),
     ],
 )
 def test_lengths_of_time(seconds: float, shown: str) -> None:

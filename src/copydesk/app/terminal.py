@@ -174,7 +174,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     text = ""
     for row in shown:
         for number, in_line in enumerate(lines):
-            if number and not any(row[at] for at in in_line):
+            if number and all(row[at] in ("", "-") for at in in_line):
                 continue
             lead = _FURTHER if number else ""
             *cells, final = in_line
@@ -203,7 +203,7 @@ def ago(milliseconds: int) -> str:
     for unit, size, below in (("s", 1, 90), ("m", 60, 5_400), ("h", 3_600, 171_000)):
         if seconds < below:
             return f"{(seconds + size // 2) // size}{unit}"
-    return f"{(seconds + 1_800) // 86_400}d"
+    return f"{(seconds + 43_200) // 86_400}d"
 
 
 def print_answer(answer: Answer) -> None:
@@ -618,14 +618,18 @@ def _wrapped(
     row: list[_Piece] = []
     used = 0
     for piece in pieces:
+        is_wrapped = False
         while used + piece.columns > room and used > _HANG:
-            spaces = (at for at in range(len(row), 1, -1) if row[at - 1].text == " ")
+            is_wrapped = True  # not far from the end of the row: Chinese has hardly any spaces
+            ends = range(len(row), max(len(row) // 2, 1), -1)
+            spaces = (at for at in ends if row[at - 1].text == " ")
             cut = next(spaces, len(row)) if at_spaces and piece.text != " " else len(row)
             yield row[:cut]
             row = [_Piece(" " * _HANG, _HANG, False), *row[cut:]]
             used = sum(each.columns for each in row)
-        row.append(piece)
-        used += piece.columns
+        if not (is_wrapped and at_spaces and piece.text == " "):
+            row.append(piece)
+            used += piece.columns
     yield row
 
 
