@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.web.actions import ACTIONS
-from copydesk.app.web.pages import RequestContext, tool_words
-from copydesk.app.web.reviewer import Counted, Reviewer
+from copydesk.app.web.pages import ACTIONS, Counted, RequestContext, Reviewer, tool_words
 from copydesk.app.web.security import Session
 from copydesk.app.workspace import open_workspace
 from copydesk.errors import HunkNotFound

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.mcp.limits import MOST_FAILED, MOST_FAILED_ALL, WINDOW_MS, TooMany
-from copydesk.app.web.actions import ACTIONS
+from copydesk.app.web.pages import ACTIONS
 from copydesk.app.web.security import (
     FAULTS,
     HEADERS,

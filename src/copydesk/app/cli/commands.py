@@ -26,8 +26,8 @@ from copydesk.app.reference import all_tools
 from copydesk.app.terminal import agrees, dump, is_refused, out, short, tell
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Forgettable, Past
-from copydesk.desk.recovery import Settled
 from copydesk.desk.review import Shown
+from copydesk.desk.transaction import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
 from copydesk.errors import InvalidArgs, Refusal

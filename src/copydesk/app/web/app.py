@@ -22,11 +22,17 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from copydesk.app.web import changes
-from copydesk.app.web.actions import ACTIONS
 from copydesk.app.web.markup import say
-from copydesk.app.web.pages import VIEWS, Action, RequestContext, gone
-from copydesk.app.web.reviewer import Counted, Reviewer, words_of
+from copydesk.app.web.pages import (
+    ACTIONS,
+    VIEWS,
+    Action,
+    Counted,
+    RequestContext,
+    Reviewer,
+    gone,
+    words_of,
+)
 from copydesk.app.web.security import (
     BadForm,
     Login,
@@ -157,11 +163,10 @@ class ReviewApp:
         self.news = ChangeEvents(
             opened, lambda: {path for paths in [*self._counted.paths.values()] for path in paths}
         )
-        views = {**VIEWS, **changes.VIEWS}
         forms = {path: self._done(action) for path, action in ACTIONS.items()}
         inner = Starlette(
             routes=[
-                *(self._route("GET", path, view) for path, view in views.items()),
+                *(self._route("GET", path, view) for path, view in VIEWS.items()),
                 *(self._route("POST", path, form) for path, form in forms.items()),
                 *self.login.routes(),
                 Route("/events", self._events, methods=["GET"]),

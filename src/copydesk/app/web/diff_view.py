@@ -127,29 +127,32 @@ def render_line(
 ) -> Markup:
     """The line with marked characters in `mark` elements and coloured ones in classes."""
     shown = ((0, len(text)),) if whole else windows(text, marked)
-    return Markup("").join(
+    pieces = (
         _marked(text, start, stop, colours, marked)
         if window
-        else Markup(f'<span class="cut">… {named(stop - start, "character")} …</span>')
+        else f'<span class="cut">… {named(stop - start, "character")} …</span>'
         for start, stop, window in parts(0, len(text), shown)
     )
+    return Markup("".join(pieces))
 
 
 def _marked(
     text: str, start: int, stop: int, colours: Sequence[Highlight], marked: Sequence[Span]
-) -> Markup:
-    return Markup("").join(
-        Markup("<mark>{}</mark>" if mark else "{}").format(_coloured(text, begin, end, colours))
+) -> str:
+    """The characters as markup, made by `visible` alone."""
+    spans = (
+        (_coloured(text, begin, end, colours), mark)
         for begin, end, mark in parts(start, stop, marked)
     )
+    return "".join(f"<mark>{span}</mark>" if mark else span for span, mark in spans)
 
 
-def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> Markup:
-    return Markup("").join(
-        Markup(f'<span class="s-{colour.kind}">{visible(text, begin, end)}</span>')
-        if colour
-        else visible(text, begin, end)
-        for begin, end, colour in parts(start, stop, colours)
+def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> str:
+    spans = (
+        (visible(text, begin, end), colour) for begin, end, colour in parts(start, stop, colours)
+    )
+    return "".join(
+        f'<span class="s-{colour.kind}">{span}</span>' if colour else span for span, colour in spans
     )
 
 

@@ -43,7 +43,7 @@ def visible(text: str, start: int = 0, stop: int | None = None) -> Markup:
         if start <= place < stop:
             parts += (escape(text[at:place]), _hidden_element(text[place]))
             at = place + 1
-    return Markup("").join((*parts, escape(text[at:stop])))
+    return Markup("".join((*parts, escape(text[at:stop]))))
 
 
 @cache
@@ -61,7 +61,7 @@ def say(text: str, **facts: object) -> str:
     return translated(text).format(**facts)
 
 
-def shown(text: str, **facts: object) -> Markup:
+def marked_up(text: str, **facts: object) -> Markup:
     """Like `say`, as an element's content: what cannot be seen in a fact is a number."""
     shown_facts = {
         name: visible(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
@@ -142,7 +142,7 @@ cast("dict[str, object]", ENVIRONMENT.filters).update(
 )
 ENVIRONMENT.globals.update(  # pyright: ignore # typed as what Jinja puts there
     address=address,
-    _=shown,
+    _=marked_up,
     say=say,
     lang=LANG.get,
     script_texts=lambda: _of_script(LANG.get()),

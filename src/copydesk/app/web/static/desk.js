@@ -371,21 +371,20 @@ document.addEventListener("click", (event) => {
 
 // several together: a plan that was viewed is collapsed, until it is another
 
-const viewedKey = (details) => `copydesk.viewed ${details.closest("li").id} ${details.dataset.sign}`;
+const viewedKey = (plan) => `copydesk.viewed ${plan.id} ${plan.dataset.sign}`;
 
-function tellViewed(details, isViewed) {
-  details.open = !isViewed;
-  one("[data-viewed]", details).setAttribute("aria-pressed", String(isViewed));
+function tellViewed(plan, isViewed) {
+  plan.classList.toggle("collapsed", isViewed);
+  one("[data-viewed]", plan).setAttribute("aria-pressed", String(isViewed));
 }
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-viewed]");
   if (!button) return;
-  event.preventDefault();
-  const details = button.closest("details"), isViewed = button.getAttribute("aria-pressed") !== "true";
-  if (isViewed) sessionStorage.setItem(viewedKey(details), "1");
-  else sessionStorage.removeItem(viewedKey(details));
-  tellViewed(details, isViewed);
+  const plan = button.closest(".plan"), isViewed = button.getAttribute("aria-pressed") !== "true";
+  if (isViewed) sessionStorage.setItem(viewedKey(plan), "1");
+  else sessionStorage.removeItem(viewedKey(plan));
+  tellViewed(plan, isViewed);
 });
 
 // keys
@@ -544,7 +543,7 @@ if (one("#notify-on")) {
   one("#notify-on").disabled = !self.Notification;
 }
 if (one(".narrow") && matchMedia("(max-width: 52rem)").matches && !one("#filters [name=path]").value) one(".narrow").open = false;
-for (const details of all("details.viewed")) if (sessionStorage.getItem(viewedKey(details))) tellViewed(details, true);
+for (const plan of all(".plan[data-sign]")) if (sessionStorage.getItem(viewedKey(plan))) tellViewed(plan, true);
 if (one("#files") && matchMedia("(max-width: 64rem)").matches) one("#files").open = false;
 for (const plot of all(".timeline")) plot.scrollLeft = plot.scrollWidth; // the newest first
 seek();
