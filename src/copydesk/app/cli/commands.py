@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -1049,7 +1049,7 @@ def _down(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _background(root: str, config: Config) -> Iterator[tuple[int, int]]:
+def _background(root: str, config: Config) -> Generator[tuple[int, int]]:
     """The lock that a server in the background holds, which is ours within; and its process id.
 
     The id is 0 if there is none: the lock ends with the process, so that the id is of no other.
