@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -154,14 +154,15 @@ def test_help_is_that_of_the_command(root: Path, capsys: pytest.CaptureFixture[s
 
 def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
     """What a parser says, and those of its commands."""
-    actions: Any = vars(parser)["_actions"]
+    actions = cast("list[argparse.Action]", vars(parser)["_actions"])
     for action in actions:
         if action.help != argparse.SUPPRESS:
             yield action.help or ""
-        commands: dict[str, Any] = vars(action)
-        if "_choices_actions" in commands:
-            yield from (str(each.help) for each in commands["_choices_actions"])
-            for below in commands["choices"].values():
+        facts: dict[str, object] = vars(action)
+        for each in cast("list[argparse.Action]", facts.get("_choices_actions", [])):
+            yield each.help or ""
+        if "_choices_actions" in facts:
+            for below in cast("dict[str, argparse.ArgumentParser]", facts["choices"]).values():
                 yield from helps(below)
     for text in (parser.description, parser.epilog):
         yield from (text or "").split("\n")
