@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -154,12 +154,15 @@ def test_help_is_that_of_the_command(root: Path, capsys: pytest.CaptureFixture[s
 
 def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
     """What a parser says, and those of its commands."""
-    for action in parser._actions:
+    actions = cast("list[argparse.Action]", vars(parser)["_actions"])
+    for action in actions:
         if action.help != argparse.SUPPRESS:
             yield action.help or ""
-        if isinstance(action, argparse._SubParsersAction):
-            yield from (each.help or "" for each in action._choices_actions)
-            for below in action.choices.values():
+        facts: dict[str, object] = vars(action)
+        for each in cast("list[argparse.Action]", facts.get("_choices_actions", [])):
+            yield each.help or ""
+        if "_choices_actions" in facts:
+            for below in cast("dict[str, argparse.ArgumentParser]", facts["choices"]).values():
                 yield from helps(below)
     for text in (parser.description, parser.epilog):
         yield from (text or "").split("\n")

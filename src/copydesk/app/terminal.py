@@ -174,7 +174,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     text = ""
     for row in shown:
         for number, in_line in enumerate(lines):
-            if number and not any(row[at] for at in in_line):
+            if number and all(row[at] in ("", "-") for at in in_line):
                 continue
             lead = _FURTHER if number else ""
             *cells, final = in_line
@@ -203,7 +203,7 @@ def ago(milliseconds: int) -> str:
     for unit, size, below in (("s", 1, 90), ("m", 60, 5_400), ("h", 3_600, 171_000)):
         if seconds < below:
             return f"{(seconds + size // 2) // size}{unit}"
-    return f"{(seconds + 1_800) // 86_400}d"
+    return f"{(seconds + 43_200) // 86_400}d"
 
 
 def print_answer(answer: Answer) -> None:
@@ -229,18 +229,18 @@ def tell(text: str, stream: TextIO | None = None) -> None:
 
     Such a command is whole, so that it can be copied, and without the full stop after it.
     """
-    stream = stream or sys.stdout
-    told, room = line(text), screen_columns(stream) or sys.maxsize
+    to: TextIO = sys.stdout if stream is None else stream
+    told, room = line(text), screen_columns(to) or sys.maxsize
     if columns(told) <= room:
-        stream.write(told + "\n")
+        to.write(told + "\n")
         return
     for sentence in _SENTENCE.split(told):
         step = _STEP.fullmatch(sentence)
         words, command = (step[1], f"  {step[2]}\n") if step else (sentence, "")
         if columns(words + command) < room:
             words, command = words + command[1:-1], ""
-        stream.writelines(f"{row.rstrip()}\n" for row in text_rows(words, room))
-        stream.write(command)
+        to.writelines(f"{row.rstrip()}\n" for row in text_rows(words, room))
+        to.write(command)
 
 
 _SENTENCE = re.compile("(?<=[.!?]) (?=[A-Z])|(?<=。)(?=.)")
@@ -618,14 +618,18 @@ def _wrapped(
     row: list[_Piece] = []
     used = 0
     for piece in pieces:
+        is_wrapped = False
         while used + piece.columns > room and used > _HANG:
-            spaces = (at for at in range(len(row), 1, -1) if row[at - 1].text == " ")
+            is_wrapped = True  # not far from the end of the row: Chinese has hardly any spaces
+            ends = range(len(row), max(len(row) // 2, 1), -1)
+            spaces = (at for at in ends if row[at - 1].text == " ")
             cut = next(spaces, len(row)) if at_spaces and piece.text != " " else len(row)
             yield row[:cut]
             row = [_Piece(" " * _HANG, _HANG, False), *row[cut:]]
             used = sum(each.columns for each in row)
-        row.append(piece)
-        used += piece.columns
+        if not (is_wrapped and at_spaces and piece.text == " "):
+            row.append(piece)
+            used += piece.columns
     yield row
 
 

@@ -234,7 +234,8 @@ class _Changes:
             self._say("ask.why", why=why)
         if hunk.touched_by:
             self._say("cli.change_touched", by=", ".join(hunk.touched_by))
-        _print_diff(part.diff)
+        head, binary, _ = part.diff.partition(b"GIT binary patch")
+        _print_diff(head.partition(b"index ")[0] if binary else part.diff)
         if early := self._keys.typed_ahead("kuec"):
             self._say("cli.typed_early", keys=",".join(early))
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -688,6 +688,8 @@ def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> N
 def _notes(options: argparse.Namespace) -> int:
     with _open(options) as opened:
         opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+        if options.notes in _NOTES_CALLS:
+            return _notes_call(opened, options, *_NOTES_CALLS[options.notes](options))
         return _NOTES_COMMANDS[options.notes](opened, options)
 
 
@@ -734,46 +736,16 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     return 0
 
 
-def _notes_show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Print the text of a block, or its parts with their ids."""
-    return _notes_call(
-        *(opened, options, "getBlockContent"),
-        blockId=options.block_id,
-        showId=options.ids or None,
-        showSubStructure=options.ids or None,
-        slice=options.slice or None,
-    )
-
-
-def _notes_edit(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    """Show, plan or apply a block diff."""
-    return _notes_call(
-        *(opened, options, "prepareBlockDiff" if options.plan else "applyBlockDiff"),
-        diff=_text_of(options.file),
-        strictMatch=False if options.loose else None,
-        dropAnchors=options.drop_anchors or None,
-        dryRun=True if options.dry_run and not options.plan else None,
-    )
-
-
 def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     member = opened.member(opened.config.member)
     kind = notes_of(opened.desk).reading.block(member, options.block_id).kind
     return _notes_call(
         *(opened, options, "appendContent"),
-        markdown=_text_of(options.file),
-        targetType="document" if kind == "d" else "block",
-        target=options.block_id,
-    )
-
-
-def _notes_new(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    return _notes_call(
-        *(opened, options, "createNewDoc"),
-        title=options.title,
-        markdown=_text_of(options.file) if options.file is not None else "",
-        anchorDocumentId=options.anchor_id,
-        location=options.location,
+        {
+            "markdown": _text_of(options.file),
+            "targetType": "document" if kind == "d" else "block",
+            "target": options.block_id,
+        },
     )
 
 
@@ -788,16 +760,15 @@ def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         box = boxes[0].id
     return _notes_call(
         *(opened, options, "appendContent"),
-        markdown=_text_of(options.file),
-        targetType="dailynote",
-        target=box,
+        {"markdown": _text_of(options.file), "targetType": "dailynote", "target": box},
     )
 
 
 def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     query = " ".join(options.words)
     if options.json:
-        return _notes_call(opened, options, "searchBlocks", query=query, limit=options.most)
+        given = {"query": query, "limit": options.most}
+        return _notes_call(opened, options, "searchBlocks", given)
     lang, reading = opened.config.lang, notes_of(opened.desk).reading
     member = opened.member(opened.config.member)
     found = reading.search(member, query, options.most)
@@ -812,7 +783,7 @@ def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _notes_call(
-    opened: OpenWorkspace, options: argparse.Namespace, tool: str, **arguments: object
+    opened: OpenWorkspace, options: argparse.Namespace, tool: str, arguments: Mapping[str, object]
 ) -> int:
     """Call a tool with those arguments that are not None, and print its answer."""
     lang = opened.config.lang
@@ -852,12 +823,40 @@ def _first_line(block: NoteBlock) -> str:
     return first[:_BLOCK_COLUMNS] + more
 
 
+_NOTES_CALLS: Mapping[str, Callable[[argparse.Namespace], tuple[str, Mapping[str, object]]]] = {
+    "cat": lambda options: (
+        "getBlockContent",
+        {
+            "blockId": options.block_id,
+            "showId": options.ids or None,
+            "showSubStructure": options.ids or None,
+            "slice": options.slice or None,
+        },
+    ),
+    "diff": lambda options: (
+        "prepareBlockDiff" if options.plan else "applyBlockDiff",
+        {
+            "diff": _text_of(options.file),
+            "strictMatch": False if options.loose else None,
+            "dropAnchors": options.drop_anchors or None,
+            "dryRun": True if options.dry_run and not options.plan else None,
+        },
+    ),
+    "new": lambda options: (
+        "createNewDoc",
+        {
+            "title": options.title,
+            "markdown": _text_of(options.file) if options.file is not None else "",
+            "anchorDocumentId": options.anchor_id,
+            "location": options.location,
+        },
+    ),
+}
+"""The commands that are one call of a tool: which one, and its arguments."""
+
 _NOTES_COMMANDS: dict[str, Callable[[OpenWorkspace, argparse.Namespace], int]] = {
     "ls": _notes_list,
-    "cat": _notes_show,
-    "diff": _notes_edit,
     "append": _notes_append,
-    "new": _notes_new,
     "daily": _notes_daily,
     "search": _notes_search,
 }
@@ -1044,13 +1043,13 @@ def _down(options: argparse.Namespace) -> int:
         time.sleep(0.1)
         with _background(root, config) as (_, holder):
             is_up = holder == pid
-    state = "running" if is_up else "ended" if pid else "none"
-    tell(say(f"cli.down_{state}", config.lang, {"pid": pid}))
+    ended = "cli.down_ended" if pid else "cli.down_none"
+    tell(say("cli.down_running" if is_up else ended, config.lang, {"pid": pid}))
     return 1 if is_up else 0
 
 
 @contextlib.contextmanager
-def _background(root: str, config: Config) -> Iterator[tuple[int, int]]:
+def _background(root: str, config: Config) -> Generator[tuple[int, int]]:
     """The lock that a server in the background holds, which is ours within; and its process id.
 
     The id is 0 if there is none: the lock ends with the process, so that the id is of no other.

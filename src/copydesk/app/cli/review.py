@@ -93,7 +93,8 @@ def as_shown(opened: OpenWorkspace, hunk_id: str, options: argparse.Namespace) -
         command = "apply --approve" if options.command == "apply" else options.command
         facts = {"id": hunk_id, "after": shown.after, "command": command}
         out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n" * bool(text))
-        out(say(key, lang, facts) + "\n" if key else "")
+        if key:
+            tell(say(key, lang, facts))
     if problem:
         raise ContentChanged(problem)
     return shown
@@ -146,7 +147,7 @@ def print_next(opened: OpenWorkspace, hunk_id: str) -> None:
     with suppress(Refusal):
         shown = opened.desk.review.show(reviewer(opened), hunk_id)
         if steps := next_steps(opened, shown):
-            tell(f"  {steps}", sys.stderr)
+            tell(steps, sys.stderr)
 
 
 def paths_of(plan: Plan) -> str:
@@ -164,7 +165,8 @@ def about_plan(opened: OpenWorkspace, shown: Shown) -> list[str]:
     for one in opened.desk.review.comments(shown):
         line = one.after.lstrip("+")
         facts = {"by": one.by, "line": line, "why": one.reason}
-        said.append(say("cli.comment_line" if line else f"cli.{one.verdict}", lang, facts))
+        of_plan = "cli.lapsed" if one.verdict == "lapsed" else "cli.commented"
+        said.append(say("cli.comment_line" if line else of_plan, lang, facts))
     return said + ([say("cli.drifted", lang)] if shown.state == "drifted" else [])
 
 

@@ -14,6 +14,17 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
 _LOOK_SECONDS: Final = 0.5
+_SAID: Final = {
+    "planned": "cli.event_planned",
+    "replanned": "cli.event_replanned",
+    "approved": "cli.event_approved",
+    "rejected": "cli.event_rejected",
+    "changes_requested": "cli.event_changes_requested",
+    "written": "cli.event_written",
+    "undone": "cli.event_undone",
+    "withdrawn": "cli.event_withdrawn",
+    "gone": "cli.event_gone",
+}
 
 
 def watch(opened: OpenWorkspace, seconds: int | None, *, as_json: bool) -> int:
@@ -71,6 +82,6 @@ def _print(event: Event, lang: Lang, *, as_json: bool) -> None:
         terminal.out(terminal.json_line(fields))
         return
     when = terminal.when(event.time_ms)[11:]
-    words = say(f"cli.event_{event.kind}", lang, fields)
+    words = say(_SAID[event.kind], lang, fields)
     parts = [when, event.member, event.hunk_id or "-", event.path, words, event.why]
     terminal.tell("  ".join(str(part) for part in parts if part))
