@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -49,10 +50,14 @@ TARGETS = {
 
 
 class Between:
-    """Does something before the k-th system call of a write, and something else a few calls later."""
+    """Does something before the k-th system call of a write, and something else a few calls later.
+
+    Only calls of the thread that made it count: what looks for overwritten edits afterwards has one
+    of its own, and what is done in it could be half done when the test looks.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
+        self.count, self._thread = 0, threading.current_thread()
         self.at: dict[int, Callable[[], None]] = {}
         self._waiting: list[Callable[[], None]] | None = None
         monkeypatch.setattr(_os, "lease", self._leasing(_os.lease))
@@ -65,6 +70,8 @@ class Between:
 
     def _wrapped(self, call: Callable[..., object]) -> Callable[..., object]:
         def wrapped(*args: object, **named: object) -> object:
+            if threading.current_thread() is not self._thread:
+                return call(*args, **named)
             self.count += 1
             act = self.at.pop(self.count, None)
             if act is not None and self._waiting is not None:

@@ -18,8 +18,8 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.cli.completion import SCRIPTS
-from copydesk.app.cli.watch import _Seen
 from copydesk.app.config import Config, MemberConfig
+from copydesk.app.library import Events
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.cost import first
 from support.mcp_calls import settings
@@ -156,8 +156,8 @@ def test_nothing_says_what_to_do_first(root: Path, capsys: pytest.CaptureFixture
         assert words in said.err
 
 
-def kinds(seen: _Seen) -> list[tuple[Any, ...]]:
-    return [(each["event"], each["member"], each["hunk_id"]) for each in seen.news()]
+def kinds(seen: Events) -> list[tuple[Any, ...]]:
+    return [(event.kind, event.member, event.hunk_id) for event in seen.look()]
 
 
 def test_what_happens_is_seen_once(tmp_path: Path) -> None:
@@ -165,15 +165,17 @@ def test_what_happens_is_seen_once(tmp_path: Path) -> None:
     config = settings(members={"ann": MemberConfig(approval="human")})
     with open_workspace(str(tmp_path), config) as agent:
         first = planned(agent, why="for the tests")
-        seen = _Seen(agent)
+        seen = Events(agent, agent.config.member)
         assert kinds(seen) == [("planned", "ann", first)]
         assert kinds(seen) == []
         planned(agent, "drei", existing_hunk_id=first)
         assert kinds(seen) == [("replanned", "ann", first)]
         person, review = agent.member("Ada"), agent.desk.review
         review.reject(person, first, "too short")
-        (event,) = seen.news()
-        assert (event["event"], event["by"], event["reason"]) == ("rejected", "Ada", "too short")
+        (event,) = seen.look()
+        assert event.decision is not None
+        decided = event.kind, event.decision.by, event.decision.reason
+        assert decided == ("rejected", "Ada", "too short")
         review.withdraw(person, first)
         assert kinds(seen) == [("withdrawn", "ann", first)]
         shown = review.show(person, first)
@@ -182,8 +184,9 @@ def test_what_happens_is_seen_once(tmp_path: Path) -> None:
         done = agent.call("ann", "apply_file_modification", {"hunk_id": first})
         assert kinds(seen) == [("written", "ann", first)]
         agent.call("local", "undo_file_modification", {"edit_id": done.fields["edit_id"]})
-        (event,) = seen.news()
-        assert (event["event"], event["undoes"]) == ("undone", done.fields["edit_id"])
+        (event,) = seen.look()
+        assert event.edit is not None
+        assert (event.kind, event.edit.undoes) == ("undone", done.fields["edit_id"])
         second = planned(agent)
         assert kinds(seen) == [("planned", "ann", second)]
         agent.call("ann", "discard_hunk", {"hunk_id": second})

@@ -98,6 +98,7 @@ class FileDesk:
         self.foreign = setting.foreign
         self.forgetting = Forgetting(setting, self._drafting, self.applying.lock)
         self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
+        self.undo_all = self._undoing.undo_all
         self.review = Review(setting, self._drafting, self.applying)
         self.changes = Changes(setting, self)
         self.overwrites = Overwrites(setting, self.history, self.contents)

@@ -30,7 +30,6 @@ from copydesk.edit.draft import (
     check_expected,
     checked_id,
     compose,
-    locate,
     standing,
 )
 from copydesk.edit.kinds.base import Fixed, Place, Request, Terms, end_of
@@ -195,7 +194,7 @@ class Drafting:
                 if fixed is None:
                     raise
                 given = moved = fixed.request
-                named = place = locate(given, now)
+                named = place = given.locate(now)
             text = moved.load(now, place)
             for part, old in zip(place.parts, terms.expected_olds, strict=False):
                 if old is not None:
@@ -290,12 +289,12 @@ class Drafting:
         """The request's place in the named version, and the request and its place in the text."""
         version = terms.version
         if version is None or version == now.version:
-            return (place := locate(request, now)), (request, place)
+            return (place := request.locate(now)), (request, place)
         base = self._set.bases.find(version, self._set.named(real), real)
         if base is None or not comparable(now):
             reason = "that version is not remembered"
             raise stale(version, None, now, reason, _standing(request, now))
-        place = locate(request, base)
+        place = request.locate(base)
         try:
             known, own = self.known_since(real, base.digest, now.digest)
             quoted = terms.expected_old is not None or any(
@@ -382,14 +381,14 @@ class Drafting:
 
 def made_at(request: Request, now: Source) -> Draft:
     """Draft the request on the text, at the place it names."""
-    place = locate(request, now)
+    place = request.locate(now)
     return compose(request, request.load(now, place), place)
 
 
 def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
     """The lines where the request would go if it were made on the current text."""
     try:
-        place = locate(request, now)
+        place = request.locate(now)
         return standing(now, place.start, place.stop)
     except Refusal:
         return None

@@ -355,7 +355,13 @@ class Undoing:
             ends = (entry.path, moved.other) if moved else ()
             entry = next((one for one in edits if one.moved and one.path in ends), entry)
             edits = [entry]
-        what = "files are" if len(edits) > 1 else "file is"
+        return self.undo_all(member, tool, edits, entry)
+
+    def undo_all(
+        self, member: Member, tool: str, edits: Sequence[Entry], asked: Entry | None = None
+    ) -> tuple[Undone, ...] | NotUndone:
+        """Undo these edits of files (oldest first) or none; raises as `undo`. One was `asked`."""
+        what, entry = "files are" if len(edits) > 1 else "file is", asked or edits[-1]
         over = partial(again_and_again, "write", what)
         return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 

@@ -52,6 +52,7 @@ from copydesk.store.paths import (
 )
 from copydesk.store.protocol import (
     Closing,
+    Committed,
     DirEntry,
     Document,
     Durability,
@@ -203,8 +204,11 @@ class Files(Closing):
         file, data = self._settled(self.open_for_reading(path), path, self._data)
         return Document(file.real, data, file.stamp)
 
-    def committed(self, paths: Sequence[RelPath]) -> dict[RelPath, bytes]:
-        """What git's last commit has at these paths, if the root is in a repository."""
+    def committed(self, paths: Mapping[RelPath, str]) -> dict[RelPath, Committed]:
+        """What git's last commit has at these paths, if the root is in a repository.
+
+        With a path comes git's name of the text that was removed there, if it was.
+        """
         from copydesk.store.git import committed  # rarely needed
 
         return committed(self.root, paths)

@@ -18,7 +18,7 @@ from copydesk.desk.backends.snapshots import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import align, same_after, same_before
-from copydesk.text.encoding import UTF8, Encoding
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Text, computed_once
 from copydesk.text.unified import (
@@ -30,6 +30,9 @@ from copydesk.text.unified import (
     read_diff,
     regions,
     runs_of,
+)
+from copydesk.text.unified import (
+    diff_text as diff_text,
 )
 
 _MOST_CELLS: Final = 4_000
@@ -449,13 +452,6 @@ def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
         if one is not None and one.sign == "@":
             skipped = max(one.old - end, 0)
     return DiffModel(tuple(made))
-
-
-def diff_text(diff: bytes, encoding: Encoding) -> str:
-    """A whole diff as text. Paths are UTF-8, lines are in the encoding of the file."""
-    head, mark, body = diff.partition(b"\n@@ ")
-    own = encoding if encoding.unit == 1 else UTF8  # wide encodings are UTF-8 in a diff
-    return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
 
 
 def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:

@@ -34,6 +34,7 @@ WRITES = {
     "/api/block/updateBlock",
     "/api/block/batchUpdateBlock",
     "/api/block/deleteBlock",
+    "/api/block/moveBlock",
     "/api/attr/setBlockAttrs",
     "/api/filetree/createDocWithMd",
     "/api/filetree/createDailyNote",
@@ -101,6 +102,8 @@ class Calls:
             "/api/block/updateBlock": self._update,
             "/api/block/batchUpdateBlock": self._update_all,
             "/api/block/deleteBlock": self._delete,
+            "/api/block/moveBlock": self._move,
+            "/api/filetree/listDocsByPath": self._below,
             "/api/attr/setBlockAttrs": self._set_attributes,
             "/api/filetree/createDocWithMd": self._create,
             "/api/filetree/createDailyNote": self._daily,
@@ -392,6 +395,29 @@ class Calls:
     def _delete(self, body: Body) -> Any:
         self.pending.append(body["id"])
         return self._told("delete", [])
+
+    def _move(self, body: Body) -> Any:
+        self._known(body["id"])
+        previous_id, parent_id = body.get("previousID") or "", body.get("parentID") or ""
+        anchor = self.space.find(previous_id or parent_id)
+        if anchor is None or (previous_id and anchor[2] is None):
+            raise Refused("target block not found")
+        if not previous_id and anchor[1].kind not in CONTAINERS and self.habits.since >= (3, 7):
+            raise Refused("is a leaf block and cannot have children")
+        if self._fault == "astray":
+            previous_id, parent_id = "", self._known(body["id"])[0].root.id
+        if self._fault != "cleared":
+            self.space.move(body["id"], previous_id, parent_id)
+        return None
+
+    def _below(self, body: Body) -> Any:
+        above = body["path"].removesuffix(".sy")
+        files = [
+            {"id": one.root.id}
+            for one in self.space.documents
+            if one.path.rpartition("/")[0] == above and one.box == body["notebook"]
+        ]
+        return {"box": body["notebook"], "path": body["path"], "files": files}
 
     def _set_attributes(self, body: Body) -> Any:
         _, node, _ = self._known(body["id"])

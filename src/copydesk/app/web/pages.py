@@ -14,7 +14,6 @@ import logging
 import mimetypes
 import re
 import time
-from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -45,7 +44,6 @@ from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChanges, UndoneChanges
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import DAY_MS
-from copydesk.desk.gates import Checks, Edited
 from copydesk.desk.history import Page, taken_back_by
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
@@ -1375,7 +1373,12 @@ _HUNK_ROWS: Final = 300
 
 _MOST_REWRITTEN: Final = 200_000
 _MOST_NAMED: Final = 3
-_VERBS: Final = {"create": "Created", "remove": "Removed", "move": "Moved"}
+_VERBS: Final = {
+    "create": "Created",
+    "remove": "Removed",
+    "move": "Moved",
+    "content": "Other content",
+}
 
 
 def changes(ctx: RequestContext) -> Response:
@@ -1439,7 +1442,7 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     shown: list[Values] = []
     views: list[Values] = []
     for at, file in enumerate(files):
-        hunks = _hunks(ctx, file, size, style) if rows > 0 else []
+        hunks = _hunks(ctx.desk.changes.checked(file), size, style) if rows > 0 else []
         rows -= sum(hunk["rows"] for hunk in hunks)
         shown += hunks
         here = f"#file-{at}" if hunks else address("changes", **{**query, "path": str(file.path)})
@@ -1467,24 +1470,12 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     )
 
 
-def _findings(ctx: RequestContext, file: FileChanges) -> Mapping[int, list[str]]:
-    """What parsers newly find in the file, by the hunk at or before it; no command is run."""
-    rules = [rule for rule in ctx.reviewer.opened.config.checks if not rule.command]
-    path, is_new = file.path, file.kind == "create"
-    edited = Edited(path, path, file.base, file.change, is_new, lambda: file.now)
-    lines = [hunk.new_line for hunk in file.hunks]
-    found: defaultdict[int, list[str]] = defaultdict(list)
-    for one in Checks(rules).judge(edited) or () if file.kind != "remove" else ():
-        found[max(bisect(lines, (one.line or 1) - 1) - 1, 0)] += (check_words(one, LANG.get()),)
-    return found
-
-
-def _hunks(ctx: RequestContext, file: FileChanges, size: int, style: View) -> list[Values]:
+def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
     """What the template is given of each hunk of a file, with its diff rendered.
 
     `size` is that of all texts of the page: of many, only the lines shown are coloured.
     """
-    placed = [hunk for hunk in file.hunks if hunk.kind != "move"]
+    placed = [hunk for hunk in file.hunks if hunk.kind not in ("move", "content")]
     spans = [(hunk.new_line, hunk.new_line + len(hunk.new)) for hunk in placed]
     ends = [0, *(stop for _, stop in spans)]
     starts = [*(start for start, _ in spans[1:]), file.now.line_count]
@@ -1498,7 +1489,6 @@ def _hunks(ctx: RequestContext, file: FileChanges, size: int, style: View) -> li
     colours = None
     if size <= MOST_COLOURED:
         colours = side_colours(path, file.base, file.now, every, size)
-    findings = _findings(ctx, file)
     diffs = [table(path, part, style, colours=colours) for part in parts]
     left = [model.rows - part.rows for model, part in zip(models, parts, strict=True)]
     hunks = zip_longest(file.hunks, diffs, parts, left)  # a move comes last, and has no lines
@@ -1510,7 +1500,7 @@ def _hunks(ctx: RequestContext, file: FileChanges, size: int, style: View) -> li
             "more": max(len(hunk.edits) - _MOST_NAMED, 0),
             "verb": _VERBS.get(hunk.kind, ""),
             "touched_by": ", ".join(map(translated, hunk.touched_by)),
-            "findings": findings.get(at, ()),
+            "findings": [check_words(one, LANG.get()) for one in hunk.checks],
             "diff": diff,
             "rows": part.rows if part else 1,
             "left": left,
@@ -1518,7 +1508,7 @@ def _hunks(ctx: RequestContext, file: FileChanges, size: int, style: View) -> li
             "content": (content := _content(file, hunk)),
             "hidden_count": hidden_in(content or ""),
         }
-        for at, (hunk, diff, part, left) in enumerate(hunks)
+        for hunk, diff, part, left in hunks
     ]
 
 

@@ -91,10 +91,10 @@ def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
 def _know_notes() -> None:
     """Register the kind of edits and the changes of notes, which are rarely needed."""
     from copydesk.notes.plan import BlockDiff
-    from copydesk.notes.protocol import Delete, InsertText, Restore, Update
+    from copydesk.notes.protocol import Delete, InsertText, Move, Restore, Update
 
     _know((BlockDiff,))
-    _know((InsertText, Update, Delete, Restore), "notes.")
+    _know((InsertText, Update, Delete, Restore, Move), "notes.")
 
 
 _know((*KINDS, Anchor, PatchHunk, Place, StringEdit))
@@ -115,12 +115,11 @@ def encode(value: object) -> bytes:
         kind = type(part)
         if kind is tuple:
             return [None, *cast("tuple[object, ...]", part)]
-        name = _NAMES.get(kind)
-        if name is None:
+        if kind not in _NAMES:
             if isinstance(part, Mapping):  # an immutable one
                 return dict(cast("Mapping[str, object]", part))
             _know_notes()
-            name = _NAMES[kind]
+        name = _NAMES[kind]
         used[name] = _FIELDS[kind]
         return [name, *_VALUES[kind](part)]
 
