@@ -1,6 +1,6 @@
 """Edit, insert after and delete each block of a kernel's own guide, and undo each.
 
-    SIYUAN_URL=… SIYUAN_TOKEN=… python -m bench.guide [--blocks 2000] [--box ID] [--part 0/1]
+    SIYUAN_URL=… SIYUAN_TOKEN=… python -m bench.guide [--blocks N] [--minutes N] [--part 0/1]
 
 The kernel (3.7 or newer) opens its guide, a notebook of its repository, or `--box` names another
 notebook; nothing is left changed. After each change all other blocks of the document must be what
@@ -18,14 +18,22 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import cast
 
 from copydesk.errors import Refusal
-from copydesk.notes.kernel.api import Address, KernelHttp, KernelRefused
+from copydesk.notes.kernel.api import Address, KernelHttp
 from copydesk.notes.kernel.blocks import plain
 from copydesk.notes.kernel.store import KernelStore
-from copydesk.notes.protocol import CONTAINERS, Change, Delete, InsertText, NoteBlock, Update, is_id
+from copydesk.notes.protocol import (
+    CONTAINERS,
+    Change,
+    Delete,
+    InsertText,
+    NoteBlock,
+    Update,
+    is_id,
+    one_look,
+)
 
 GUIDE = "20210808180117-6v0mkxr"
 ITEMS = {"u": "- new", "o": "1. new", "t": "- [ ] new"}
@@ -39,7 +47,7 @@ class Guide:
         self.http = KernelHttp(Address.of(url), token, 120.0)
         self.store = KernelStore.at(url, token, timeout_s=120.0)
         self.box = box
-        with suppress(KernelRefused):  # it is open already
+        if not any(one.id == box and not one.closed for one in self.store.notebooks()):
             self.http.ask("/api/notebook/openNotebook", {"notebook": box})
 
     def documents(self) -> list[NoteBlock]:
@@ -66,13 +74,25 @@ class Guide:
         told = cast(dict[str, str], self.http.ask("/api/block/getBlockKramdown", body))
         return plain(told["kramdown"])
 
-    def others(self, document: str, own: set[str]) -> dict[str, str]:
-        """The blocks in a document without those in `own`, by id, one by one."""
-        return {
-            block.id: f"{block.kind} {block.markdown if block.kind not in CONTAINERS else ''}"
-            for block in self.blocks(document)
-            if block.id not in own
-        }
+
+def lost_lines(before: str, own: str, after: str) -> list[str]:
+    """The lines of a document outside of a block that are there no more; numbers do not count."""
+    lines = [Counter(_lines(image)) for image in (before, own, after)]
+    return list((lines[0] - lines[1] - lines[2]).elements())
+
+
+def _lines(image: str) -> list[str]:
+    """The lines without indentation, quotes and numbers; those of attributes as ids."""
+    image = _MARKER.sub(lambda found: f"{found[1] or ''}\n", image)
+    bare = (line.lstrip(" >") for line in image.split("\n"))
+    return [_UPDATED.sub("", line) for line in bare if line]
+
+
+_MARKER = re.compile(
+    r"^[ >]*(?:[-*+]|\d+[.)]) (\{: (?:[^\"{}\n]|\"[^\"\n]*\")*\})?(?:\[.\] )?", re.MULTILINE
+)
+_ATTRIBUTES = re.compile(r"(?:[-*+] )?\{: .*\}|\{\{\{.*|\}\}\}|[-*+] ?")
+_UPDATED = re.compile(r'updated="\d+"|colgroup="[^"]*"')
 
 
 _NO_WORDS = re.compile(
@@ -104,14 +124,11 @@ def changes_of(block: NoteBlock) -> Iterator[tuple[str, Change]]:
 
 def tried(guide: Guide, document: str, block: NoteBlock, change: Change) -> tuple[str, str]:
     """`made`, `refused`, `rolled back` or `wrong`, and why."""
-    before = guide.image(document)
-    own = (
-        {block.id, *(one.id for one in guide.blocks(block.id))} if block.kind != "h" else {block.id}
-    )
-    others = guide.others(document, own)
+    before, own = guide.image(document), guide.image(block.id)
     fault = ""
     try:
-        prepared = guide.store.prepare([change])
+        with one_look():
+            prepared = guide.store.prepare([change])
         done = guide.store.execute(prepared)
     except Refusal as refusal:
         code = refusal.code
@@ -119,14 +136,14 @@ def tried(guide: Guide, document: str, block: NoteBlock, change: Change) -> tupl
         if guide.image(document) != before:
             return "wrong", f"{code} changed the document: {refusal}"
         return result, str(refusal)
-    now = guide.others(document, own)
-    # An emptied container goes with its last block; an emptied item or document gets a paragraph.
-    lost = [one for one, text in others.items() if one in now and now[one] != text]
-    vanished = [one for one in others if one not in now] if not isinstance(change, Delete) else []
-    if lost or vanished:
-        fault = f"other blocks changed: {', '.join((*lost, *vanished))}"
+    lost = lost_lines(before, own, guide.image(document))
+    # A container goes with the last block in it, and its own line with it.
+    if lost and not (isinstance(change, Delete) and all(map(_ATTRIBUTES.fullmatch, lost))):
+        fault = f"other blocks changed: {lost[:3]}"
     try:
-        guide.store.execute(guide.store.prepare(done.undo))
+        with one_look():
+            prepared = guide.store.prepare(done.undo)
+        guide.store.execute(prepared)
     except Refusal as refusal:
         return "wrong", f"undo: {refusal}"
     after = guide.image(document)
@@ -141,6 +158,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--blocks", type=int, default=10_000, help="the most blocks to try")
     parser.add_argument("--box", default=GUIDE, help="the notebook")
+    parser.add_argument("--minutes", type=float, default=600, help="so long at most")
     parser.add_argument("--part", default="0/1", help="`1/4`: the second quarter of the documents")
     options = parser.parse_args(words)
     url, token = os.environ.get("SIYUAN_URL", ""), os.environ.get("SIYUAN_TOKEN", "")
@@ -154,8 +172,8 @@ def main(words: list[str] | None = None) -> int:
     began = time.monotonic()
     for document in guide.documents()[part::parts]:
         for block in list(guide.blocks(document.id)):
-            if blocks >= options.blocks:
-                break
+            if blocks >= options.blocks or time.monotonic() - began > 60 * options.minutes:
+                return summary(counts, blocks)
             blocks += 1
             for name, change in changes_of(block):
                 result, why = tried(guide, document.id, block, change)

@@ -255,8 +255,10 @@ def test_the_intent_of_a_write_is_flushed_and_how_it_ended_is_not(tmp_path: Path
                 self._level()
                 yield db
 
-        def change(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-            changed = super().change(statement, values)
+        def change(
+            self, statement: str, values: Sequence[Value] = (), *, looked: bool = False
+        ) -> list[tuple[Any, ...]]:
+            changed = super().change(statement, values, looked=looked)
             self._level()
             return changed
 

@@ -733,7 +733,7 @@ def test_a_hunk_names_what_it_breaks(desk: OpenWorkspace) -> None:
 
 
 def test_what_was_written_together(desk: OpenWorkspace) -> None:
-    edit(desk, "1", "eins\n")
+    alone = edit(desk, "1", "eins\n")
     both = [
         call(desk, "prepare_file_range_edit", path=name, range="3", content="drei\n")["hunk_id"]
         for name in ("a.txt", "b.txt")
@@ -741,7 +741,7 @@ def test_what_was_written_together(desk: OpenWorkspace) -> None:
     call(desk, "apply_file_modifications", hunk_ids=both)
     found = hunks(desk, Selection(transaction=desk.history("local", most=1)[0].edit_id))
     assert [(str(one.path), one.new_line) for one in found] == [("a.txt", 2), ("b.txt", 2)]
-    single = hunks(desk, Selection(transaction=1))
+    single = hunks(desk, Selection(transaction=alone))
     assert [(str(one.path), one.new_line) for one in single] == [("a.txt", 0)]
 
 

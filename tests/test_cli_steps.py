@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -141,3 +146,60 @@ def test_every_command_that_is_printed_works(
             assert status == 0, f"{words} says: {step}\n{answer}"
             shutil.rmtree(copy)
     assert {"apply", "approve", "reject", "show", "review", "discard", "undo", "changes"} <= seen
+
+
+def test_up_and_down(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`up` is the same however often it is called, and `down` ends what it started, nothing else."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    up = ["up", "--no-browser", "--port", "0", "--yes"]
+    assert "No server" in run(root, ["down"])[1]
+    status, said = run(root, up)
+    assert status == 0, said
+    pid = int(re.findall(r"process (\d+)", said)[0])
+    page = re.findall(r"(http://[^/]+)/sign-in", said)[0]
+    try:
+        again = run(root, up)[1]
+        assert (f"process {pid}" in again, page in again) == (True, True)
+        with urllib.request.urlopen(page, timeout=60) as answer:
+            assert b"sign" in answer.read().lower()
+    finally:
+        assert run(root, ["down"])[0] == 0
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(page, timeout=60)
+    (root / ".copydesk" / "server.lock").write_text(str(os.getpid()))
+    assert "No server" in run(root, ["down"])[1], "a number that is left over is of nobody"
+
+
+@pytest.mark.slow
+def test_a_person_decides_in_the_demo_review(run: Run) -> None:
+    words = ["-m", "copydesk.app.cli", "demo", "review", "--no-browser"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    demo = subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert demo.stdout is not None
+    lines: list[str] = []
+
+    def until(pattern: str) -> str:
+        for line in demo.stdout or ():
+            lines.append(line)
+            if found := re.search(pattern, line):
+                return found[1]
+        raise AssertionError("".join(lines))
+
+    folder = Path(until(r"review --root (\S+)"))
+    until(r"page: (http://\S+)/sign-in")
+    try:
+        until(r"eva: (\w+)")
+        plans: list[str] = []
+        while len(plans) < 4:
+            plans = re.findall("^[0-9a-f]{8}(?= )", run(folder, ["pending"])[1], re.M)
+        assert run(folder, ["apply", "--approve", *plans[:1]])[0] == 0
+        assert run(folder, ["reject", plans[1], "--reason", "no"])[0] == 0
+        assert {until("(ann|ben): "), until("(ann|ben): ")} <= {"ann", "ben"}
+        assert "eva" in run(folder, ["changes", "--stat"])[1]
+    finally:
+        demo.send_signal(signal.SIGTERM)
+        demo.wait(60)
+        demo.stdout.close()
+    assert not folder.exists()

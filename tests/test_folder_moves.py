@@ -221,7 +221,7 @@ LINKING = {
     "Note": "# Old Name: it's\n\nsee [[#Old Name: it's]]\n\n# Kept\n\npara ^abc\n",
     "Wiki": "[[Note#Old Name: it's|x]] and ![[note#Old name  its]] [[Other#Old Name its]]\n",
     "Markdown": "- [a](Note.md#old-name-its) [b](./Note.md#Old%20Name:%20it's \"t\")\n\n[r]: Note.md#old-name-its\n",
-    "Code": "```\n[[Note#Old Name: it's]]\n```\n\n[[Note#Kept]] [[Note#^abc]]\n",
+    "Code": "```\n[[Note#Old Name: it's]]\n```\n\n`` `[[Note#Old Name its]]` `` [[Note#Kept]] [[Note#^abc]]\n",
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from copydesk.notes.kernel.blocks import (
     changing,
     checked,
     differing,
+    escaped_code,
     mark_of,
     same,
     same_text,
@@ -209,11 +210,19 @@ def test_an_escape_that_is_shown_is_a_difference() -> None:
     assert mark_of(one) != mark_of(other)
 
 
+def test_tags_that_code_speaks_of_are_escaped_before_they_are_sent() -> None:
+    dom = '<td><span data-type="code">\u200b<q1> AND &lt;q2&gt; & x</span></td>'
+    escaped = dom.replace("<q1>", "&lt;q1&gt;").replace(" & ", " &amp; ")
+    assert escaped_code(dom) == escaped_code(escaped) == escaped
+
+
 @pytest.mark.parametrize(
     ("text", "dom", "why"),
     [
         (f"- {LINE}a\n  {LINE}\n  - {LINE}b\n    {LINE}", "", "a list without blank lines"),
         (f"- {LINE}a\n  {LINE}\n\n  - {LINE}b\n    {LINE}", "", ""),
+        (f"- {LINE}a\n  {LINE}\n  ```\n  b\n  ```\n  {LINE}", "", "a list without blank lines"),
+        (f"- {LINE}a\n  {LINE}\n\n  ```\n  b\n  ```\n  {LINE}\n{LINE}", "", ""),
         (f"- {LINE}a\n  {LINE}\n- {LINE}b\n  {LINE}", "", ""),
         ("|a|\n| -|\n|b|", "", "a table without widths"),
         ("|a|\n| :-: |\n|b|", "", "a table without widths"),

@@ -19,7 +19,6 @@ TABLE: dict[str, str] = tomllib.loads((WEB / "zh.toml").read_text("utf-8"))
 TEMPLATES = sorted((WEB / "templates").iterdir())
 CALLS = re.compile(r"\b(?:_|say)\(((?:[^()]|\([^()]*\))*)\)|\|named\((\"[^\"]*\")")
 NO_TEXTS = {
-    "content",
     "-",
     "_",
     "",

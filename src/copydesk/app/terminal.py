@@ -430,6 +430,14 @@ def agrees(question: str, *, terminal_only: bool = True) -> bool:
     return answer in ("y", "yes", "是")
 
 
+def browse(address: str) -> None:
+    """Open an address in the browser, if there is a screen for one."""
+    if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        import webbrowser
+
+        webbrowser.open(address)
+
+
 def dump(data: object) -> None:
     """Write one JSON value to standard output."""
     out(as_json(data))

@@ -94,7 +94,7 @@ class ChangedHunk:
     `id` are eight hex digits, and stay as long as the texts do. `old_line` and `new_line` are
     0-based. `edits` are those that it comes from, oldest first; `touched_by` are the members who
     removed lines of theirs since, or "another program". `new` lines are the bytes `span` of now.
-    `checks` are what these lines newly break, and what the file does without naming a line.
+    `checks` are what parsers newly find in these lines, or in the file without naming a line.
     `content` is a whole file that is not shown by lines. `net` is what it was made of.
     """
 
@@ -207,6 +207,16 @@ class Step(NamedTuple):
     edit: Entry | None
     before: Snapshot | None
     after: Snapshot | None
+
+    @property
+    def old(self) -> Sequence[bytes]:
+        """The lines before it, without their ends."""
+        return () if self.before is None else self.before.keys
+
+    @property
+    def lines(self) -> Sequence[bytes]:
+        """The lines after it, without their ends."""
+        return () if self.after is None else self.after.keys
 
 
 class Planner(Protocol):
@@ -528,15 +538,19 @@ class Changes:
         return all(may_read(self._set.files, reader, path) for path in track.names)
 
     def checked(self, file: FileChanges) -> FileChanges:
-        """The file with what its changes newly break, at the hunks that are nearest."""
-        if file.kind == "remove" or not file.by_lines or not self._set.checks.concern(file.path):
+        """The file with what its changes newly break, at the hunks that are nearest.
+
+        By parsers alone: to look at a view runs no command.
+        """
+        checks = self._set.checks.parsers
+        if file.kind == "remove" or not file.by_lines or not checks.concern(file.path):
             return file
         is_new = file.kind == "create"
         edited = Edited(file.path, file.path, file.base, file.change, is_new, lambda: file.now)
         texts = [hunk for hunk in file.hunks if hunk.kind != "move"]
         found: dict[str, list[CheckFinding]] = {}
         with telling():  # they are not those of an edit that this call makes
-            findings = self._set.checks.judge(edited) if texts else ()
+            findings = checks.judge(edited) if texts else ()
         for finding in findings or ():
             line = (finding.line or 0) - 1
             near = min(texts, key=lambda hunk: _distance(hunk, line))

@@ -21,9 +21,7 @@ from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites, NotUndone, Undone
-from copydesk.desk.recovery import Recovery
-from copydesk.desk.steps import WriteRequest
-from copydesk.desk.transaction import Locks, again_and_again, attempted
+from copydesk.desk.transaction import Locks, Recovery, WriteRequest, again_and_again, attempted
 from copydesk.edit.draft import (
     Draft,
     Plan,
@@ -473,6 +471,6 @@ class DraftCache:
     def of(self, plan: Plan, now: Source) -> Draft | None:
         """The draft of the plan, if the content is the one that it was shown on."""
         kept, draft = self._kept.get(plan.id, (None, None))
-        if draft is None or kept != plan or draft.created or now.size != draft.base.size:
+        if draft is None or draft.created or (kept is not plan and kept != plan):
             return None
-        return draft if now.whole() == draft.base else None
+        return draft if isinstance(now, Snapshot) and now == draft.base else None

@@ -27,8 +27,20 @@ from copydesk.desk.member import (
     note_of_change,
 )
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.steps import Chmod, Create, Move, Part, Remove, Step, WriteRequest, edit
-from copydesk.desk.transaction import Stopped, Writer, again_and_again, attempted
+from copydesk.desk.transaction import (
+    Chmod,
+    Create,
+    Move,
+    Part,
+    Remove,
+    Step,
+    Stopped,
+    Writer,
+    WriteRequest,
+    again_and_again,
+    attempted,
+    edit,
+)
 from copydesk.edit.draft import ContextMatch, Plan
 from copydesk.edit.relocate import Drift, carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
@@ -452,7 +464,9 @@ class Undoing:
             self._set.files.check_new(at)
             back = self._created_again(first, at)
             return [(back, Create(at, [part(back)], first.removed))]
-        opened = self._writer.opened_one(at, lambda: self._opening(at, texts), job, held)
+        opened = self._writer.opened({at: lambda: self._opening(at, texts)}, job, held)[at]
+        if isinstance(opened, Refusal):
+            raise opened
         now = opened.source
         if first is not None and first.kind == "create":
             back = self._removed(first, texts[0].after, at, now)

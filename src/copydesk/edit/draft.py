@@ -217,7 +217,7 @@ class Draft:
     documents: tuple[FileEdit, ...] = ()
     edit_ids: tuple[int, ...] = ()
 
-    @computed_once
+    @property
     def action(self) -> Action:
         """The kind of edit, for reports."""
         return self.request.action(self.place)

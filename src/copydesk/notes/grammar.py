@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
 from operator import itemgetter
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 from copydesk.errors import Refusal
 from copydesk.notes.markdown import Block, Profile, is_phantom
@@ -583,87 +583,59 @@ _HEADED = re.compile(r"@@(.*?)@@.*", re.DOTALL)
 
 def select(text: str, ids: Sequence[str]) -> range:
     """The 0-based indices of the blocks `ids` (all, in order) in a slice; raises InvalidSlice."""
-    return _Slice(text, ids).selected()
+    total = len(ids)
 
-
-class _Slice(NamedTuple):
-    text: str
-    ids: Sequence[str]
-
-    def selected(self) -> range:
-        """The blocks that the slice means."""
-        left, colon, right = map(_bare, self.text.partition(":"))
-        if not left and not colon:
-            raise self._refusal("empty")
-        if not colon:
-            at = self._end(left, "")
-            first = self._first(at)
-            return range(first, first + 1 if isinstance(at, str) else len(self.ids))
-        if left == "END" and right.isdecimal() and _INDEX.fullmatch(right):
-            count = self._counted(f"+{right}")
-            return range(max(len(self.ids) - count, 0), len(self.ids))
-        if _COUNT.fullmatch(right):
-            is_start = left in ("", "BEGIN")
-            if right[0] == "+" and is_start:
-                return range(min(self._counted(right), len(self.ids)))
-            if not is_start and not _INDEX.fullmatch(left):
-                return self._around(self._first(self._end(left, "BEGIN")), self._counted(right))
-            if right[0] == "+":
-                raise self._refusal("anchor", right)
-        return self._between(self._end(left, "BEGIN"), self._end(right, "END"))
-
-    def _between(self, start: int | str | None, stop: int | str | None) -> range:
-        by_index = not isinstance(start, str) and not isinstance(stop, str)
-        if isinstance(stop, int) and not isinstance(start, str):
-            start = start or 0
-            if (start < 0) == (stop < 0) and start >= stop:
-                raise self._refusal("reversed")  # whatever the number of blocks
-        first, last = self._first(start), self._last(stop)
-        if first >= last and not by_index:
-            raise self._refusal("reversed")
-        return range(first, max(first, last))
-
-    def _around(self, anchor: int, count: int) -> range:
-        """So many blocks from one on, or up to one."""
-        if count > 0:
-            return range(anchor, min(anchor + count, len(self.ids)))
-        return range(max(anchor + 1 + count, 0), anchor + 1)
-
-    def _counted(self, part: str) -> int:
-        if not int(part):
-            raise self._refusal("count", f"{part[0]}0")
-        return int(part)
-
-    def _end(self, part: str, keyword: str) -> int | str | None:
-        """One end: an index, an id, or None for the keyword or nothing."""
-        if part == keyword or not part:
-            return None
-        if _INDEX.fullmatch(part):
-            return int(part)
-        if part in ("BEGIN", "END"):
-            raise self._refusal("keyword", part)
-        if not is_block_id(part):
-            raise self._refusal("form", part)
-        return part
-
-    def _first(self, end: int | str | None) -> int:
-        """The index that an end means as the start."""
-        if not isinstance(end, str):
-            return slice(end, None).indices(len(self.ids))[0]
-        if end in self.ids:
-            return self.ids.index(end)
-        lower = end.upper() in ("BEGIN", "END")
-        raise self._refusal("keyword" if lower else "unknown", end)
-
-    def _last(self, end: int | str | None) -> int:
-        """The index after the last block that an end means."""
-        if end is None:
-            return len(self.ids)
-        return self._first(end) + isinstance(end, str)
-
-    def _refusal(self, reason: SliceReason, part: str | None = None) -> InvalidSlice:
+    def refused(reason: SliceReason, part: str | None = None) -> InvalidSlice:
         told = None if part is None else shown(part)
-        return InvalidSlice(shown(self.text), reason, len(self.ids), told)
+        return InvalidSlice(shown(text), reason, total, told)
+
+    def check(block_id: str) -> None:
+        if block_id in ("BEGIN", "END"):
+            raise refused("keyword", block_id)
+        if not is_block_id(block_id):
+            raise refused("form", block_id)
+
+    def place_of(block_id: str) -> int:
+        check(block_id)
+        if block_id not in ids:
+            lower = block_id.upper() in ("BEGIN", "END")
+            raise refused("keyword" if lower else "unknown", block_id)
+        return ids.index(block_id)
+
+    left, colon, right = map(_bare, text.partition(":"))
+    if not left and not colon:
+        raise refused("empty")
+    start, stop = (int(part) if _INDEX.fullmatch(part) else None for part in (left, right))
+    starts_at_id = start is None and left not in ("", "BEGIN" if colon else "")
+    first, last, _ = slice(start, stop).indices(total)
+    if not colon:
+        first = place_of(left) if starts_at_id else first
+        return range(first, first + 1 if starts_at_id else total)
+    if (left == "END" and right.isdecimal()) or _COUNT.fullmatch(right):
+        count = int(right)
+        if right[0] == "+" and start is not None:
+            raise refused("anchor", right)
+        if not count and (starts_at_id or right[0] == "+"):
+            raise refused("count", f"{right[0]}0")
+        if left == "END" and right[0] not in "+-":
+            return range(max(total - count, 0), total)
+        if starts_at_id or right[0] == "+":
+            first = place_of(left) if starts_at_id else 0
+            if count > 0:
+                return range(first, min(first + count, total))
+            return range(max(first + 1 + count, 0), first + 1)
+    stops_at_id = stop is None and right not in ("", "END")
+    for block_id in (left,) * starts_at_id + (right,) * stops_at_id:
+        check(block_id)
+    first = place_of(left) if starts_at_id else first
+    last = place_of(right) + 1 if stops_at_id else last
+    is_reversed = first >= last
+    if not starts_at_id and not stops_at_id:  # what indices mean depends on the number of blocks
+        start = start or 0
+        is_reversed = stop is not None and (start < 0) == (stop < 0) and start >= stop
+    if is_reversed:
+        raise refused("reversed")
+    return range(first, max(first, last))
 
 
 def _bare(part: str) -> str:

@@ -41,15 +41,15 @@ def committed(root: str, paths: Mapping[RelPath, str]) -> dict[RelPath, Committe
     return found
 
 
-def is_from_git(root: str, path: RelPath, before: Collection[str], now: str) -> bool:
+def is_from_git(root: str, path: RelPath, before: Collection[str], now: Collection[str]) -> bool:
     """Whether git made a file what it is `now`, and has a text that was there before; by blob ids.
 
-    `now` is empty without a file.
+    `now` is empty without a file, and of several ids one is that of the file.
     """
     data = _objects(root, "--batch-check", [f":./{path}", *before])
     in_index, *known = data.split(b"\n")[:-1] or [b""]
-    is_of_index = in_index.startswith(b"%b " % now.encode()) if now else _is_missing(in_index)
-    return is_of_index and not all(map(_is_missing, known))
+    is_of_index = in_index[: in_index.find(b" ")].decode("utf-8", "replace") in now
+    return (is_of_index if now else _is_missing(in_index)) and not all(map(_is_missing, known))
 
 
 def _is_missing(told: bytes) -> bool:

@@ -182,6 +182,10 @@ class Stamp:
         )
 
 
+StatResult = os.stat_result
+"""What `stat` says of a file; those who may not ask the system themselves are handed it."""
+
+
 class Committed(NamedTuple):
     """What git's last commit has of a file: its blob id, and its bytes unless they are many.
 

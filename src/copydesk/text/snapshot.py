@@ -401,7 +401,8 @@ class Snapshot(Text):
 
     @computed_once
     def _starts(self) -> LineIndex:
-        return lines_of(self.data, len(self.encoding.bom), self.lf)
+        lf = b"\n" if self.encoding.unit == 1 else self.lf
+        return lines_of(self.data, len(self.encoding.bom), lf)
 
 
 def newline_style(every: int, crlf: int) -> str:

@@ -349,15 +349,15 @@ def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
         begin, above = old.back(group[0].begin, CONTEXT)
         end, below = old.on(group[-1].end, CONTEXT)
         raw, at = old.slice(begin, end), 0
-        texts: list[bytes] = []
+        grown, texts = 0, list[bytes]()
         for run in runs_of(group) if group[1:] else (group,):
-            new = b"".join([line for region in run for line in region.new])
+            lines = [line for region in run for line in region.new]
+            new, grown = b"".join(lines), grown + len(lines) - (run[-1].stop - run[0].start)
             start, stop = run[0].begin - begin, run[-1].end - begin
             texts += (marked(b" ", raw[at:start]), marked(b"-", raw[start:stop]), marked(b"+", new))
             at = stop
         first = group[0].start - above
         old_size = group[-1].stop + below - first
-        grown = sum([len(region.new) - (region.stop - region.start) for region in group])
         new_size = old_size + grown
         head = f"@@ -{first + (old_size > 0)},{old_size} +{first + shift + (new_size > 0)},"
         shift += grown

@@ -86,6 +86,9 @@ class Calls:
             "/api/sqlite/flushTransaction": lambda body: self.flush(),
             "/api/query/sql": self._sql,
             "/api/block/getChildBlocks": self._children,
+            "/api/block/getTailChildBlocks": lambda body: self._children(body)[::-1][: body["n"]],
+            "/api/block/getBlockIndex": self._index,
+            "/api/filetree/getDoc": self._part,
             "/api/block/getBlockKramdown": self._kramdown,
             "/api/block/getBlockDOM": lambda body: {"id": body["id"], "dom": self._dom(body["id"])},
             "/api/block/getBlockDOMs": self._doms,
@@ -192,6 +195,23 @@ class Calls:
             }
             for one in held
         ]
+
+    def _index(self, body: Body) -> Any:
+        document, node, parent = self._known(body["id"])
+        while parent is not None and parent is not document.root:
+            _, node, parent = self._known(parent.id)
+        return document.root.children.index(node) + 1 if parent else 0
+
+    def _part(self, body: Body) -> Any:
+        document, _, _ = self._known(body["id"])
+        blocks = document.root.children
+        at = max(body.get("index", 0) - 1, 0)
+        for heading in blocks[:at]:  # it starts with the folded heading that hides the block
+            hidden = self.space.section(heading, document.root) if heading.kind == "h" else []
+            if heading.attributes.get("fold") == "1" and blocks[at] in hidden:
+                at = blocks.index(heading)
+        part = blocks[at : at + body["size"] + 1]
+        return {"content": "".join(map(dom, part)), "blockCount": len(blocks)}
 
     def _kramdown(self, body: Body) -> Any:
         if body.get("mode", "md") not in ("md", "textmark"):

@@ -99,7 +99,7 @@ class _Changes:
             rows = [_task_data(task) for task in tasks]
             dump({"files": [_file_data(file) for file in files], "tasks": rows, "older": older})
         elif not self._options.stat:
-            wide = [str(file.path) for file in files if file.now.encoding.unit > 1]
+            wide = [str(one.path) for one in files if one.now.encoding.unit > 1 or not one.diff]
             _print_diff(b"".join(file.diff for file in files if str(file.path) not in wide))
             if wide:
                 facts = {"paths": ", ".join(wide)}
@@ -393,6 +393,8 @@ def _of_index(root: str, file: FileChanges) -> FileChanges:
 
     Those that are in it are left out. Raises UsageError for other lines at their places.
     """
+    if not file.by_lines:
+        raise UsageError(f"{file.path} is no text, or above 8 MiB: stage it with git add")
     shown = _git(root, "show", f":./{file.was or file.path}")
     if file.kind == "create" and not shown.returncode and shown.stdout == file.now.data:
         return replace(file, kind="edit", base=file.now, change=ChangeSet.of(file.now.size, ()))

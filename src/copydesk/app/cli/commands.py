@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import os
+import re
 import shlex
+import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,14 +20,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.parser import UsageError, new_parser, parse, read_arguments, unknown
+from copydesk.app.cli.parser import UsageError, language, new_parser, parse, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
 from copydesk.app.terminal import agrees, dump, is_refused, out, short, tell
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Forgettable, Past
-from copydesk.desk.recovery import Settled
 from copydesk.desk.review import Shown
+from copydesk.desk.transaction import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
 from copydesk.errors import InvalidArgs, Refusal
@@ -829,7 +834,7 @@ def _text_of(file: str | None) -> str:
         with open(file, encoding="utf-8", newline="") as stream:
             return stream.read()
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8") from None
+        raise UsageError(f"the file {file} is not UTF-8") from None
 
 
 def _block_rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
@@ -948,11 +953,16 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from copydesk.app.demo import demo, demo_notes
+    from copydesk.app.demo import demo, demo_notes, demo_review
 
+    lang = cast(Lang, options.lang or "en")
+    if options.story == "review":
+        _refuse_json(options)
+        show = terminal.browse if options.browser else None
+        return demo_review(keep=options.keep, lang=lang, port=options.port, show=show)
     run_demo = demo_notes if options.story == "notes" else demo
     with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
-        status = run_demo(keep=options.keep, lang=cast(Lang, options.lang or "en"))
+        status = run_demo(keep=options.keep, lang=lang)
     if options.json:
         dump({"status": "error" if status else "ok"})
     return status
@@ -992,6 +1002,114 @@ def _serve(options: argparse.Namespace) -> None:
         run_http(opened, options.host, options.port)
 
 
+_PORT = 8427
+_START_SECONDS = 30.0
+_PAGE = re.compile(r"copydesk: the review page: (\S+)")
+
+
+def _up(options: argparse.Namespace) -> int:
+    """Set up the clients, serve in the background, and open the page; return the exit status."""
+    _refuse_json(options)
+    root, config = _settings(options)
+    none = {"path": None, "portable": False, "remove": False, "state": False, "dry_run": False}
+    try:
+        _init(argparse.Namespace(**none, **vars(options)))
+    except UsageError as error:  # no client is there: the page is of use without one
+        errors.report(error, as_json=False, lang=config.lang)
+    log = StateFolder(root, config.state).path("server.log")
+    with _background(root, config) as (lock, pid):
+        if not pid:
+            pid = _start(options, root, lock, log)
+        address = _address_in(log, pid)
+    if not address:
+        with open(log, encoding="utf-8", errors="replace") as lines:
+            raise UsageError(f"the server did not start: {lines.read().strip()[-500:]}")
+    tell(say("cli.up", config.lang, {"pid": pid}))
+    tell(say("cli.up_page", config.lang, {"address": address}))
+    if options.browser:
+        terminal.browse(address)
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    """End the server that `up` has started, and no other process; return the exit status."""
+    _refuse_json(options)
+    root, config = _settings(options)
+    with _background(root, config) as (_, pid):
+        if pid:
+            os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + _START_SECONDS
+    is_up = bool(pid)
+    while is_up and time.monotonic() < end:
+        time.sleep(0.1)
+        with _background(root, config) as (_, holder):
+            is_up = holder == pid
+    state = "running" if is_up else "ended" if pid else "none"
+    tell(say(f"cli.down_{state}", config.lang, {"pid": pid}))
+    return 1 if is_up else 0
+
+
+@contextlib.contextmanager
+def _background(root: str, config: Config) -> Iterator[tuple[int, int]]:
+    """The lock that a server in the background holds, which is ours within; and its process id.
+
+    The id is 0 if there is none: the lock ends with the process, so that the id is of no other.
+    """
+    state = StateFolder(root, config.state)
+    state.make()
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    lock = os.open(state.path("server.lock"), flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        pid = 0
+    except BlockingIOError:
+        pid = int(os.pread(lock, 20, 0) or b"0")
+    try:
+        yield lock, pid
+    finally:
+        os.close(lock)
+
+
+def _start(options: argparse.Namespace, root: str, lock: int, log: str) -> int:
+    """Start a server that holds the lock and writes the log; return its process id."""
+    from copydesk.app.cli.init import own_command
+
+    port = options.port
+    with socket.socket() as probe:
+        is_free = probe.connect_ex(("127.0.0.1", _PORT)) != 0
+    port = port if port is not None else _PORT if is_free else 0
+    member = ["--member", options.member] if options.member else []
+    words = [*own_command(), "serve", "--root", os.path.abspath(root), "--port", str(port), *member]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    output = os.open(log, flags, 0o600)
+    server = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=[lock],
+        start_new_session=True,
+    )
+    os.close(output)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(server.pid).encode(), 0)
+    return server.pid
+
+
+def _address_in(log: str, pid: int) -> str:
+    """The last address in the log of a server, which may only start; "" if it has ended."""
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end:
+        with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8") as lines:
+            if found := _PAGE.findall(lines.read()):
+                return str(found[-1])
+        with contextlib.suppress(ChildProcessError):  # another `up` has started it
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return ""
+        time.sleep(0.1)
+    return ""
+
+
 def _init(options: argparse.Namespace) -> int:
     from copydesk.app.cli.init import run
 
@@ -1016,9 +1134,12 @@ def _watch(options: argparse.Namespace) -> int:
 def _completion(options: argparse.Namespace) -> None:
     from copydesk.app.cli.completion import SCRIPTS, candidates
 
-    if options.shell != "words":
-        out(SCRIPTS[options.shell])
+    shell = options.shell or os.path.basename(os.environ.get("SHELL", ""))
+    if shell in SCRIPTS:
+        out(SCRIPTS[shell])
         return
+    if shell != "words":
+        raise UsageError("which shell? bash, zsh or fish", "copydesk completion bash")
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     if "--root" in words[:-2]:
         options.root = words[words.index("--root") + 1]
@@ -1027,7 +1148,9 @@ def _completion(options: argparse.Namespace) -> None:
 
 
 def _help(options: argparse.Namespace) -> int:
-    parser, names = new_parser()
+    parser, names = new_parser(
+        partial(language, ["--lang", options.lang or "", "--root", options.root or ""])
+    )
     words: list[str] = options.words
     if words and words[0] not in names:
         known = [tool.name for tool in all_tools()]
@@ -1098,6 +1221,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "init": _init,
     "mcp": _mcp,
     "serve": _serve,
+    "up": _up,
+    "down": _down,
     "hook": _hook,
     "demo": _demo,
     "call": _call,

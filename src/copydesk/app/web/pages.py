@@ -1377,7 +1377,7 @@ _VERBS: Final = {
     "create": "Created",
     "remove": "Removed",
     "move": "Moved",
-    "content": "Other content",
+    "content": "Content changed",
 }
 
 
@@ -1475,7 +1475,7 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
 
     `size` is that of all texts of the page: of many, only the lines shown are coloured.
     """
-    placed = [hunk for hunk in file.hunks if hunk.kind not in ("move", "content")]
+    placed = [hunk for hunk in file.hunks if hunk.kind != "move" and file.by_lines]
     spans = [(hunk.new_line, hunk.new_line + len(hunk.new)) for hunk in placed]
     ends = [0, *(stop for _, stop in spans)]
     starts = [*(start for start, _ in spans[1:]), file.now.line_count]
@@ -1515,7 +1515,7 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
 def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
     """The new lines, to be edited; None if that cannot be, as a browser changes line ends."""
     lines = b"".join(hunk.new)
-    if hunk.kind not in ("text", "create") or len(lines) > _MOST_REWRITTEN:
+    if hunk.kind not in ("text", "create") or not file.by_lines or len(lines) > _MOST_REWRITTEN:
         return None
     text = file.now.encoding.decode(lines).replace("\r\n", "\n")
     return None if "\r" in text else text

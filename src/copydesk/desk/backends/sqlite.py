@@ -38,6 +38,7 @@ from copydesk.desk.backends.api import (
     Day,
     Decision,
     Entry,
+    Head,
     Kind,
     Missing,
     PlanOutcome,
@@ -243,9 +244,11 @@ class Database:
             finally:
                 self._inside = outer
 
-    def change(self, statement: str, values: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement as a transaction, unflushed; return its rows."""
-        return self.rows(statement, values, is_change=True)
+    def change(
+        self, statement: str, values: Sequence[Value] = (), *, looked: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """Run one statement as a transaction, unflushed; return its rows. `looked` as in `rows`."""
+        return self.rows(statement, values, is_change=True, looked=looked)
 
     def rows(
         self,
@@ -253,12 +256,20 @@ class Database:
         values: Sequence[Value] | Mapping[str, Value] = (),
         *,
         is_change: bool = False,
+        looked: bool = False,
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a reading statement, or of one that `is_change`."""
+        """Return all rows of a reading statement, or of one that `is_change`.
+
+        `looked`: the call looks at the files before it relies on this, or has just looked; they are
+        looked at only if this fails.
+        """
         with self._lock:
+            connection = self._connection if looked else None
             try:
-                rows = [*self._connected().execute(statement, values)]
+                rows = [*(connection or self._connected()).execute(statement, values)]
             except (apsw.Error, UnicodeDecodeError) as error:
+                if connection is not None and not self._inside:
+                    return self.rows(statement, values, is_change=is_change)
                 raise self._refused(error, inside=self._inside) from error
             if is_change and not self._inside:
                 self._look_after()
@@ -881,6 +892,7 @@ class SqliteRecords(Records):
             "UPDATE edits SET state = ?, whole = NULL"
             " WHERE edit_id IN (SELECT value FROM json_each(?))",
             (state, str([*edit_ids])),  # as JSON
+            looked=True,
         )
 
     def forget_texts(self, entries: Sequence[Entry]) -> None:
@@ -910,6 +922,15 @@ class SqliteRecords(Records):
                 raise
         found = (one for one in readable if path is None or path.covers(one.path))
         return tuple(one for one in found if member in (None, one.member))[:most]
+
+    def heads(self, last_id: int, most: int) -> Sequence[Head]:
+        find = f"SELECT {', '.join(Head._fields)} FROM edits WHERE edit_id > ?"
+        self._late.now()
+        try:
+            rows = self._db.rows(f"{find} ORDER BY edit_id DESC LIMIT ?", (last_id, most))
+        except StateDamaged:
+            return super().heads(last_id, most)
+        return [Head(*row) for row in rows]
 
     def _entries(
         self, path: RelPath | None, member: str | None, most: int, before: int | None
@@ -1000,7 +1021,8 @@ class SqliteRecords(Records):
         return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", (group,))
 
     def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
-        rows = self._db.rows("SELECT edit_id, path FROM edits WHERE state = 'open'")  # usually few
+        find = "SELECT edit_id, path FROM edits WHERE state = 'open'"  # usually few
+        rows = self._db.rows(find, looked=True)
         if not rows:
             return ()
         names = set(map(str, paths))
@@ -1317,12 +1339,13 @@ class SqliteSnapshots(SnapshotStore):
         return bool(self._db.change(touch, (_id(digest), place_of(at))))
 
     def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
+        id_ = _id(digest)
         self._db.change(
             f"INSERT INTO texts (id, used, seen, digest, packed) VALUES (?1, {_NOW}, ?2, ?3, ?4)"
             f" ON CONFLICT (id) DO UPDATE SET used = excluded.used, seen = {_SEEN}",
-            (_id(digest), place_of(at), digest, packed),
+            (id_, place_of(at), digest, packed),
         )
-        self._lately.append(_id(digest))
+        self._lately.append(id_)
         self._unchecked += len(packed) + _TEXT_BYTES
         if self._unchecked * _CHECKS > self._most:
             self._unchecked = 0

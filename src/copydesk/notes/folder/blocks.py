@@ -399,20 +399,13 @@ class Tombstone(NamedTuple):
     near: str
 
 
-class Recognized(NamedTuple):
-    """The rows of the new text, and the tombstones."""
-
-    rows: tuple[Fingerprint, ...]
-    past: tuple[Tombstone, ...]
-
-
 def know(
     old: Sequence[Fingerprint],
     new: Sequence[Fingerprint],
     past: Sequence[Tombstone],
     fresh: Callable[[int], str],
     taken: Callable[[str], bool],
-) -> Recognized:
+) -> tuple[Fingerprint, ...]:
     """Give new blocks the ids of the old ones they match; `fresh` makes ids, `taken` tests one."""
     matching = _Matching(old, new)
     matching.run()
@@ -425,8 +418,7 @@ def know(
                 made = fresh(at)
             ids[at] = made
             used.add(made)
-    rows = tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
-    return Recognized(rows, with_past(past, old, rows))
+    return tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
 
 
 def with_past(

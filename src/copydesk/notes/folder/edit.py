@@ -363,7 +363,7 @@ class WorkingDocument:
         added = [block for _, block in in_order(tree.root)[start:behind]]
         if keeps:
             gone, signs = window.rows(span), fingerprints(tree, added[0])
-            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken).rows
+            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken)
             ids = [gone[0].id, *(row.id for row in kept[1:])]
             lost = [row.id for row in gone if row.id not in ids]
             if lost:
@@ -393,7 +393,7 @@ class WorkingDocument:
             return block_id not in wide.by_id and self.now(block_id) is not None
 
         new = fingerprints(tree, tree.root)
-        ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside).rows]
+        ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside)]
         wide.show(tree, wide.change.then(change), ids)
         lists = [row.id for row in old if row.kind == LIST and row.id not in wide.by_id]
         self.notices += [NoteNotice("joined", name, one) for one in lists]
@@ -776,6 +776,7 @@ def as_stored(old: str, new: str) -> str:
 _WITHOUT_LINKS = ("c", "m", "html")
 
 _WORDS = re.compile(r"\w+")
+_BACKTICKS = re.compile(r"`+")
 
 _LINKS = (
     re.compile(r"(\[\[)([^\[\]|#\n]*)#([^\[\]|\n]*[^\[\]|\s])(?=[ \t]*(?:\||\]\]))"),
@@ -822,9 +823,26 @@ def relinked(
                     names[at] = _respelled(name, target, wiki=link[1] == "[[")
         return f"{link[1]}{link[2]}#{'#'.join(names)}"
 
+    parts = _around_code(text)
     for pattern in _LINKS:
-        text = pattern.sub(changed, text)
-    return text, found
+        parts[::2] = [pattern.sub(changed, part) for part in parts[::2]]
+    return "".join(parts), found
+
+
+def _around_code(text: str) -> list[str]:
+    """A text cut around its code: the second, the fourth … part is code. Takes linear time."""
+    runs = [found.span() for found in _BACKTICKS.finditer(text)]
+    ends: dict[int, int] = {}  # by where a run starts, where the next one of its length ends
+    ahead: dict[int, int] = {}  # by length
+    for start, stop in reversed(runs):
+        ends[start] = ahead.get(stop - start, 0)
+        ahead[stop - start] = stop
+    parts, at = list[str](), 0
+    for start, _ in runs:
+        if start >= at and ends[start]:
+            parts += (text[at:start], text[start : ends[start]])
+            at = ends[start]
+    return [*parts, text[at:]]
 
 
 def _respelled(name: str, target: LinkTarget, *, wiki: bool) -> str:

@@ -17,7 +17,15 @@ from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
-from copydesk.notes.kernel.blocks import MEMO, Child, TreeInfo, leaf_of, slices_of, with_memos
+from copydesk.notes.kernel.blocks import (
+    MEMO,
+    Child,
+    TreeInfo,
+    escaped_code,
+    leaf_of,
+    slices_of,
+    with_memos,
+)
 from copydesk.notes.protocol import (
     ANSWERS,
     Around,
@@ -500,6 +508,24 @@ class Kernel:
         told = self._of("/api/block/getChildBlocks", block_id).rows()
         return [Child(*of.texts("id", "type", "subType", "content", "markdown")) for of in told]
 
+    def last_ids(self, container_id: str, count: int) -> tuple[str, ...]:
+        """The ids of the last blocks of a container, in order."""
+        body = {"id": valid(container_id), "n": count}
+        told = self._read("/api/block/getTailChildBlocks", body).rows()
+        return tuple(of.text("id") for of in reversed(told))
+
+    def index_of(self, block_id: str) -> int:
+        """The 0-based place of a block of a document among its blocks."""
+        told = self._of("/api/block/getBlockIndex", block_id).value
+        return told - 1 if isinstance(told, int) else -1
+
+    def id_at(self, document_id: str, index: int) -> str:
+        """The id of a block by its place, or of the folded heading that hides it; or empty."""
+        body = {"id": valid(document_id), "index": index + 1, "size": 1, "mode": 0}
+        content = self._read("/api/filetree/getDoc", body).text("content")
+        found = _NODE_ID.search(content)
+        return found[1] if found else ""
+
     def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[Child]:
         """Some children of a container, in order: a few plain ones alone, else with all others."""
         if len(standings) <= FEW:
@@ -525,7 +551,7 @@ class Kernel:
             found = {one: of.string() for one, of in told.items()}
         else:
             found = {one: self._of("/api/block/getBlockDOM", one).text("dom") for one in ids}
-        return {one: dom for one, dom in found.items() if dom}
+        return {one: escaped_code(dom) for one, dom in found.items() if dom}
 
     def images(
         self, ids: Sequence[str], standings: Mapping[str, TreeInfo] | None = None

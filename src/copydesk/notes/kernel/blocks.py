@@ -324,7 +324,11 @@ def bound(image: str) -> str:
     return "merge conflict" if conflict else ""
 
 
-_TIGHT = re.compile(r"^([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: ", re.MULTILINE)
+_TIGHT = re.compile(
+    r"^(?:([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: "
+    r"|([ >]+)\{: [^\n]*\}\n\2[^\s{}>])",
+    re.MULTILINE,
+)
 _BARE_TABLE = re.compile(
     r"^[ >]*\| ?:?-[^\n]*\n(?:[ >]*\|[^\n]*\n)*[ >]*\{: (?![^\n]*colgroup=)", re.MULTILINE
 )
@@ -352,6 +356,14 @@ def changing(image: str, dom: str) -> str:
         (_BARE_HTML.search(dom), "HTML without <div>"),
     )
     return next((name for is_so, name in changes if is_so), "")
+
+
+_CODE_SPAN = re.compile(r'(<span data-type="[^"]*\bcode\b[^"]*"[^>]*>)(.*?)(</span>)')
+
+
+def escaped_code(dom: str) -> str:
+    """A DOM in which signs within code are escaped; where they are not, the kernel reads tags."""
+    return _CODE_SPAN.sub(lambda one: one[1] + html.escape(html.unescape(one[2])) + one[3], dom)
 
 
 def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
@@ -498,7 +510,7 @@ def addressed(
         ]
         fresh = (f"+{at}" for at in itertools.count())
         found = know(rows, fingerprints(tree, top), (), lambda _: next(fresh), lambda _: False)
-        for row, (_, block) in zip(found.rows, in_order(top), strict=True):
+        for row, (_, block) in zip(found, in_order(top), strict=True):
             if row.id in had:
                 ids[id(block)] = row.id
         ids[id(top)] = block_id

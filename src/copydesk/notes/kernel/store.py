@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.kernel.api import (
@@ -393,6 +393,64 @@ def _list_subtype(parent: KernelNode) -> str | None:
     return parent.subtype if parent.kind == "l" else None
 
 
+class _DocumentIds(Sequence[str]):
+    """The ids of the blocks of a document; a short part of a long one takes few requests."""
+
+    def __init__(self, kernel: Kernel, document_id: str) -> None:
+        self._kernel, self._document_id = kernel, document_id
+
+    @cached_property
+    def _all(self) -> tuple[str, ...]:
+        return tuple(child.id for child in self._kernel.children(self._document_id))
+
+    @cached_property
+    def _size(self) -> int:
+        last = self._kernel.last_ids(self._document_id, 1)
+        return self._kernel.index_of(last[0]) + 1 if last else 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __contains__(self, value: object) -> bool:
+        standing = self._kernel.standings([str(value)]).get(str(value))
+        return standing is not None and standing.parent_id == self._document_id
+
+    def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
+        return self._kernel.index_of(value)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, int):
+            start = range(len(self))[index]
+            return self._part(start, start + 1)[0]
+        return self._part(*index.indices(len(self))[:2])
+
+    def _part(self, start: int, stop: int) -> tuple[str, ...]:
+        """The ids of a range of indices; those of a long one are read with all others."""
+        behind = len(self) - start
+        if stop - start > _SHORT:
+            return self._all[start:stop]
+        if behind <= _SHORT:
+            return self._kernel.last_ids(self._document_id, behind)[: stop - start]
+        ids: list[str] = []
+        at = self._kernel.id_at(self._document_id, start)
+        if not at or self._kernel.index_of(at) != start:  # under a folded heading
+            return self._all[start:stop]
+        while at and len(ids) < stop - start:
+            ids.append(at)
+            at = self._kernel.standings([at])[at].next_id
+        return tuple(ids)
+
+
+_SHORT = 8
+"""The most ids of a document that are read one by one."""
+
 _MOST_DOCUMENTS = 100_000
 _SPARE = 4
 """Rows to request per wanted block: the index may name blocks that are gone."""
@@ -520,8 +578,9 @@ class KernelStore:
             _note(child, container, home, hpath, attributes.get(child.id, {})) for child in children
         )
 
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
-        self._standing(block_id)
+    def child_ids(self, block_id: str) -> Sequence[str]:
+        if self._standing(block_id).kind == "d":
+            return _DocumentIds(self._kernel, block_id)
         return tuple(child.id for child in self._kernel.children(block_id))
 
     def around(self, block_id: str) -> Around:
