@@ -105,6 +105,18 @@ def test_a_task_is_shown_file_by_file_with_where_each_hunk_comes_from(room: Room
     assert len(hunks(alone)) == 1
 
 
+def test_a_hunk_that_breaks_its_file_says_so(room: Room) -> None:
+    (room.root / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(20)))
+    wrote(room, "x2 = 3", "3", "a.py", task="tidy")
+    wrote(room, "x15 = (", "16", "a.py", task="tidy")
+    for query in ("", "&path=a.py"):
+        page = room.reader().page(address() + query)
+        whole, broken = page.split('<li class="change"')[1:]
+        assert "breaks a check" not in whole
+        assert "breaks a check" in broken
+        assert "was never closed" in broken
+
+
 def test_what_is_kept_is_open_no_more(room: Room) -> None:
     wrote(room, "one", "1", task="tidy")
     wrote(room, "ten", "10", task="tidy")

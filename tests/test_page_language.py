@@ -18,7 +18,18 @@ WEB = Path(markup.__file__).parent
 TABLE: dict[str, str] = tomllib.loads((WEB / "zh.toml").read_text("utf-8"))
 TEMPLATES = sorted((WEB / "templates").iterdir())
 CALLS = re.compile(r"\b(?:_|say)\(((?:[^()]|\([^()]*\))*)\)|\|named\((\"[^\"]*\")")
-NO_TEXTS = {"-", "_", "", " ", "create", "remove", "until", "{:,}", " by {name}", "s in numbers"}
+NO_TEXTS = {
+    "-",
+    "_",
+    "",
+    " ",
+    "create",
+    "remove",
+    "until",
+    "{:,}",
+    " by {name}",
+    "s in numbers",
+}
 """Literals within a call that are parts of a condition, or of a text that is put together."""
 
 
@@ -52,7 +63,7 @@ def test_each_text_of_the_script_and_the_code_is_in_the_table() -> None:
     for path in WEB.glob("*.py"):
         code = path.read_text("utf-8")
         texts.update(
-            re.findall(r'\b(?:say|translated|marked_up|error_page|BadForm)\(\s*"([^"]+)"', code)
+            re.findall(r'\b(?:phrase|translated|marked_up|error_page|BadForm)\(\s*"([^"]+)"', code)
         )
         texts.update(re.findall(r'\bnamed\([^"]*?, "([^"]+)"\)', code))
     assert len(texts) > 60

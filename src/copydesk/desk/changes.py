@@ -272,7 +272,7 @@ class Changes:
 
     def view(self, reader: Member, what: Selection = EVERYTHING) -> tuple[FileChanges, ...]:
         """The open changes, file by file, in order of their paths; of the last days by default."""
-        return tuple(map(self._checked, self._view(reader, what)))
+        return tuple(map(self.checked, self._view(reader, what)))
 
     def _view(self, reader: Member, what: Selection) -> Sequence[FileChanges]:
         is_bound = what.since_ms or what.task or what.transaction
@@ -533,7 +533,7 @@ class Changes:
     def _may_read(self, reader: Member, track: _Track) -> bool:
         return all(may_read(self._set.files, reader, path) for path in track.names)
 
-    def _checked(self, file: FileChanges) -> FileChanges:
+    def checked(self, file: FileChanges) -> FileChanges:
         """The file with what its changes newly break, at the hunks that are nearest.
 
         By parsers alone: to look at a view runs no command.

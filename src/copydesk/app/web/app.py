@@ -22,7 +22,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from copydesk.app.web.markup import say
+from copydesk.app.web.markup import phrase
 from copydesk.app.web.pages import (
     ACTIONS,
     VIEWS,
@@ -262,4 +262,6 @@ class ReviewApp:
             if "text/html" not in request.headers.get("accept", ""):
                 return PlainTextResponse("Not Found", status)
             return error_page(words, status)
-        return await self._called(lambda ctx: gone(ctx, say("Page not found"), say(words)), request)
+        return await self._called(
+            lambda ctx: gone(ctx, phrase("Page not found"), phrase(words)), request
+        )

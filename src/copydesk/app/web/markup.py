@@ -56,13 +56,13 @@ def translated(text: str) -> str:
     return text if LANG.get() == "en" else _chinese().get(text, text)
 
 
-def say(text: str, **facts: object) -> str:
+def phrase(text: str, **facts: object) -> str:
     """The translated text with the facts in its `{places}`."""
     return translated(text).format(**facts)
 
 
 def marked_up(text: str, **facts: object) -> Markup:
-    """Like `say`, as an element's content: what cannot be seen in a fact is a number."""
+    """Like `phrase`, as an element's content: what cannot be seen in a fact is a number."""
     shown_facts = {
         name: visible(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
     }
@@ -140,10 +140,11 @@ ENVIRONMENT: Final = Environment(
 cast("dict[str, object]", ENVIRONMENT.filters).update(
     visible=visible, verbatim=verbatim, named=named, utc=_utc
 )
-ENVIRONMENT.globals.update(  # pyright: ignore # typed as what Jinja puts there
-    address=address,
-    _=marked_up,
-    say=say,
-    lang=LANG.get,
-    script_texts=lambda: _of_script(LANG.get()),
-)
+_GLOBALS: Final[Mapping[str, object]] = {
+    "address": address,
+    "_": marked_up,
+    "say": phrase,
+    "lang": LANG.get,
+    "script_texts": lambda: _of_script(LANG.get()),
+}
+ENVIRONMENT.globals.update(_GLOBALS)  # pyright: ignore # typed as what Jinja puts there

@@ -34,8 +34,8 @@ from copydesk.app.web.markup import (
     hidden_in,
     marked_up,
     named,
+    phrase,
     render,
-    say,
     translated,
 )
 from copydesk.app.web.security import Remembered, Session, one_of
@@ -224,9 +224,10 @@ class Reviewer:
             counted = self._counted.counts.get((version_of(one.plan), state))
             if counted is None and patience and time.monotonic() < until:
                 counted = self._count(one.plan, state)
-            known = counted or (estimate(one.plan), 0)
-            of = state, one.decision, *known, counted is not None
-            items.append(Item(one.plan, task, *of, expires_soon(one.plan, now_ms)))
+            lines, breaks = counted or (estimate(one.plan), 0)
+            soon, is_counted = expires_soon(one.plan, now_ms), counted is not None
+            of = one.decision, lines, breaks, is_counted, soon
+            items.append(Item(one.plan, task, state, *of))
         if patience:
             self._counted.paths["plans"] = tuple({item.plan.request.path for item in items})
             left = [(item.plan, item.state) for item in items if not item.counted]
@@ -388,7 +389,7 @@ def words_of(refusal: Refusal) -> str:
     match refusal:
         case AlreadyDecided():
             verdict = translated(refusal.verdict.replace("_", " "))
-            return say(_FIRST, name=refusal.by, verdict=verdict)
+            return phrase(_FIRST, name=refusal.by, verdict=verdict)
         case HunkNotFound() | InvalidHunkId():
             return translated(_GONE.get(getattr(refusal, "reason", ""), _UNKNOWN))
         case ContentChanged():
@@ -677,7 +678,7 @@ def pending(ctx: RequestContext) -> Response:
     tree = _tree([item.path for item in items if wanted.takes_otherwise(item)], wanted)
     return ctx.page(
         "pending.html",
-        say("Pending"),
+        phrase("Pending"),
         "pending",
         waiting=verdicts[""],
         note=_note(verdicts[wanted.tab], listed, start),
@@ -719,7 +720,7 @@ def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> 
 
 
 def _in_files(plans: str, files: int) -> str:
-    return say("{plans} in {files}", plans=plans, files=named(files, "file"))
+    return phrase("{plans} in {files}", plans=plans, files=named(files, "file"))
 
 
 @lru_cache(maxsize=4_096)
@@ -732,12 +733,12 @@ def _note(every: int, found: Sequence[Item], start: int) -> str:
         return ""
     plans = named(every, "plan")
     if len(found) < every:
-        plans = say("{count:,} of {plans}", count=len(found), plans=plans)
+        plans = phrase("{count:,} of {plans}", count=len(found), plans=plans)
     words = _in_files(plans, len({item.path for item in found}))
     if len(found) <= MOST_LISTED:
         return words
     last = min(start + MOST_LISTED, len(found))
-    return words + say("; {first:,}–{last:,} are listed", first=start + 1, last=last)
+    return words + phrase("; {first:,}–{last:,} are listed", first=start + 1, last=last)
 
 
 def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
@@ -871,16 +872,16 @@ def _neighbours(items: Sequence[Item], wanted: PlanFilter, hunk_id: str) -> Mapp
         "before": ids[at - 1],
         "after": ids[at + 1],
         "onward": next(undecided, ""),
-        "position": say("{at:,} of {count:,}", at=at, count=len(listed)),
+        "position": phrase("{at:,} of {count:,}", at=at, count=len(listed)),
     }
 
 
 def _no_hunk(ctx: RequestContext, refusal: Refusal, items: Sequence[Item]) -> Response:
     """The page of a plan that is no longer pending, or that cannot be shown."""
     entry = item = None
-    title = say("This plan is no longer pending.")
+    title = phrase("This plan is no longer pending.")
     if not isinstance(refusal, HunkNotFound):
-        title = say("This plan cannot be shown.")
+        title = phrase("This plan cannot be shown.")
         item = next((item for item in items if item.plan.id == ctx.hunk_id), None)
     elif refusal.reason == "applied":
         entry = ctx.reviewer.opened.journal.of_hunk(ctx.hunk_id)
@@ -942,7 +943,7 @@ def together(ctx: RequestContext) -> Response:
             refused.append((path, words_of(shown.refusal)))
         elif shown.decision is not None and shown.decision.verdict != "approved":
             verdict = shown.decision.verdict.replace("_", " ")
-            refused.append((path, say(f"{verdict} by {{name}}", name=shown.decision.by)))
+            refused.append((path, phrase(f"{verdict} by {{name}}", name=shown.decision.by)))
         elif rights.apply is not None:
             refused.append((path, words_of(rights.apply)))
         was_shown = not _remember_shown(ctx, shown, model, options)
@@ -955,13 +956,13 @@ def together(ctx: RequestContext) -> Response:
         may = {"can": shown.decision is None and alone.decide is None, "rest": rest}
         plans.append((shown, model, {**may, "can_approve": may_approve and was_shown}))
     refused += [
-        (hunk_id, say("at most {count} plans are applied together", count=MOST_TOGETHER))
+        (hunk_id, phrase("at most {count} plans are applied together", count=MOST_TOGETHER))
         for hunk_id in ctx.hunk_ids[MOST_TOGETHER : MOST_TOGETHER + 1]
     ]
     size = sum(shown.draft.base.size + shown.draft.after.size for shown, _, _ in plans)
     return ctx.page(
         "together.html",
-        say("Together"),
+        phrase("Together"),
         "pending",
         wide=True,
         plans=[
@@ -991,7 +992,7 @@ def history(ctx: RequestContext) -> Response:
         why = words_of(refusal)
     return ctx.page(
         "history.html",
-        say("History"),
+        phrase("History"),
         "history",
         edits=[(edit, edit.lines) for edit in edits.edits],
         members=[(name, name) for name in sorted({*members, member} - {""})],
@@ -1006,7 +1007,7 @@ def edit(ctx: RequestContext) -> Response:
     try:
         entry = ctx.desk.history.entry(ctx.member, ctx.edit_id)
     except Refusal as refusal:
-        return gone(ctx, say("This edit cannot be shown."), words_of(refusal))
+        return gone(ctx, phrase("This edit cannot be shown."), words_of(refusal))
     opened, options, edit_id = ctx.reviewer.opened, DiffOptions.of(ctx.query), str(entry.edit_id)
     encoding = encoding_of_diff(entry.diff, opened.settings.encoding_of(entry.path))
     model = of_diff(entry.diff, encoding)
@@ -1014,7 +1015,7 @@ def edit(ctx: RequestContext) -> Response:
     part = _part(model, options)
     return ctx.page(
         "edit.html",
-        say("Edit {edit}", edit=edit_id),
+        phrase("Edit {edit}", edit=edit_id),
         "history",
         wide=True,
         entry=entry,
@@ -1060,7 +1061,7 @@ def described(plan: Plan) -> str:
     words = next(words for holds, words in effects if holds)
     count = named(max(len(place.parts), place.candidates), "replacement")
     facts = {"line": place.start, "first": place.start + 1, "last": place.stop, "count": count}
-    return say(words, target=request.target, **facts)
+    return phrase(words, target=request.target, **facts)
 
 
 _TOOL_WORDS: Final = {
@@ -1089,7 +1090,7 @@ def tool_words(tool: str) -> str:
     name = tool.removeprefix("team_mgmt_")
     plain = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
     words = translated(_TOOL_WORDS.get(name, plain))
-    return words if name == tool else say("{tool} (team)", tool=words)
+    return words if name == tool else phrase("{tool} (team)", tool=words)
 
 
 def _plan_values(
@@ -1207,12 +1208,14 @@ def _every(
         shown = {"view": options.view, "context": str(options.context), "all": str(at)}
         last = min(at * _PART_ROWS, rows)
         first = (at - 1) * _PART_ROWS + 1
-        words = say("Show rows {first:,}–{last:,} of {rows:,}", first=first, last=last, rows=rows)
+        words = phrase(
+            "Show rows {first:,}–{last:,} of {rows:,}", first=first, last=last, rows=rows
+        )
         return address(*here, **shown, **query), words
 
     href, words = part(unseen or 1)
     if not options.part and rows <= _PART_ROWS:
-        words = say("Show all {rows}", rows=named(rows, "row"))
+        words = phrase("Show all {rows}", rows=named(rows, "row"))
     beside = (options.part - 1, options.part + 1) if options.part else ()
     neighbours = [part(at) for at in beside if 1 <= at <= _parts_of(rows)]
     return {"href": href, "words": words, "neighbours": neighbours}
@@ -1263,7 +1266,7 @@ def trends(ctx: RequestContext) -> Response:
     entries, results = ctx.reviewer.past()
     return ctx.page(
         "trends.html",
-        say("Trends"),
+        phrase("Trends"),
         "trends",
         any=bool(entries or results),
         edits=len(entries),
@@ -1281,7 +1284,7 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
     start = now_ms // step - count + 1
     members = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
     series = (
-        [*members[: _MOST_SERIES - 1], say("others")] if len(members) > _MOST_SERIES else members
+        [*members[: _MOST_SERIES - 1], phrase("others")] if len(members) > _MOST_SERIES else members
     )
     places = {name: at for at, name in enumerate(series)}
     cells = Counter(
@@ -1304,7 +1307,7 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
             "height": _y(below, top) - top_y,
         }
         facts = {"time": times[column], "edits": named(value, "edit"), "name": series[at]}
-        words = say("{time}: {edits} by {name}", **facts)
+        words = phrase("{time}: {edits} by {name}", **facts)
         bars.append({"kind": f"e{at}", "words": words, **{of: _n(bar[of]) for of in bar}})
     every = max(count // 6, 1)
     marked = range(every // 2, count, every)
@@ -1408,7 +1411,7 @@ def _tasks(ctx: RequestContext) -> Response:
     tasks = ctx.reviewer.changes()
     return ctx.page(
         "changes.html",
-        say("Changes"),
+        phrase("Changes"),
         "changes",
         tasks=[(title_of(task), task, task.lines, _files_of(task)) for task in tasks],
         count=sum(task.open for task in tasks),
@@ -1418,20 +1421,20 @@ def _tasks(ctx: RequestContext) -> Response:
 
 def title_of(task: TaskChanges) -> str:
     """What a task is called: its name, else why it was begun, else whose session it is."""
-    return task.name or task.why or say("a session of {name}", name=task.member)
+    return task.name or task.why or phrase("a session of {name}", name=task.member)
 
 
 def _files_of(task: TaskChanges) -> str:
     names = [str(file.path) for file in task.files[:_MOST_NAMED]]
     left = len(task.files) - len(names)
-    return ", ".join(names) + (say(" and {count:,} more", count=left) if left else "")
+    return ", ".join(names) + (phrase(" and {count:,} more", count=left) if left else "")
 
 
 def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     """The page of the changes that are selected, file by file."""
-    tasks = {task.key: task for task in ctx.reviewer.changes(is_fresh=query.keys() == {"task"})}
+    tasks = {task.key: task for task in ctx.reviewer.changes(is_fresh=set(query) == {"task"})}
     task = tasks.get(query.get("task", ""))
-    if task and query.keys() == {"task"}:  # what it would be asked for was just computed
+    if task and set(query) == {"task"}:  # what it would be asked for was just computed
         files = tuple(sorted(task.files, key=lambda file: file.path))
     else:
         files = ctx.desk.changes.view(ctx.member, _selection(query))
@@ -1442,7 +1445,7 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     shown: list[Values] = []
     views: list[Values] = []
     for at, file in enumerate(files):
-        hunks = _hunks(ctx, file, size, style) if rows > 0 else []
+        hunks = _hunks(ctx.desk.changes.checked(file), size, style) if rows > 0 else []
         rows -= sum(hunk["rows"] for hunk in hunks)
         shown += hunks
         here = f"#file-{at}" if hunks else address("changes", **{**query, "path": str(file.path)})
@@ -1455,7 +1458,7 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     open_ = {hunk.id: hunk for file in files for hunk in file.hunks}
     return ctx.page(
         "change.html",
-        title_of(task) if task else say("Changes"),
+        title_of(task) if task else phrase("Changes"),
         "changes",
         wide=True,
         task=task,
@@ -1470,7 +1473,7 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     )
 
 
-def _hunks(ctx: RequestContext, file: FileChanges, size: int, style: View) -> list[Values]:
+def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
     """What the template is given of each hunk of a file, with its diff rendered.
 
     `size` is that of all texts of the page: of many, only the lines shown are coloured.
@@ -1552,7 +1555,7 @@ def keep_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> 
     """Keep the hunks."""
     kept = ctx.desk.changes.keep(ctx.reviewer.person, what, hunks)
     if kept:
-        ctx.session.notify("good", say("{changes} kept.", changes=named(kept, "change")))
+        ctx.session.notify("good", phrase("{changes} kept.", changes=named(kept, "change")))
     _tell_missing(ctx, len(hunks) - kept)
 
 
@@ -1584,7 +1587,7 @@ def edit_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> 
     person, text = ctx.reviewer.person, ctx.field("content")
     outcome = ctx.desk.changes.rewrite(person, what, "".join(hunks), text)
     for _, refusal in outcome.refused:
-        ctx.session.notify("bad", say("Your text was not written: {why}", why=words_of(refusal)))
+        ctx.session.notify("bad", phrase("Your text was not written: {why}", why=words_of(refusal)))
     _tell(ctx, outcome, ("Your text is written, by edit {ids}.",))
 
 
@@ -1592,7 +1595,7 @@ def edit_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> 
 def comment_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
     """Comment on a hunk."""
     ctx.desk.changes.comment(ctx.reviewer.person, what, "".join(hunks), ctx.field("text"))
-    ctx.session.notify("plain", say("Your comment is told with the next call."))
+    ctx.session.notify("plain", phrase("Your comment is told with the next call."))
 
 
 def _tell(
@@ -1601,17 +1604,17 @@ def _tell(
     """Tell on the next page what was written, by one edit or by several, or why nothing was."""
     ids = [str(one.edit_id) for one in outcome.written]
     if outcome.waiting:
-        ctx.session.notify("plain", say("It is done when it is approved: see Pending."))
+        ctx.session.notify("plain", phrase("It is done when it is approved: see Pending."))
     elif ids:
         undo = address("edit", *ids, "undo") if len(ids) == 1 else ""
         done = words[0] if len(ids) == 1 else words[-1]
-        ctx.session.notify("good", say(done, changes=changes, ids=", ".join(ids)), undo)
+        ctx.session.notify("good", phrase(done, changes=changes, ids=", ".join(ids)), undo)
 
 
 def _tell_missing(ctx: RequestContext, count: int) -> None:
     if count:
         words = "{changes} had changed or gone since this was shown to you."
-        ctx.session.notify("bad", say(words, changes=named(count, "change")))
+        ctx.session.notify("bad", phrase(words, changes=named(count, "change")))
 
 
 def approve(ctx: RequestContext) -> Location:
@@ -1626,7 +1629,7 @@ def approve(ctx: RequestContext) -> Location:
 
 def _tell_decision(ctx: RequestContext, words: str, decision: Decision, seen: Seen) -> None:
     """Say what was decided, on the next page, where it can be taken back."""
-    said = say(words, path=decision.path, owner=decision.owner)
+    said = phrase(words, path=decision.path, owner=decision.owner)
     kind = "good" if decision.verdict == "approved" else "plain"
     ctx.session.notify(kind, said, "/withdraw", seen)
 
@@ -1638,7 +1641,7 @@ def apply(ctx: RequestContext) -> Location:
         return _here(ctx)
     outcome = ctx.review.apply(ctx.member, [seen])
     if isinstance(outcome, Rejected):
-        return _here(ctx, say(_NOT_WRITTEN, why=words_of(outcome.refusal)), "bad")
+        return _here(ctx, phrase(_NOT_WRITTEN, why=words_of(outcome.refusal)), "bad")
     assert isinstance(outcome, Applied), "one plan is applied or rejected"
     _tell_written(ctx, outcome)
     return _next(ctx)
@@ -1649,9 +1652,9 @@ _NOT_WRITTEN: Final = "Nothing was written: {why}"
 
 def _tell_written(ctx: RequestContext, outcome: Applied) -> None:
     facts = {"path": outcome.plan.request.path, "edit": outcome.edit_id}
-    words = say("{path} is written, as edit {edit}.", **facts)
+    words = phrase("{path} is written, as edit {edit}.", **facts)
     if not outcome.edit_id:
-        words = say("{path} is written, there was nothing to change.", **facts)
+        words = phrase("{path} is written, there was nothing to change.", **facts)
     undo = address("edit", str(outcome.edit_id), "undo") if outcome.edit_id else ""
     ctx.session.notify("good", words, undo)
 
@@ -1672,13 +1675,13 @@ def comment(ctx: RequestContext) -> Location:
     if ctx.field("side") == "old":
         line = -line
     said = ctx.review.comment(ctx.member, ctx.hunk_id, ctx.field("text"), line)
-    return _here(ctx, say("{owner} is told your comment with its next call.", owner=said.owner))
+    return _here(ctx, phrase("{owner} is told your comment with its next call.", owner=said.owner))
 
 
 def withdraw(ctx: RequestContext) -> Location:
     """Withdraw the reviewer's own decision."""
     ctx.review.withdraw(ctx.member, ctx.hunk_id)
-    return _here(ctx, say("Your decision is withdrawn."))
+    return _here(ctx, phrase("Your decision is withdrawn."))
 
 
 def withdraw_all(ctx: RequestContext) -> Location:
@@ -1695,7 +1698,7 @@ def withdraw_all(ctx: RequestContext) -> Location:
 def extend(ctx: RequestContext) -> Location:
     """Extend the life of the plan."""
     ctx.review.extend(ctx.member, ctx.hunk_id)
-    return _here(ctx, say("The plan waits longer now."))
+    return _here(ctx, phrase("The plan waits longer now."))
 
 
 def extend_all(ctx: RequestContext) -> Location:
@@ -1711,21 +1714,21 @@ def extend_all(ctx: RequestContext) -> Location:
             ctx.session.notify("bad", f"{item.path}: {words_of(refusal)}")
     if extended := len(soon) - refused:
         words = "{plans} waits longer now." if extended == 1 else "{plans} wait longer now."
-        ctx.session.notify("plain", say(words, plans=named(extended, "plan")))
+        ctx.session.notify("plain", phrase(words, plans=named(extended, "plan")))
     return address(**wanted.query if refused else {**wanted.query, "state": wanted.tab})
 
 
 def amend(ctx: RequestContext) -> Location:
     """Replace the plan's text; the next page shows it, not yet approved."""
     ctx.reviewer.amend(_seen(ctx), ctx.field("content"))
-    return _here(ctx, say("This is the change with your text. It is not approved yet."))
+    return _here(ctx, phrase("This is the change with your text. It is not approved yet."))
 
 
 def replan(ctx: RequestContext) -> Location:
     """Replace a plan in conflict by one for the file as shown; the next page shows it."""
     given = (ctx.field(name) for name in ("now", "range", "content"))
     ctx.review.replan(ctx.member, ctx.hunk_id, *given)
-    return _here(ctx, say("This is the new plan, with your text. It is not approved yet."))
+    return _here(ctx, phrase("This is the new plan, with your text. It is not approved yet."))
 
 
 def split(ctx: RequestContext) -> Location:
@@ -1735,7 +1738,7 @@ def split(ctx: RequestContext) -> Location:
         raise ContentChanged("the file or the plan changed since it was shown")
     plans = ctx.review.split(ctx.member, ctx.hunk_id)
     if not chosen:
-        words = say(
+        words = phrase(
             "It is {plans} now, each to be decided on alone.", plans=named(len(plans), "plan")
         )
         ctx.session.notify("plain", words)
@@ -1746,7 +1749,7 @@ def split(ctx: RequestContext) -> Location:
         "seen": [".".join(part) for part in parts],
         "rest": [" ".join(plan.id for at, plan in enumerate(plans) if at not in chosen)],
         "verdict": ["rejected"],
-        "reason": [say("This part is not wanted.")],
+        "reason": [phrase("This part is not wanted.")],
     }
     decide = {"approve": approve_all, "apply": apply_all, "reject": reject_all}
     return decide[ctx.field("then")](replace(ctx, form=form))
@@ -1763,13 +1766,13 @@ def apply_all(ctx: RequestContext) -> Location:
         if not isinstance(outcome, Applied | Transacted):
             raise outcome.refusal
     except Refusal as refusal:
-        ctx.session.notify("bad", say(_NOT_WRITTEN, why=words_of(refusal)))
+        ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(refusal)))
         return back
     if isinstance(outcome, Applied):
         _tell_written(ctx, outcome)
     else:
         plans = named(len(outcome.applied), "plan")
-        ctx.session.notify("good", say("{plans} written as one.", plans=plans))
+        ctx.session.notify("good", phrase("{plans} written as one.", plans=plans))
     return _together(ctx, ctx.field("rest").split())
 
 
@@ -1798,12 +1801,12 @@ def undo(ctx: RequestContext) -> Location:
         if isinstance(outcome, NotUndone):
             raise outcome.refusal
     except Refusal as refusal:
-        ctx.session.notify("bad", say("It is not undone: {why}", why=words_of(refusal)))
+        ctx.session.notify("bad", phrase("It is not undone: {why}", why=words_of(refusal)))
         return address("edit", edit_id)
     if not outcome.edit_id:
-        ctx.session.notify("plain", say("Nothing of it was left to undo."))
+        ctx.session.notify("plain", phrase("Nothing of it was left to undo."))
         return address("edit", edit_id)
-    ctx.session.notify("good", say("Edit {edit} is undone, by this one.", edit=edit_id))
+    ctx.session.notify("good", phrase("Edit {edit} is undone, by this one.", edit=edit_id))
     return address("edit", str(outcome.edit_id))
 
 
@@ -1839,7 +1842,7 @@ def _each(
     if count:
         taken = [one for one in _several(ctx) if one.hunk_id not in left]
         back = "" if again else "/withdraw"
-        ctx.session.notify("good", say(done, plans=named(count, "plan")), back, *taken)
+        ctx.session.notify("good", phrase(done, plans=named(count, "plan")), back, *taken)
     return _together(ctx, [*(decisions if again else left), *ctx.field("rest").split()])
 
 
@@ -1858,7 +1861,7 @@ def _writing(action: Action) -> Action:
             saved_words(
                 one.path,
                 one.edit_id,
-                say("undo edit {edit} under History", edit=one.edit_id),
+                phrase("undo edit {edit} under History", edit=one.edit_id),
                 LANG.get(),
             )
             for one in ctx.desk.foreign.told(ctx.member)
@@ -1886,7 +1889,7 @@ def _of_plan(action: Action) -> Action:
         try:
             return action(ctx)
         except ContentChanged:
-            ctx.session.notify("bad", say(_NOT_DECIDED))
+            ctx.session.notify("bad", phrase(_NOT_DECIDED))
         except Refusal as refusal:
             ctx.session.notify("bad", words_of(refusal))
         return _here(ctx)
@@ -1926,7 +1929,7 @@ def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
     """Whether this session has seen each plan in full; if not, the next page has a notice."""
     if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
         return True
-    ctx.session.notify("bad", say(_NOT_SHOWN))
+    ctx.session.notify("bad", phrase(_NOT_SHOWN))
     return False
 
 

@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from copydesk.app.config import LONG_TOKEN
 from copydesk.app.mcp.limits import Guesses, TooMany
 from copydesk.app.terminal import BESIDE_OTHERS, HIDDEN
-from copydesk.app.web.markup import LANG, address, render, say, translated
+from copydesk.app.web.markup import LANG, address, phrase, render, translated
 from copydesk.desk.backends.api import Version
 from copydesk.desk.review import Seen, State
 from copydesk.tools.messages import Lang
@@ -79,7 +79,7 @@ class BadForm(Exception):
 
 def error_page(words: str, status: int) -> Response:
     """A page that says what is wrong, with a way on."""
-    made = render("error.html", title=say("This did not work"), words=translated(words))
+    made = render("error.html", title=phrase("This did not work"), words=translated(words))
     return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
 
 
@@ -459,7 +459,7 @@ class Login:
         session = self.sessions.session(_own(request))
         if session is not None:
             wanted = request.query_params.get("lang", "")
-            session.lang = _LANGUAGES.get(wanted, session.lang)
+            session.lang = _LANGUAGES.get(wanted) or session.lang
             LANG.set(session.lang or LANG.get())
         return session
 
@@ -472,14 +472,14 @@ class Login:
         try:
             entered = self.sessions.enter(token, name, _own(request), self._taken())
         except TooMany as wait:
-            words = say(_TOO_MANY, seconds=wait.seconds, length=LONG_TOKEN)
+            words = phrase(_TOO_MANY, seconds=wait.seconds, length=LONG_TOKEN)
             response = await self._page(request, words, status=429)
             response.headers["Retry-After"] = str(wait.seconds)
             return response
         except NameRefused as refused:
-            return await self._page(request, say(FAULTS[refused.fault]), token, 403)
+            return await self._page(request, phrase(FAULTS[refused.fault]), token, 403)
         if entered is None:
-            return await self._page(request, say(_WRONG), status=403)
+            return await self._page(request, phrase(_WRONG), status=403)
         response = RedirectResponse(within(one_of(form, "next")), 303)
         _set_cookie(request, response, entered[0])
         return response
