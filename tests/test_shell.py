@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,9 +20,11 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.cli.completion import SCRIPTS
+from copydesk.app.cli.parser import FIRST_STEPS, new_parser
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.library import Events
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.tools import messages
 from support.cost import first
 from support.mcp_calls import settings
 
@@ -146,6 +150,65 @@ def test_help_is_that_of_the_command(root: Path, capsys: pytest.CaptureFixture[s
     assert "--content" in said("help", "prepare_file_append")
     assert main(["help", "aply"]) == 2
     assert "did you mean apply" in capsys.readouterr().err
+
+
+def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """What a parser says, and those of its commands."""
+    for action in parser._actions:
+        if action.help != argparse.SUPPRESS:
+            yield action.help or ""
+        if isinstance(action, argparse._SubParsersAction):
+            yield from (each.help or "" for each in action._choices_actions)
+            for below in action.choices.values():
+                yield from helps(below)
+    for text in (parser.description, parser.epilog):
+        yield from (text or "").split("\n")
+
+
+def test_all_help_is_there_in_chinese(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parser, names = new_parser()
+    texts = {text for text in helps(parser) if text and not text.startswith("  copydesk ")}
+    assert len(texts) > 100
+    assert not [text for text in {*texts, *FIRST_STEPS.split("\n")} if text and said(text) == text]
+    (root / "copydesk.toml").write_text('lang = "zh"\n')
+    for name in names:
+        with suppress(SystemExit):
+            main([name, "--help"])
+        shown = capsys.readouterr().out.split("\n")
+        assert shown[0].startswith("用法：copydesk")
+        assert not [line for line in shown if re.search("[A-Za-z]+ [a-z]+ [a-z]+ [a-z]+", line)]
+    assert main(["apply"]) == 2
+    assert capsys.readouterr().err.startswith("copydesk: 缺少以下参数：HUNK\n")
+    assert main(["apply", "--lang", "en"]) == 2
+    assert "required: HUNK" in capsys.readouterr().err
+
+
+def said(text: str) -> str:
+    return text if text.startswith("  copydesk call prep") else messages.say_reason(text, "zh")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "named"),
+    [
+        (["completion"], 2, "which shell? bash, zsh or fish"),
+        (["watch", "--nope"], 2, "copydesk watch --help"),
+        (["notes", "ls", "--nope"], 2, "copydesk notes --help"),
+    ],
+)
+def test_a_next_step_is_that_of_the_command(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    status: int,
+    named: str,
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    assert main(words) == status
+    assert named in capsys.readouterr().err
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    assert main(["completion"]) == 0
+    assert capsys.readouterr().out == SCRIPTS["fish"]
 
 
 def test_nothing_says_what_to_do_first(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,9 +69,9 @@ class Home:
         return self.told(self.execute(self.store.prepare_daily_note(self.box, markdown)))
 
     def told(self, done: ChangesDone) -> NoteBlock:
-        """The document that was made, which has the blocks that were told."""
+        """The document that was made, which has the blocks that were told, if only as items."""
         ((document, *blocks),) = done.ids
-        assert {child.id for child in self.store.children(document)}.issuperset(blocks)
+        assert {block.id for _, block in self.walk(document)}.issuperset(blocks)
         return self.store.blocks([document])[document]
 
     def apply(self, changes: Sequence[Change]) -> tuple[Prepared, ChangesDone]:

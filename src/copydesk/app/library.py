@@ -696,12 +696,19 @@ class Desk(Closing):
         return self._reporting(outcome) if isinstance(outcome, Applied) else outcome
 
     def changes(
-        self, *, task: str = "", member: str = "", since: str = "", path: PathText = ""
+        self,
+        *,
+        task: str = "",
+        member: str = "",
+        transaction: int = 0,
+        since: str = "",
+        path: PathText = "",
     ) -> ChangesView:
         """The open changes: what members did in net, and nobody has kept or undone.
 
-        Of a task (or a session, by its key), of a member, since `2h` or a checkpoint, of a file or
-        a directory; of the last seven days without any. Raises InvalidPath, InvalidArgs.
+        Of a task (or a session, by its key), of a member, of the `transaction` of an edit, since
+        `2h`, a checkpoint or the start of a task, of a file or a directory; of the last seven days
+        without any. Raises InvalidPath, InvalidArgs.
 
         >>> import tempfile, pathlib
         >>> from copydesk import Desk, RangeEdit
@@ -719,7 +726,8 @@ class Desk(Closing):
         """
         changes = self._opened.desk.changes
         at = RelPath.parse(path) if path else None
-        what = Selection(task, member, since_ms=changes.since(since) if since else 0, path=at)
+        since_ms = changes.since(since) if since else 0
+        what = Selection(task, member, transaction, since_ms, at)
         return ChangesView(changes, self._member, what)
 
     def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:

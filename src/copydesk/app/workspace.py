@@ -39,8 +39,7 @@ from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
-from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.transaction import Locks, Writer
+from copydesk.desk.transaction import Locks, Recovery, Settled, Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,

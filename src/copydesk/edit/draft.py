@@ -217,7 +217,7 @@ class Draft:
     documents: tuple[FileEdit, ...] = ()
     edit_ids: tuple[int, ...] = ()
 
-    @computed_once
+    @property
     def action(self) -> Action:
         """The kind of edit, for reports."""
         return self.request.action(self.place)
@@ -285,11 +285,6 @@ class Draft:
             return False
         runs = self.place.runs
         return not any("\ufffd" in line for run in runs for line in self.base.texts(*run))
-
-
-def locate(request: Request, text: Snapshot | Source) -> Place:
-    """Return the place of the request in the text; raises the refusals of its kind."""
-    return request.locate(text)
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:

@@ -599,6 +599,8 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
             "added": len(hunk.new),
             "removed": len(hunk.old),
             "edit_ids": [edit.edit_id for edit in hunk.edits],
+            **({"touched_by": [*hunk.touched_by]} if hunk.touched_by else {}),
+            **({"checks": [check_row(one, "en") for one in hunk.checks]} if hunk.checks else {}),
         }
         for hunk in file.hunks
     ]
@@ -610,10 +612,17 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
 def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
     """The answer to an undo of a task; nothing was written where something is refused."""
     lost: list[Value] = [
-        {"path": str(hunk.path), "line": hunk.new_line + 1, "reason": refusal_words(why, lang)}
+        {
+            "path": str(hunk.path),
+            "line": hunk.new_line + 1,
+            "reason": refusal_words(why, lang),
+            "touched_by": [*hunk.touched_by],
+            "old": b"".join(hunk.old).decode("utf-8", "replace"),
+            "new": b"".join(hunk.new).decode("utf-8", "replace"),
+        }
         for hunk, why in undone.refused
     ]
-    paths = list(dict.fromkeys(str(one.plan.request.path) for one in undone.written))
+    paths = list(dict.fromkeys(str(one.path) for one in undone.written))
     ids: list[Value] = [one.edit_id for one in undone.written]
     facts: Fields = {"edit_ids": ids, "paths": [*paths]}
     key, said = "changes.undone", dict[str, object](count=len(paths))
@@ -1282,7 +1291,7 @@ def _notes(draft: BlockDraft, request: BlockDiff, lang: Lang, *, done: bool) -> 
 def hunk_text(hunk: HunkMade) -> str:
     """A hunk in one line: what happens to which block."""
     old, new = _quoted(hunk.old, _OLD_SHOWN), _quoted(hunk.new, _OLD_SHOWN)
-    changes = {"UPDATE": f"{old} → {new}", "REPLACE": f"→ {new}", "DELETE": old}
+    changes = {"UPDATE": f"{old} → {new}", "REPLACE": f"→ {new}", "DELETE": old, "MOVE": hunk.new}
     said = changes.get(hunk.kind) or _quoted(hunk.new, _NEW_SHOWN)
     ids = f" [{', '.join(hunk.new_ids)}]" if hunk.new_ids else ""
     return f"{hunk.kind} {hunk.block_id}: {said}{ids}"
@@ -1438,8 +1447,8 @@ _ROWS: dict[str, Row] = {
         plan_words="plan.block_diff".format,
         applied_words="apply.block_diff.{0.context}".format,
         notices=lambda draft, lang: [
-            say("notes.ids_gone", lang, {"block_id": block_id, "detail": detail})
-            for _, block_id, detail in draft.notices
+            say(f"notes.notice.{kind}", lang, {"block_id": block_id, "detail": detail})
+            for kind, block_id, detail in draft.notices
         ],
     ),
     "DeleteFile": _operation(

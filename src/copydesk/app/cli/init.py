@@ -29,7 +29,7 @@ from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import AGENT, FILES, Config
 from copydesk.app.config_text import JSON, TOML, Format, Unreadable, Value, dig, replaced, tidy
 from copydesk.app.mcp.early import tables_of
-from copydesk.app.terminal import agrees, dump, out
+from copydesk.app.terminal import agrees, dump
 from copydesk.app.workspace import OpenWorkspace, open_workspace, server_of
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone
@@ -256,8 +256,7 @@ class _Run:
             return
         stream = sys.stderr if self._options.json else sys.stdout
         if self._state is not None:
-            words = say("cli.init_state", self._lang, {"path": self._state})
-            stream.write(terminal.line(words) + "\n")
+            terminal.tell(say("cli.init_state", self._lang, {"path": self._state}), stream)
         coloured = terminal.colours(stream)
         for step in self._steps:
             path = self._setup.shown(step.path)
@@ -316,7 +315,7 @@ class _Run:
             self._say("cli.init_then")
 
     def _say(self, key: str, **facts: object) -> None:
-        out(terminal.safe(say(key, self._lang, facts)) + "\n")
+        terminal.tell(say(key, self._lang, facts))
 
     def _data(self) -> list[dict[str, object]]:
         return [

@@ -73,4 +73,4 @@ def _print(event: Event, lang: Lang, *, as_json: bool) -> None:
     when = terminal.when(event.time_ms)[11:]
     words = say(f"cli.event_{event.kind}", lang, fields)
     parts = [when, event.member, event.hunk_id or "-", event.path, words, event.why]
-    terminal.out(terminal.line("  ".join(str(part) for part in parts if part)) + "\n")
+    terminal.tell("  ".join(str(part) for part in parts if part))

@@ -511,18 +511,18 @@ def compose_lines(
     pieces = [_piece(content, base, part, may_delete) for content, part in contents]
     unclosed = is_unclosed(base)
     change, added = _joined(pieces, base, unclosed=unclosed)
-    newlines = {piece.newline for piece in pieces}
-    closed = all(piece.closed for piece in pieces)
+    first, newlines = pieces[0].newline, {piece.newline for piece in pieces}
+    closed = False not in [piece.closed for piece in pieces]
     normalized = Normalized(
         file_eof_has_newline=not unclosed,
         content_eof_has_newline=closed,
         file_eof_newline_added=added,
         content_eof_newline_added=not closed,
-        newline_style="mixed" if len(newlines) > 1 else base.newline_name(newlines.pop()),
-        content_newlines_converted=sum(piece.converted for piece in pieces),
+        newline_style="mixed" if newlines != {first} else base.newline_name(first),
+        content_newlines_converted=sum([piece.converted for piece in pieces]),
     )
     lines = tuple([line for piece in pieces for line in piece.lines])
-    return Composed(change, lines, normalized, Escapes.of(piece.escapes for piece in pieces))
+    return Composed(change, lines, normalized, Escapes.of([piece.escapes for piece in pieces]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,18 +546,19 @@ def _piece(content: str, base: Text, part: Span, may_delete: bool) -> _Piece:
         raise ContentRequired()
     if not content and first == last == base.line_count > 0:
         raise ContentRequired(total_lines=base.line_count)
-    if content.endswith("\r"):
+    if content[-1:] == "\r":
         raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
     newline = base.newline_near(first, last)
     crlf = content.count("\r\n")
     converted = content.count("\n") - crlf if b"\r" in newline else crlf
-    meant, escapes = content, NO_ESCAPES
+    lines = meant = content_lines(content)
+    escapes = NO_ESCAPES
     if "\\x" in content:
-        meant, escapes = base.encoding.meant(content, base.raw(first, last))
-    raw = _encoded(content_lines(meant), newline, base)
-    edit = Edit(base.start(first), base.start(last), raw)
-    closed = not content or content.endswith("\n")
-    return _Piece(part, edit, content_lines(content), newline, converted, closed, escapes)
+        text, escapes = base.encoding.meant(content, base.raw(first, last))
+        meant = content_lines(text)
+    edit = Edit(base.start(first), base.start(last), _encoded(meant, newline, base))
+    closed = content[-1:] in ("", "\n")
+    return _Piece(part, edit, lines, newline, converted, closed, escapes)
 
 
 def _encoded(lines: list[str], newline: bytes, base: Text) -> bytes:
