@@ -30,4 +30,4 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     from copydesk.app import library
 
-    return [*globals(), *library.__all__]
+    return [*globals(), *vars(library)["__all__"]]
