@@ -25,3 +25,9 @@ def __getattr__(name: str) -> object:
         if name == "__all__" or name in vars(library)["__all__"]:
             return getattr(library, name)
     raise AttributeError(f"module 'copydesk' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from copydesk.app import library
+
+    return [*globals(), *vars(library)["__all__"]]

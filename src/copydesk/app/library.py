@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from copydesk import errors
 from copydesk.app.config import ConfigError, load
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Decision
+from copydesk.desk.backends.api import Decision, Entry
 from copydesk.desk.batch import Rewrite
 from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection, UndoneChanges
 from copydesk.desk.history import Past
@@ -41,7 +41,7 @@ from copydesk.desk.outcome import (
 )
 from copydesk.desk.overwritten import OverwrittenEdit
 from copydesk.desk.review import Review, Shown, Waiting
-from copydesk.edit.draft import Plan, checked_id
+from copydesk.edit.draft import Draft, Plan, checked_id
 from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import (
     Anchor,
@@ -72,6 +72,7 @@ from copydesk.errors import (
 )
 from copydesk.store.protocol import Closing
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 from copydesk.tools.ws_mod import UNDO
 
 __all__ = [
@@ -89,6 +90,8 @@ __all__ = [
     "Decision",
     "DeleteFile",
     "Desk",
+    "Draft",
+    "Entry",
     "Event",
     "FileChanges",
     "Insert",
@@ -110,6 +113,7 @@ __all__ = [
     "Rewrite",
     "Saved",
     "Shown",
+    "Snapshot",
     "StringEdit",
     "Transacted",
     "Undone",
@@ -359,9 +363,8 @@ class Desk(Closing):
     command line and the servers see them. If another program writes to a file at the moment when
     it is replaced, so that its text cannot stay there, that text is saved as an edit, also in the
     state folder: see `foreign_writes` of the next result or of the desk; it is logged if nobody
-    asks. Every method may raise a `copydesk.errors.Refusal`, and then nothing was written; the
-    constructor may also raise `copydesk.app.config.ConfigError`. Use a desk in a `with`, or close
-    it.
+    asks. Every method may raise a `Refusal`, and then nothing was written; the constructor may also
+    raise `ConfigError`. Use a desk in a `with`, or close it.
 
     >>> import tempfile, pathlib
     >>> from copydesk import Desk, RangeEdit

@@ -28,7 +28,7 @@ class SupportsPath(Protocol):
     def __fspath__(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True, order=True, repr=False)
 class RelPath:
     """A normalized path below the root; `str()` and `os.fspath()` join the parts with "/"."""
 
@@ -88,6 +88,9 @@ class RelPath:
 
     def __str__(self) -> str:
         return "/".join(self.parts) or "."
+
+    def __repr__(self) -> str:
+        return f"RelPath({str(self)!r})"
 
     __fspath__ = __str__
 

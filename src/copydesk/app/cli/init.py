@@ -258,6 +258,11 @@ class _Run:
         if self._state is not None:
             terminal.tell(say("cli.init_state", self._lang, {"path": self._state}), stream)
         coloured = terminal.colours(stream)
+        changing = [self._setup.shown(step.path) for step in self._steps if step.writes]
+        if changing:
+            facts = {"count": len(changing), "paths": ", ".join(changing)}
+            words = say("cli.init_summary", self._lang, facts)
+            stream.write(terminal.line(words) + "\n\n")
         for step in self._steps:
             path = self._setup.shown(step.path)
             what = step.title or say(_TITLES[step.what], self._lang)
