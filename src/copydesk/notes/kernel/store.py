@@ -236,7 +236,7 @@ class _KernelDryRun:
             self._hold(emptied)
         parent, place = self._place(change.anchor_id, change.side)
         parent.put(place, nodes)
-        if emptied.parent and not source.children:
+        if emptied.parent and not source.children and source.kind in VANISHING:
             self._touch(emptied.parent)
             emptied.parent.children = [
                 one for one in emptied.parent.children or () if one is not emptied
