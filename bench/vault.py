@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import shutil
@@ -63,18 +64,25 @@ class Vault:
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
         """All notes by path, with what tells that one was written."""
-        return {
-            str(path.relative_to(self.root)): (now.st_ino, now.st_size, now.st_mtime_ns)
-            for path in self.root.rglob("*.md")
-            for now in [path.stat()]
-        }
+        found: dict[str, tuple[int, ...]] = {}
+        waiting = [str(self.root)]
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting += [entry.path] if not entry.name.startswith(".") else []
+                    elif entry.name.endswith(".md"):
+                        now = entry.stat(follow_symlinks=False)
+                        name = entry.path[len(str(self.root)) + 1 :]
+                        found[name] = (now.st_ino, now.st_size, now.st_mtime_ns)
+        return found
 
     def blocks(self, document: str) -> list[tuple[str, str, str]]:
         """Id, kind and text of all blocks of a document."""
-        reading, member = notes_of(self.opened.desk).reading, self.opened.member("local")
+        store = notes_of(self.opened.desk).reading.store(self.opened.member("local"))
         found, waiting = list[tuple[str, str, str]](), [document]
         while waiting:
-            parts = reading.content(member, waiting.pop(), parts=True, slice_text=None).blocks
+            parts = store.children(waiting.pop())
             found += [(one.id, one.kind, one.markdown) for one in parts]
             waiting += [one.id for one in parts if one.kind in CONTAINERS]
         return found
@@ -171,13 +179,12 @@ class Vault:
         self.same(path, before, self.blocks(document), set())
 
     def run(self, edits: int) -> None:
-        while self.counts["edits"] < edits and not self.counts["stuck"]:
+        while self.counts["edits"] < edits:
             with self.open():
                 self.counts["opened"] += 1
-                listed = self.call("listNotebooks", documents=100_000)["notebooks"][0]["documents"]
                 reading, member = notes_of(self.opened.desk).reading, self.opened.member("local")
-                found = reading.store(member).blocks([one["id"] for one in listed])
-                self.paths = {one.id: one.path for one in found.values()}
+                listed = reading.store(member).documents(self.box, 100_000)
+                self.paths = {one.id: one.path for one in listed}
                 documents = sorted(self.paths, key=self.paths.__getitem__)
                 until = min(self.counts["edits"] + REOPEN, edits)
                 for _ in range(4 * REOPEN):

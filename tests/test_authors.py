@@ -94,7 +94,7 @@ def test_what_is_kept_is_context_and_the_rest_stays(
     kept = [hunk for index, hunk in enumerate(hunks) if index in chosen]
     left = [hunk for index, hunk in enumerate(hunks) if index not in chosen]
     expected = after(base, kept)
-    model.lines.settle(kept, is_agent)
+    model.lines = model.lines.settled(kept, is_agent)
     base, hunks = model.lines.net(is_agent)
     assert base == expected
     assert texts(hunks) == texts(left)
@@ -118,7 +118,7 @@ def test_what_a_person_undoes_is_no_change_any_more(
 @given(CHANGES)
 def test_what_is_committed_is_context(changes: list[tuple[int, int, int, int]]) -> None:
     model = made(changes)
-    model.lines.settle_by(model.now, is_agent)
+    model.lines = model.lines.settled_by(model.now, is_agent)
     assert model.lines.net(is_agent) == (model.now, [])
 
 
@@ -147,7 +147,7 @@ def test_who_removed_a_part_of_it_is_named() -> None:
 def test_only_what_the_commit_lacks_stays_open() -> None:
     lines = Authored([b"a\n", b"b\n"])
     lines.change([(0, 1, [b"x\n"]), (2, 2, [b"y\n", b"z\n"])], 1)
-    lines.settle_by([b"x\n", b"b\n", b"y\n"], is_agent)
+    lines = lines.settled_by([b"x\n", b"b\n", b"y\n"], is_agent)
     base, hunks = lines.net(is_agent)
     assert (base, texts(hunks)) == ([b"x\n", b"b\n"], [([], [b"y\n", b"z\n"])])
 
@@ -155,7 +155,7 @@ def test_only_what_the_commit_lacks_stays_open() -> None:
 def test_what_was_never_committed_is_not_taken_for_removed_by_the_commit() -> None:
     lines = Authored([b"a\n", b"mine\n", b"b\n", b"c\n"])
     lines.change([(1, 2, []), (3, 4, [b"x\n"])], 1)
-    lines.settle_by([b"a\n", b"b\n", b"c\n"], is_agent)
+    lines = lines.settled_by([b"a\n", b"b\n", b"c\n"], is_agent)
     assert texts(lines.net(is_agent)[1]) == [([b"mine\n"], []), ([b"c\n"], [b"x\n"])]
 
 
@@ -164,5 +164,5 @@ def test_what_is_kept_of_one_author_leaves_what_another_removed() -> None:
     lines.change([(0, 1, [b"x\n"])], 1)
     lines.change([(1, 2, [])], 2)
     kept = lines.net(lambda author: author == 1)[1]
-    lines.settle(kept, lambda author: author == 1)
+    lines = lines.settled(kept, lambda author: author == 1)
     assert texts(lines.net(is_agent)[1]) == [([b"b\n"], [])]

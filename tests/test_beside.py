@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -30,7 +31,7 @@ from copydesk.desk.backends.sqlite import (
     _shape_of,
 )
 from copydesk.desk.drafts import LARGEST, MOST, DraftCache
-from copydesk.edit.draft import Plan, compose, locate
+from copydesk.edit.draft import Plan, compose
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed
 from copydesk.store import _os, threads
@@ -254,8 +255,10 @@ def test_the_intent_of_a_write_is_flushed_and_how_it_ended_is_not(tmp_path: Path
                 self._level()
                 yield db
 
-        def change(self, statement: str, values: Sequence[Value] = ()) -> int:
-            changed = super().change(statement, values)
+        def change(
+            self, statement: str, values: Sequence[Value] = (), *, looked: bool = False
+        ) -> list[tuple[Any, ...]]:
+            changed = super().change(statement, values, looked=looked)
             self._level()
             return changed
 
@@ -419,7 +422,7 @@ def test_who_asks_for_a_large_text_or_closes_does_not_wait_for_calm() -> None:
 def planned(number: int, text: bytes) -> tuple[Plan, Snapshot]:
     base = Snapshot.of(text)
     request = RangeEdit(HERE, "1", "new\n")
-    place = locate(request, base)
+    place = request.locate(base)
     id_ = f"{number:08x}"
     plan = Plan(
         *(id_, "me", "ws_mod", "tool", request, place, "replace", base.digest, "0" * 64, 1, 2)

@@ -617,3 +617,158 @@ def test_half_of_a_pair_is_no_comment(desk: OpenWorkspace) -> None:
     edit(desk, "2", "y\n")
     with pytest.raises(InvalidArgs):
         view_of(desk).comment(desk.person("local"), ALL, ids(desk)[0], "x\ud800")
+
+
+BINARY = bytes(range(256)) * 4
+
+
+def put(desk: OpenWorkspace, name: str, data: bytes) -> Path:
+    file = Path(desk.root, name)
+    file.write_bytes(data)
+    return file
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_removed_file_that_is_not_shown_by_lines(desk: OpenWorkspace, large: bool) -> None:
+    data = b"one\n" * (9 << 18) if large else BINARY
+    file = put(desk, "big.bin", data)
+    file.chmod(0o750)
+    write(desk, DeleteFile(RelPath.parse("big.bin")))
+    (changed,) = only(desk).hunks
+    assert (str(changed.path), changed.kind, changed.old, changed.new) == (
+        *("big.bin", "remove", (), ()),
+    )
+    outcome = view_of(desk).undo(desk.person("local"), ALL)
+    assert [(str(path), bool(edit_id)) for path, edit_id in outcome.written] == [("big.bin", True)]
+    assert file.read_bytes() == data
+    assert file.stat().st_mode & 0o777 == 0o750
+    assert hunks(desk) == []
+    told = desk.call("local", "list_edits", {}).text
+    assert "undid your change of big.bin:1" in told
+
+
+def test_git_removes_a_binary_file_by_its_diff(desk: OpenWorkspace, tmp_path: Path) -> None:
+    put(desk, "x.bin", BINARY)
+    put(desk, "y.bin", BINARY)
+    write(desk, DeleteFile(RelPath.parse("x.bin")))
+    write(desk, MoveFile(RelPath.parse("y.bin"), RelPath.parse("z.bin")))
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("x.bin", "y.bin"):
+        (copy / name).write_bytes(BINARY)
+    diff = b"".join(file.diff for file in view_of(desk).view(desk.person("local")))
+    subprocess.run(["git", "apply"], cwd=copy, input=diff, check=True)
+    assert [path.name for path in copy.iterdir()] == ["z.bin"]
+    assert view_of(desk).undo(desk.person("local"), ALL).refused == ()
+    assert Path(desk.root, "y.bin").read_bytes() == Path(desk.root, "x.bin").read_bytes() == BINARY
+    assert not Path(desk.root, "z.bin").exists()
+    assert hunks(desk) == []
+
+
+def test_a_large_file_is_kept_and_undone_as_a_whole(desk: OpenWorkspace) -> None:
+    text = b"line\n" * (9 << 18)
+    file = put(desk, "large.txt", text)
+    edit(desk, "7", "seven\n", path="large.txt")
+    edit(desk, "9", "nine\n", path="large.txt", by="other")
+    edit(desk, "3", "three\n")
+    assert [(str(one.path), one.kind) for one in hunks(desk)] == [
+        ("a.txt", "text"),
+        ("large.txt", "content"),
+    ]
+    large = Selection(path=RelPath.parse("large.txt"))
+    assert only(desk, large).diff == b""
+    assert [one.member for one in hunks(desk, large)[0].edits] == ["local", "other"]
+    assert view_of(desk).keep(desk.person("local"), large) == 1
+    assert hunks(desk, large) == []
+    edit(desk, "1", "one\n", path="large.txt")
+    (changed,) = hunks(desk, large)
+    view_of(desk).undo(desk.person("local"), large, [changed.id])
+    expected = [b"line\n"] * 6 + [b"seven\n", b"line\n", b"nine\n"]
+    assert file.read_bytes() == b"".join(expected) + text[45:]
+    assert hunks(desk, large) == []
+
+
+def test_a_large_file_that_others_changed_since(desk: OpenWorkspace) -> None:
+    file = put(desk, "large.txt", b"line\n" * (9 << 18))
+    edit(desk, "7", "seven\n", path="large.txt")
+    save(desk, "seven\n", "7\n", "large.txt")
+    before = file.read_bytes()
+    outcome = view_of(desk).undo(desk.person("local"), ALL)
+    assert outcome.written == ()
+    assert file.read_bytes() == before
+
+
+def test_a_removal_that_git_committed_counts_as_kept(desk: OpenWorkspace) -> None:
+    put(desk, "x.bin", BINARY)
+    git(desk, "init")
+    git(desk, "add", "a.txt", "b.txt", "x.bin")
+    git(desk, "commit", "-m", "first")
+    for name in ("b.txt", "x.bin", "sub/c.txt"):
+        write(desk, DeleteFile(RelPath.parse(name)))
+    assert [str(one.path) for one in hunks(desk)] == ["b.txt", "sub/c.txt", "x.bin"]
+    git(desk, "commit", "-am", "second")
+    assert [str(one.path) for one in hunks(desk)] == ["sub/c.txt"], "git never had it"
+
+
+def test_a_file_that_git_has_is_no_new_one(desk: OpenWorkspace) -> None:
+    git(desk, "init")
+    put(desk, "y.bin", BINARY)
+    write(desk, MoveFile(RelPath.parse("y.bin"), RelPath.parse("z.bin")))
+    call(desk, "create_new_file", path="new.txt", content="one\n")
+    assert [one.kind for one in hunks(desk)] == ["create", "move"]
+    git(desk, "add", ".")
+    git(desk, "commit", "-m", "first")
+    assert hunks(desk) == []
+
+
+def test_a_hunk_names_what_it_breaks(desk: OpenWorkspace) -> None:
+    put(desk, "c.py", b"a = 1\nb = 2\nc = 3\nd = 4\n")
+    edit(desk, "1", "a = one\n", path="c.py")
+    edit(desk, "4", "d = (\n", path="c.py")
+    first, second = hunks(desk)
+    assert first.checks == ()
+    assert [(one.check, one.path, one.line) for one in second.checks] == [("syntax", "c.py", 4)]
+    listed = call(desk, "list_edits", task=view_of(desk).tasks(desk.person("local"))[0].key)
+    assert "checks" not in listed
+
+
+def test_what_was_written_together(desk: OpenWorkspace) -> None:
+    alone = edit(desk, "1", "eins\n")
+    both = [
+        call(desk, "prepare_file_range_edit", path=name, range="3", content="drei\n")["hunk_id"]
+        for name in ("a.txt", "b.txt")
+    ]
+    call(desk, "apply_file_modifications", hunk_ids=both)
+    found = hunks(desk, Selection(transaction=desk.history("local", most=1)[0].edit_id))
+    assert [(str(one.path), one.new_line) for one in found] == [("a.txt", 2), ("b.txt", 2)]
+    single = hunks(desk, Selection(transaction=alone))
+    assert [(str(one.path), one.new_line) for one in single] == [("a.txt", 0)]
+
+
+def test_back_to_the_start_of_a_task(desk: OpenWorkspace) -> None:
+    """Each task and each session begins with a checkpoint of its name."""
+    edit(desk, "1", "eins\n", by="other")
+    write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\n"), task="T-1")
+    edit(desk, "5", "five\n", by="other")
+    since_ms = view_of(desk).since("T-1")
+    assert [one.new_line for one in hunks(desk, Selection(since_ms=since_ms))] == [2, 4]
+    (session,) = (one for one in view_of(desk).tasks(desk.person("local")) if not one.name)
+    assert len(hunks(desk, Selection(since_ms=view_of(desk).since(session.key)))) == 3
+
+
+def test_a_removed_file_has_the_lines_that_others_left(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n", path="b.txt")
+    save(desk, "drei\n", "", "b.txt")
+    write(desk, DeleteFile(RelPath.parse("b.txt")))
+    assert view_of(desk).undo(desk.person("local"), ALL).refused == ()
+    assert Path(desk.root, "b.txt").read_text() == TEXT.replace("line 3\n", "")
+    assert hunks(desk) == []
+
+
+def test_an_empty_file_that_was_removed_comes_back(desk: OpenWorkspace) -> None:
+    put(desk, "empty.txt", b"")
+    write(desk, DeleteFile(RelPath.parse("empty.txt")))
+    assert [one.kind for one in hunks(desk)] == ["remove"]
+    assert view_of(desk).undo(desk.person("local"), ALL).refused == ()
+    assert Path(desk.root, "empty.txt").read_bytes() == b""
+    assert hunks(desk) == []

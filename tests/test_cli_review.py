@@ -392,6 +392,29 @@ def test_a_review_ended_from_outside_gives_the_terminal_back(
     step.end(-number)
 
 
+def test_while_a_review_is_stopped_the_terminal_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leader, follower = pty.openpty()
+    echoes: list[bool] = []
+
+    def note_echo(*_: object) -> None:
+        echoes.append(bool(termios.tcgetattr(follower)[3] & termios.ECHO))
+
+    with open(follower, encoding="utf-8") as screen:
+        monkeypatch.setattr(sys, "stdin", screen)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(terminal, "has_person", lambda: True)
+        monkeypatch.setattr(os, "kill", note_echo)
+        with terminal.Keys():
+            note_echo()
+            signal.raise_signal(signal.SIGTSTP)
+            note_echo()
+    os.close(leader)
+    assert echoes == [False, True, False]
+    assert signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
+
+
 @pytest.mark.slow
 def test_changes_are_decided_on_with_single_keys(agent: OpenWorkspace, tmp_path: Path) -> None:
     for name in ("b.txt", "c.txt", "d.txt"):
@@ -471,6 +494,27 @@ def test_an_editor_that_gives_no_other_text(
     monkeypatch.setenv("VISUAL", editor)
     assert run("review", stdin="e\nq\n")[0] == 0
     assert agent.desk.review.pending(agent.member("eve"))[0].plan.edited_by == ""
+
+
+def test_a_comment_goes_to_the_agent_with_its_line(agent: OpenWorkspace, run: Run) -> None:
+    hunk = plan(agent, 5, "five")
+    status, out, _ = run("review", stdin="m\n5: why not V?\nm\n12 is enough\nm\n\nj\n")
+    assert (status, out.count("local comments on line 5: why not V?")) == (0, 2)
+    assert "local comments: 12 is enough" in out
+    said = run("show", hunk)[1]
+    assert "local comments on line 5: why not V?" in said
+    told = agent.call("ann", "list_pending", {}).fields["decisions"]
+    assert isinstance(told, list)
+    assert [(row["verdict"], row.get("line"), row["reason"]) for row in told] == [
+        ("commented", 5, "why not V?"),
+        ("commented", None, "12 is enough"),
+    ]
+
+
+def test_of_a_move_both_paths_are_shown(agent: OpenWorkspace, run: Run) -> None:
+    agent.call("ann", "prepare_file_move", {"path": "a.txt", "to": "b.txt"})
+    assert "a.txt → b.txt  move file" in run("pending")[1]
+    assert "a.txt → b.txt: move file by ann" in run("review", stdin="j\n")[1]
 
 
 def test_nothing_waits(agent: OpenWorkspace, run: Run) -> None:

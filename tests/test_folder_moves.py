@@ -221,7 +221,7 @@ LINKING = {
     "Note": "# Old Name: it's\n\nsee [[#Old Name: it's]]\n\n# Kept\n\npara ^abc\n",
     "Wiki": "[[Note#Old Name: it's|x]] and ![[note#Old name  its]] [[Other#Old Name its]]\n",
     "Markdown": "- [a](Note.md#old-name-its) [b](./Note.md#Old%20Name:%20it's \"t\")\n\n[r]: Note.md#old-name-its\n",
-    "Code": "```\n[[Note#Old Name: it's]]\n```\n\n[[Note#Kept]] [[Note#^abc]]\n",
+    "Code": "```\n[[Note#Old Name: it's]]\n```\n\n`` `[[Note#Old Name its]]` `` [[Note#Kept]] [[Note#^abc]]\n",
 }  # fmt: skip
 
 
@@ -271,6 +271,20 @@ def test_links_to_a_name_are_changed_with_it(notes: Notes) -> None:
     assert notes.get("Code").endswith("[[Note#Kept]] [[Note#^xyz]]\n")
     with pytest.raises(AnchorLinked):
         notes.store.check_links(notes.store.prepare([Delete(para)], update_links=True))
+
+
+def test_a_link_means_the_note_beside_it_of_several_of_one_name(notes: Notes) -> None:
+    for folder in ("a", "b"):
+        (notes.root / folder).mkdir()
+        (notes.root / folder / "README.md").write_text("# Install\n")
+        (notes.root / folder / "See.md").write_text("[x](README.md#install) [[README#Install]]\n")
+    notes.put(README="# Install\n", See="[[README#Install]] [y](b/README.md#install)\n")
+    heading = notes.store.search("install", 9)
+    (wanted,) = [one.id for one in heading if one.path == "b/README.md" and one.kind == "h"]
+    prepared = notes.store.prepare([Update(wanted, "# Set up")], update_links=True)
+    assert prepared.notices == (NoteNotice("relinked", wanted, "See.md, b/See.md"),)
+    assert prepared.after["b/See.md"] == "[x](README.md#set-up) [[README#Set up]]\n"
+    assert prepared.after["See.md"] == "[[README#Install]] [y](b/README.md#set-up)\n"
 
 
 def test_a_second_heading_of_that_name_keeps_the_links(notes: Notes) -> None:

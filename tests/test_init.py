@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.cli import main
-from copydesk.app.cli.init import CLIENTS
+from copydesk.app.cli.init import CLIENTS, words_of
 from copydesk.app.config import load
 from copydesk.app.config_text import (
     Unreadable,
@@ -354,12 +354,16 @@ def test_the_forms_of_the_clients(person: Person) -> None:
         "home/.config/zed/settings.json",
         "home/.codeium/windsurf/mcp_config.json",
         "project/.gemini/settings.json",
+        "project/opencode.json",
         "home/.config/Claude/claude_desktop_config.json",
     }
     assert entry_of("vscode", files["vscode"])["type"] == "stdio"
     assert entry_of("zed", files["zed"])["source"] == "custom"
+    assert entry_of("opencode", files["opencode"])["type"] == "local"
     for name, path in files.items():
-        assert entry_of(name, path)["args"][-2:] == ["--member", "agent"]
+        entry = entry_of(name, path)
+        assert words_of(entry)[-2:] == ["--member", "agent"]
+        assert ("args" in entry) == (name != "opencode")
 
 
 def test_those_in_use_are_found(person: Person) -> None:

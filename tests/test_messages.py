@@ -211,6 +211,23 @@ def test_every_reason_in_the_code_has_chinese_words() -> None:
     assert not missing
 
 
+def test_every_error_of_the_command_line_has_chinese_words() -> None:
+    texts = {
+        text
+        for path, called, call in code().calls
+        if called == "UsageError" and "cli" in path.parts
+        for argument in call.args
+        for text in words_of(argument)
+    }
+    assert len(texts) > 25
+    named = ("copydesk help", "copydesk completion", "copydesk review", "copydesk apply")
+    missing = {text for text in texts if messages.say_reason(text, "zh") == text}
+    assert {text for text in missing if not text.startswith(("7", "no 7", *named))} <= {
+        "",
+        "the workspace 7 7",  # its two ends are translated
+    }
+
+
 def test_a_language_is_read_when_it_is_needed() -> None:
     code = (
         "from copydesk.tools import messages; before = messages.texts.cache_info().currsize; "

@@ -145,6 +145,11 @@ CHANGED: dict[str, Callable[[str], str]] = {
     "a word corrected": lambda text: text.replace("default_rate", "usual_rate"),
     "line after it removed": lambda text: text.replace("    return found\n", ""),
     "nothing": lambda text: text,
+    "most words renamed": lambda text: re.sub(r"\bprice\b", "cost", text).replace("rate", "fee"),
+    "renamed and moved": lambda text: "\n\n" + moved(text.replace("price", "cost")),
+    "several names, each everywhere": lambda text: re.sub(
+        "price|rates|found|default", lambda name: name[0] + "_of_it", text
+    ),
 }
 
 
@@ -608,6 +613,36 @@ def test_what_was_stashed_is_not_lost(repository: Path) -> None:
         assert told(desk) == []
 
 
+def test_what_was_stashed_is_not_lost_where_git_converts_line_ends(repository: Path) -> None:
+    (repository / ".gitattributes").write_text("* text eol=crlf\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "line ends")
+    for name in "abc":
+        (repository / f"{name}.py").unlink()
+    git(repository, "checkout", "-q", "--", ".")
+    assert b"\r\n" in (repository / "a.py").read_bytes()
+    with open_workspace(str(repository), AUTO) as desk:
+        edit(desk)
+        git(repository, "stash", "-q")
+        assert told(desk) == []
+        git(repository, "stash", "pop", "-q")
+        assert told(desk) == []
+        edit_id = edit(desk, "import os\n", "import os\nimport re\nimport sys\n")
+        (repository / "a.py").write_bytes(CODE.replace("\n", "\r\n").encode())
+        assert edit_id in [one for one, *_ in told(desk)]
+
+
+def test_a_name_that_is_the_old_one_again_is_overwritten(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """A buffer of before is saved, in which somebody typed a letter into these very lines."""
+    old = f"    for price in prices:\n{OLD}"
+    new = "    for cost in costs:\n        subtotal += cost\n"
+    edit_id = edit(desk, old, new)
+    (tmp_path / "a.py").write_text(CODE.replace("found += price", "found2 += price"))
+    assert [one for one, *_ in told(desk)] == [edit_id]
+
+
 # How files are looked at.
 
 
@@ -671,12 +706,12 @@ def test_few_files_are_looked_at_and_read_only_when_they_changed(
         opened.desk.overwrites.look()
         read, stat = list[RelPath](), list[RelPath]()
         files = type(opened.files)
-        reads, stats = files.read, files.stat
+        reads, stats = files.read, files.peek
         monkeypatch.setattr(
             files, "read", lambda self, path: read.append(path) or reads(self, path)
         )
         monkeypatch.setattr(
-            files, "stat", lambda self, path: stat.append(path) or stats(self, path)
+            files, "peek", lambda self, path: stat.append(path) or stats(self, path)
         )
         until = time.monotonic() + 20
         while (read or not stat) and time.monotonic() < until:  # until their times tell

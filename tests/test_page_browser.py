@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,7 +63,7 @@ class Scene:
     def root(self) -> Path:
         return self.room.root
 
-    def person(self, name: str = "Ada", **options: Any) -> Any:
+    def person(self, name: str = "Ada", *, name_label: str = "Your name", **options: Any) -> Any:
         """A tab of a person who has come in with a one-time token."""
         context = self.browser.new_context(
             **{"viewport": {"width": 1280, "height": 800}, **options}
@@ -74,8 +75,8 @@ class Scene:
         page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
         page.on("console", self._heard)
         page.goto(f"{self.room.address}/sign-in?token={self.room.tokens[-1]}")
-        page.get_by_label("Your name").fill(name)
-        page.get_by_role("button", name="Sign in").click()
+        page.get_by_label(name_label).fill(name)
+        page.locator("form button").click()
         page.wait_for_selector("#live.on")
         return page
 
@@ -469,6 +470,84 @@ def test_the_other_forms(scene: Scene) -> None:
         assert scene.call("apply_file_modification", hunk_id=one)["reason"] == "No documents now."
 
 
+def test_a_plan_is_decided_on_where_it_is_shown(scene: Scene) -> None:
+    """In place: a part of a plan, a suggestion at a line, one of several; and the way back."""
+    (scene.root / "many.txt").write_text("".join(f"line {n}\n" for n in range(1, 31)))
+    edits = [{"old_string": f"line {n}\n", "new_string": f"new {n}\n"} for n in (2, 12, 25)]
+    hunk = scene.call("prepare_batch_edit", path="many.txt", edits=edits)["hunk_id"]
+    others = [scene.prepare(f"docs/{name}.md") for name in "abc"]
+    broken = {"path": "bad.py", "content": "x = (\n"}
+    others.append(str(scene.call("prepare_file_append", **broken)["hunk_id"]))
+    page = scene.person()
+    see(page, "1 plan breaks a check.")
+    api.expect(page.locator(f"#hunk-{others[3]} .badge.bad")).to_have_text("breaks a check")
+    scene.go(page, f"/hunk/{hunk}")
+    page.locator("td.number.come").nth(1).click()
+    form = page.locator(".diff tr.said form")
+    api.expect(form.get_by_label("Line")).to_have_value("12")
+    form.get_by_role("button", name="Suggest another text").click()
+    page.keyboard.type("twelve")
+    form.get_by_role("button", name="Comment").click()
+    see(page, "is told your comment")
+    (told,) = scene.call("read_file", path="a.txt")["decisions"]
+    assert (told["line"], told["reason"]) == (12, "```suggestion\ntwelve\n```")
+    api.expect(page.locator(".diff tr.said")).to_contain_text("twelve")
+    page.keyboard.press("e")
+    field_ = page.get_by_label("The new text")
+    field_.fill(field_.input_value().replace("new 25", "25, as Ada has it"))
+    page.get_by_role("button", name="Preview").click()
+    see(page, "not approved yet")
+    page.locator(".part").nth(1).get_by_role("button", name="Approve and apply this part").click()
+    see(page, "many.txt is written")
+    lines = (scene.root / "many.txt").read_text().splitlines()
+    assert (lines[1], lines[11], lines[24]) == ("line 2", "new 12", "line 25")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("z")
+    see(page, "is undone, by this one")
+    assert (scene.root / "many.txt").read_text().splitlines()[11] == "line 12"
+    page.goto(f"{scene.room.address}/together?" + "&".join(f"hunk={one}" for one in others))
+    page.wait_for_selector("body[data-ready]")
+    see(page, "1 of 4 plans breaks a check.")
+    page.keyboard.press("j")
+    page.keyboard.press("o")
+    api.expect(page.locator(".plan.here")).to_have_class(re.compile("collapsed"))
+    page.keyboard.press("y")
+    see(page, "docs/b.md is approved")
+    api.expect(page.locator("#rows > .plan")).to_have_count(3)
+    assert scene.call("apply_file_modification", hunk_id=others[1])["status"] == "ok"
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("d")
+    page.keyboard.type("No.")
+    page.locator(".plan.here").get_by_role("button", name="Reject", exact=True).click()
+    see(page, "docs/a.md is rejected")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("z")
+    see(page, "1 plan to be decided on again.")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("a")
+    see(page, "1 plan approved.")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("z")
+    see(page, "1 plan to be decided on again.")
+
+
+def test_white_space_alone_is_hidden_and_shown(scene: Scene) -> None:
+    """What is hidden is not shown, so that it can only be approved when it was seen."""
+    (scene.root / "b.py").write_text("if x:\n  one\n  two\n")
+    given = {"path": "b.py", "range": "2~3", "content": "    one\n    three\n"}
+    hunk = scene.call("prepare_file_range_edit", **given)["hunk_id"]
+    page = scene.person()
+    scene.go(page, f"/hunk/{hunk}?space=hide")
+    api.expect(page.locator(".diff tr.changed")).to_have_count(1)
+    assert page.get_by_role("button", name="Approve a").count() == 0
+    page.keyboard.press("w")
+    api.expect(page.locator(".diff tr.changed")).to_have_count(2)
+    scene.go(page, f"/hunk/{hunk}")
+    page.keyboard.press("w")
+    api.expect(page.locator(".diff tr.changed")).to_have_count(1)
+    api.expect(page.get_by_role("button", name="Approve a", exact=True)).to_be_visible()
+
+
 TEAM = ("ann", "ben", "cyd")
 
 
@@ -587,6 +666,116 @@ def test_a_person_reviews_what_three_agents_planned(tmp_path: Path, browser: Any
             context.close()
 
 
+class Keyboard:
+    """A person's keys, which are counted, each when the page is ready for it."""
+
+    def __init__(self, page: Any) -> None:
+        self._page, self.count, self.began = page, 0, time.monotonic()
+
+    def __call__(self, *keys: str) -> None:
+        for key in keys:
+            self._page.wait_for_selector("body[data-ready]")
+            self._page.keyboard.press(key)
+            self.count += 1
+
+    def sends(self, *keys: str) -> None:
+        """The last key sends a form, which leads to another page."""
+        self(*keys[:-1])
+        self._page.wait_for_selector("body[data-ready]")
+        with self._page.expect_navigation(wait_until="load"):
+            self(keys[-1])
+
+    def types(self, text: str) -> None:
+        self._page.keyboard.type(text)
+        self.count += len(text)
+
+    def told(self, what: str) -> None:
+        print(f"{what}: {self.count} keys, {time.monotonic() - self.began:.0f} s")
+
+
+class Editor(threading.Thread):
+    """An editor in which a person adds lines at the end of files; it saves by another name."""
+
+    def __init__(self, files: list[Path]) -> None:
+        super().__init__(daemon=True)
+        self._files, self.typed, self.closed = files, 0, threading.Event()
+
+    def run(self) -> None:
+        while not self.closed.wait(0.7):
+            path = self._files[self.typed % len(self._files)]
+            saved = path.with_name(f".{path.name}.swp")
+            saved.write_text(path.read_text() + f"typed {self.typed}\n")
+            saved.replace(path)
+            self.typed += 1
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_three_agents_and_an_editor_are_reviewed_by_keyboard_alone(
+    tmp_path: Path, browser: Any, lang: str
+) -> None:
+    """60 hunks are kept or undone and 43 plans decided, while a person types in the same files."""
+    root = tmp_path / "project"
+    root.mkdir()
+    names = "".join(f'[members.{name}]\napproval = "self"\n' for name in TEAM)
+    (root / "copydesk.toml").write_text(f'durability = "fast"\nlang = "{lang}"\n{names}')
+    text = "".join(f"line {n}\n" for n in range(1, 201))
+    files = [root / f"file{number}.txt" for number in range(6)]
+    for path in files:
+        path.write_text(text)
+    editor = Editor(files)
+    with (
+        open_workspace(str(root)) as desk,
+        open_workspace(str(root)) as agent,
+        room_at(root, desk) as room,
+    ):
+        scene = Scene(room, agent, browser)
+        for number in range(60):
+            by, path = TEAM[number % 3], files[number % 6].name
+            given = {"path": path, "range": str(number // 6 * 12 + number % 6 + 5)}
+            given |= {"content": f"{by} {number}", "why": f"reason {number}"}
+            said = agent.call(by, "prepare_file_range_edit", given, task=f"task of {by}")
+            hunk = {"hunk_id": said.fields["hunk_id"]}
+            done = agent.call(by, "apply_file_modification", hunk, task=f"task of {by}")
+            assert done.fields["status"] == "ok", done.text
+        for number in range(43):
+            given = {"path": f"plan{number}.txt", "content": f"plan {number}\n"}
+            agent.call(TEAM[number % 3], "prepare_file_append", given, task="plans")
+        page = scene.person("Ada", name_label="Your name" if lang == "en" else "你的名字")
+        editor.start()
+        press = Keyboard(page)
+        for count in (20, 20, 20):
+            press.sends("2")
+            press("j")
+            press.sends("Enter")
+            for at in range(count):
+                press.sends("u" if at % 3 == 2 else "k")
+        press.told(f"60 hunks ({lang})")
+        assert press.count == 60 + 9
+        written = "".join(path.read_text() for path in files)
+        kept = sum(f"{TEAM[number % 3]} {number}\n" in written for number in range(60))
+        assert kept == 60 - 18
+        press = Keyboard(page)
+        press.sends("1")
+        press("j")
+        press.sends("Enter")
+        for number in range(43):
+            if number % 7 == 6:
+                press("r")
+                press.types("No.")
+                press.sends("Control+Enter")
+            else:
+                press.sends("Shift+A" if number % 2 else "a")
+        press.told(f"43 plans ({lang})")
+        api.expect(page.locator("#waiting")).to_have_count(0)
+        editor.closed.set()
+        editor.join()
+        lines = "".join(path.read_text() for path in files).splitlines()
+        assert sum(line.startswith("typed ") for line in lines) == editor.typed > 10
+        assert scene.wrong == []
+        for context in scene.contexts:
+            context.close()
+
+
 CODE = '''"""How long a line is."""
 
 WIDTH = 80
@@ -646,6 +835,12 @@ def furnished(scene: Scene) -> dict[str, str]:
     scene.agent.desk.review.comment(
         scene.agent.member("local"), moved["hunk_id"], "Where does three come from?", 7
     )
+    broken = {"path": "src/wrap.py", "range": "3", "content": "WIDTH = (80\n"}
+    scene.call("prepare_file_range_edit", by="fixer", why="a wider page", **broken)
+    old = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><circle r="4" cx="5" cy="5"/></svg>\n'
+    (scene.root / "docs/mark.svg").write_text(old)
+    new = {"path": "docs/mark.svg", "range": "1", "content": old.replace("/>", ' fill="#2450c8"/>')}
+    picture = scene.call("prepare_file_range_edit", by="fixer", **new)["hunk_id"]
     refused = scene.prepare("notes/0.md", by="local")
     (scene.root / "notes/0.md").unlink()
     scene.call("apply_file_modification", by="local", hunk_id=refused)
@@ -663,6 +858,8 @@ def furnished(scene: Scene) -> dict[str, str]:
         "column": f"{one}?view=unified",
         "conflict": f"/hunk/{conflict}",
         "expiring": f"/hunk/{moved['hunk_id']}",
+        "picture": f"/hunk/{picture}",
+        "gone": "/hunk/01234567",
         "together": together,
         "changes": "/changes",
         "change": f"/changes?task={quote(task)}",
@@ -672,28 +869,42 @@ def furnished(scene: Scene) -> dict[str, str]:
     }
 
 
-LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1400, 800, 360)]
+LOOKS = [
+    *(
+        (scheme, width, lang)
+        for lang in ("en", "zh")
+        for scheme in ("light", "dark")
+        for width in (1400, 390)
+    ),
+    *(("light", width, "en") for width in (800, 360)),
+]
 
 
 def each_look(scene: Scene, then: Callable[[Any, str, str], None]) -> None:
-    """Call `then` with each view, light and dark, on a desktop and on a phone."""
+    """Call `then` with each view, light and dark, on a desktop and on a phone, in both languages."""
     views = furnished(scene)
     state = scene.person("Ada").context.storage_state()
-    for scheme, width in LOOKS:
+    for scheme, width, lang in LOOKS:
         options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
         context = scene.browser.new_context(storage_state=state, **options)
         scene.contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: scene.wrong.append(str(error)))
+        look = f"{scheme}-{width}" + "-zh" * (lang == "zh")
+        scene.go(page, f"/?lang={lang}")
         for name, path in views.items():
             scene.go(page, path)
-            then(page, name, f"{scheme}-{width}")
+            then(page, name, look)
         page.keyboard.press("?")
         page.wait_for_selector("#help[open]")
-        then(page, "help", f"{scheme}-{width}")
+        then(page, "help", look)
         page.context.clear_cookies()
+        page.set_extra_http_headers({"Accept-Language": lang})
         page.goto(f"{scene.room.address}/sign-in?token={scene.room.tokens[-1]}")
-        then(page, "sign-in", f"{scheme}-{width}")
+        then(page, "sign-in", look)
+        page.goto(f"{scene.room.address}/nowhere")
+        api.expect(page.locator("h1")).to_be_visible()
+        then(page, "error", look)
 
 
 def _written(scene: Scene, path: str, content: str, lines: str, **given: str) -> None:

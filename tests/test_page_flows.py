@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.web.actions import ACTIONS
-from copydesk.app.web.pages import RequestContext, tool_words
-from copydesk.app.web.reviewer import Counted, Reviewer
+from copydesk.app.web.pages import ACTIONS, Counted, RequestContext, Reviewer, tool_words
 from copydesk.app.web.security import Session
 from copydesk.app.workspace import open_workspace
 from copydesk.errors import HunkNotFound
@@ -522,6 +520,7 @@ FORMS: tuple[tuple[str, dict[str, str], str, str, int, int], ...] = (
     ("/approve", {}, "approved approved", TWO, 0, 0),
     ("/reject", NO, "rejected rejected", TWO, 0, 0),
     ("/reject", CHANGE, "changes_requested changes_requested", TWO, 0, 0),
+    ("/withdraw", {}, "- -", TWO, 0, 0),
     ("/extend", {}, "- -", TWO, 0, 2),
     ("/edit/{edit_id}/undo", {}, "gone gone", TWO, 0, 0),
 )

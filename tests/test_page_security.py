@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.mcp.limits import MOST_FAILED, MOST_FAILED_ALL, WINDOW_MS, TooMany
-from copydesk.app.web.actions import ACTIONS
+from copydesk.app.web.pages import ACTIONS
 from copydesk.app.web.security import (
     FAULTS,
     HEADERS,
@@ -531,7 +531,7 @@ HOSTILE = (
     "a\rb",
     "&lt;b&gt; &#x202e;",
 )
-HREF = re.compile(r"/(?!/)|#(content|file-\d+|change-[0-9a-f]{8})$")
+HREF = re.compile(r"/(?!/)|#(content|file-\d+|(?:change|plan)-[0-9a-f]{8})$")
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 

@@ -1,7 +1,7 @@
 """The guided runs: an agent and another writer at work on a copy of real text, and on notes.
 
 Every step is checked. The first run talks to the real server over standard input and output,
-through the official client.
+through the official client. In the last one, agents work on a toy project, and a person decides.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from collections.abc import Awaitable, Callable
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, cast
 
 from copydesk.app import terminal
-from copydesk.app.config import Config
+from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
 
@@ -344,6 +346,154 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     again = call("getBlockContent", blockId=document, slice="0:3")
     _check(again["content"] == page["content"], "the ids are others")
     _say("Every file is what it was.")
+
+
+_TOY = {
+    "shop.py": '''"""A small shop."""
+
+PRICES = {"apple": 30, "pear": 45}
+
+
+def price(name, count):
+    return PRICES[name] * count
+
+
+def total(basket):
+    sum = 0
+    for name, count in basket.items():
+        sum = sum + price(name, count)
+    return sum
+''',
+    "receipt.py": '''"""What the customer gets."""
+
+from shop import price, total
+
+
+def receipt(basket):
+    lines = [f"{count} {name}: {price(name, count)}" for name, count in basket.items()]
+    lines.append("total: %d" % total(basket))
+    return "\\n".join(lines)
+''',
+    "README.md": "# Shop\n\nA small shop. Run the tests with pytest.\n",
+}
+"""The files of the toy project."""
+
+_WORK = {
+    "ann": (
+        "plainer sums",
+        (
+            ("shop.py", "    sum = 0\n", "    cents = 0\n", "sum is a built-in function"),
+            (
+                "shop.py",
+                "        sum = sum + price(name, count)\n    return sum\n",
+                "        cents += price(name, count)\n    return cents\n",
+                "goes with the new name",
+            ),
+        ),
+    ),
+    "ben": (
+        "prices with a currency",
+        (
+            (
+                "receipt.py",
+                '"total: %d" % total(basket)',
+                'f"total: {total(basket) / 100:.2f} EUR"',
+                "the total is in cents",
+            ),
+            (
+                "shop.py",
+                "def price(name, count):\n",
+                'def price(name, count):\n    """The price in cents."""\n',
+                "say the unit",
+            ),
+        ),
+    ),
+    "eva": (
+        "a longer README",
+        (
+            (
+                "README.md",
+                "A small shop.",
+                "A shop: `shop.py`, `receipt.py`.",
+                "what is here",
+            ),
+            ("README.md", "Run the tests with pytest.", "`pytest` runs the tests.", "shorter"),
+        ),
+    ),
+}
+"""The task of each agent, and its edits: path, old and new text, why."""
+
+_PACE_SECONDS = 1.5
+
+
+def demo_review(*, keep: bool, lang: Lang, port: int, show: Callable[[str], None] | None) -> int:
+    """Serve the review page of a toy project at which three agents work; return the exit status.
+
+    A person approves what ann and ben write; eva's edits are written at once, and can be kept or
+    undone. `show` opens the first address.
+    """
+    from copydesk.app.mcp.http import run_http
+
+    def tour(folder: Path) -> None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the folder is removed then too
+        for name, text in _TOY.items():
+            (folder / name).write_text(text, "utf-8")
+        asks, ended = MemberConfig(approval="human"), threading.Event()
+        shown: list[str] = []
+
+        def on_address(address: str) -> None:
+            if not shown and show is not None:
+                show(address)
+            shown.append(address)
+
+        config = Config(lang=lang, members={"ann": asks, "ben": asks, "eva": MemberConfig()})
+        (folder / "copydesk.toml").write_text(
+            '[members.ann]\napproval = "human"\n[members.ben]\napproval = "human"\n', "utf-8"
+        )
+        with open_workspace(str(folder), config) as opened:
+            _head("Three agents are at work on a toy project; you decide what they write")
+            _say(
+                "Open the review page below. Pending: what ann and ben want to write. Changes:",
+                "what eva wrote, to keep or undo. In a terminal: "
+                f"{command()} review --root {folder}",
+                "Ctrl-C ends it" + (f", and keeps {folder}." if keep else "."),
+            )
+            agents = [
+                threading.Thread(target=_work, args=(opened, name, ended), daemon=True)
+                for name in _WORK
+            ]
+            for agent in agents:
+                agent.start()
+            try:
+                run_http(opened, "127.0.0.1", port, on_address)
+            finally:
+                ended.set()
+                for agent in agents:
+                    agent.join()
+
+    return _run_in_new_folder("copydesk-demo-review-", tour, keep=keep)
+
+
+def _work(opened: OpenWorkspace, name: str, ended: threading.Event) -> None:
+    """Plan the edits of an agent, and say what becomes of each."""
+    task, edits = _WORK[name]
+    waiting: list[str] = []
+    for path, old, new, why in edits:
+        if ended.wait(_PACE_SECONDS):
+            return
+        given = {"path": path, "old": old, "new": new, "why": why}
+        answer = opened.call(name, "replace_text", given, task=task)
+        if answer.fields.get("edit_id"):
+            _say(f"{name}: {answer.fields['summary']}")
+        else:
+            waiting.append(str(answer.fields["hunk_id"]))
+    while waiting and not ended.wait(_PACE_SECONDS):
+        for hunk_id in (*waiting,):
+            answer = opened.call(name, "apply_file_modification", {"hunk_id": hunk_id}, task=task)
+            if answer.fields.get("status") != "pending":
+                waiting.remove(hunk_id)
+                _say(f"{name}: {answer.fields['summary']}")
+                sys.stdout.flush()
 
 
 def _headers(content: str) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ from itertools import chain
 
 import apsw
 
-from copydesk.app.cli.init import Setup, arguments_of, is_own, own_command
+from copydesk.app.cli.init import Setup, is_own, own_command, words_of
 from copydesk.app.config import (
     FILES,
     LONG_TOKEN,
@@ -543,9 +543,9 @@ def _clients(root: str, config: Config) -> Iterator[Finding]:
         yield Finding("clients", True, found)
     for client, path, name, entry in entries:
         what, where = f"client {client.name}", f"{setup.shown(path)}: {name}"
-        command = str(entry.get("command"))
+        command, *args = words_of(entry)
         first = own_first if command == own else []
-        words = [root if word == client.root_text else word for word in arguments_of(entry)]
+        words = [root if word == client.root_text else word for word in args]
         mend = f"copydesk init --client {client.name}"
         if os.path.basename(command) == "uvx":
             yield Finding(what, True, f"{where} is started by uvx; not tried")

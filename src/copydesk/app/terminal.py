@@ -155,16 +155,41 @@ def _styled(text: str, style: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """A table whose columns are as wide as their widest cell."""
+    """A table whose columns are as wide as their widest cell.
+
+    On a terminal that is too narrow, the last column is wrapped, and the columns that do not fit
+    beside the others stand in further lines of each row.
+    """
     shown = [[line(cell) for cell in row] for row in rows]
     widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
-    padded = (
-        "  ".join(
-            cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
-        )
-        for row in shown
-    )
-    return "".join(f"{row.rstrip()}\n" for row in padded)
+    room = screen_columns(sys.stdout) or sys.maxsize
+    last, used = len(widths) - 1, 0
+    lines: list[list[int]] = [[]]
+    for at, width in enumerate(widths):
+        if lines[-1] and used + (min(width, _FEWEST_WORDS) if at == last else width) > room:
+            lines.append([])
+            used = len(_FURTHER)
+        lines[-1].append(at)
+        used += width + 2
+    text = ""
+    for row in shown:
+        for number, in_line in enumerate(lines):
+            if number and not any(row[at] for at in in_line):
+                continue
+            lead = _FURTHER if number else ""
+            *cells, final = in_line
+            lead += "".join(f"{_padded(row[at], widths[at])}  " for at in cells)
+            rest = room - columns(lead)
+            wrapped = text_rows(row[final], rest) if columns(row[final]) > rest else [row[final]]
+            text += "".join(
+                f"{' ' * columns(lead) if below else lead}{words}".rstrip() + "\n"
+                for below, words in enumerate(wrapped)
+            )
+    return text
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - columns(cell))
 
 
 def when(time_ms: int) -> str:
@@ -188,15 +213,46 @@ def print_answer(answer: Answer) -> None:
 
 
 def complain(text: str) -> None:
-    """Print a message on standard error."""
-    print(f"copydesk: {safe(text)}", file=sys.stderr)
+    """Print a message on standard error; what is said before comes before it."""
+    sys.stdout.flush()
+    for told in safe(f"copydesk: {text}").split("\n"):
+        tell(told, sys.stderr)
+
+
+def screen_columns(stream: TextIO) -> int:
+    """The columns of the terminal that the stream writes to; 0 if it is none, or if unknown."""
+    return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+
+
+def tell(text: str, stream: TextIO | None = None) -> None:
+    """Print a message. Where the terminal is too narrow, its sentences and commands have lines.
+
+    Such a command is whole, so that it can be copied, and without the full stop after it.
+    """
+    stream = stream or sys.stdout
+    told, room = line(text), screen_columns(stream) or sys.maxsize
+    if columns(told) <= room:
+        stream.write(told + "\n")
+        return
+    for sentence in _SENTENCE.split(told):
+        step = _STEP.fullmatch(sentence)
+        words, command = (step[1], f"  {step[2]}\n") if step else (sentence, "")
+        if columns(words + command) < room:
+            words, command = words + command[1:-1], ""
+        stream.writelines(f"{row.rstrip()}\n" for row in text_rows(words, room))
+        stream.write(command)
+
+
+_SENTENCE = re.compile("(?<=[.!?]) (?=[A-Z])|(?<=。)(?=.)")
+_STEP = re.compile("(.*[:：]) ?(copydesk .*?)[.。]?")
+"""A sentence that ends with a command."""
 
 
 class Keys:
     """Answers of a person: single keys from a terminal, within a `with`, or else lines.
 
     `named` gives the keys that stand for others, as an escape sequence of the terminal. However the
-    process ends, the terminal is left as it was found.
+    process ends, and while it is stopped, the terminal is as it was found.
     """
 
     def __init__(self, named: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -205,14 +261,15 @@ class Keys:
         self._named = named
         self._mode = termios.tcgetattr(sys.stdin) if self.single else []
         self._typed: list[str] = []
+        self._drawn = ""
         self._restoring = ExitStack()
 
     def __enter__(self) -> Keys:
         if self.single:
-            for number in _ENDINGS:
+            for number in (*_ENDINGS, signal.SIGTSTP):
                 handler = signal.getsignal(number)
                 if handler is not signal.SIG_IGN:  # as nohup has it
-                    signal.signal(number, self._end)
+                    signal.signal(number, self._end if number in _ENDINGS else self._pause)
                     self._restoring.callback(signal.signal, number, handler)
             drain = termios.TCSADRAIN
             self._restoring.callback(termios.tcsetattr, sys.stdin, drain, self._mode)
@@ -228,6 +285,13 @@ class Keys:
             self._restoring.close()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+    def _pause(self, number: int, _: object) -> None:
+        """Stop as Ctrl-Z does by default; go on with keys, and draw the question anew."""
+        self._restoring.close()
+        os.kill(os.getpid(), number)
+        self.__enter__()
+        self._drawn = ""
 
     @contextmanager
     def lines(self) -> Generator[None]:
@@ -260,16 +324,17 @@ class Keys:
         While a key is awaited, `prompts` gives what is drawn; its end is that of the question, and
         the answer is "". Raises EOFError at the end of input.
         """
-        drawn = ""
+        self._drawn = ""
         for words in prompts:
             if not self.single:
                 sys.stdout.flush()
                 line = input(words).strip().lower()
                 return line if len(line) == 1 else "?"
-            if words != drawn:
+            if words != self._drawn:
                 room = os.get_terminal_size(sys.stdout.fileno()).columns - 1
-                out(f"\r{' ' * min(columns(drawn), room)}\r{words}" if drawn else words)
-                drawn = words
+                blank = f"\r{' ' * min(columns(self._drawn), room)}\r" if self._drawn else ""
+                out(blank + words)
+                self._drawn = words
             sys.stdout.flush()
             if key := self._next(_LOOK_SECONDS):
                 out((key if key.isprintable() else "") + "\n")
@@ -365,6 +430,14 @@ def agrees(question: str, *, terminal_only: bool = True) -> bool:
     return answer in ("y", "yes", "是")
 
 
+def browse(address: str) -> None:
+    """Open an address in the browser, if there is a screen for one."""
+    if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        import webbrowser
+
+        webbrowser.open(address)
+
+
 def dump(data: object) -> None:
     """Write one JSON value to standard output."""
     out(as_json(data))
@@ -381,7 +454,7 @@ def short(report: Answer) -> None:
     warnings = [data.get("style_warning"), *cast("list[object]", data.get("warnings", []))]
     for words in (data["summary"], *warnings, *report.notices):
         if words:
-            out(line(str(words)) + "\n")
+            tell(str(words))
     if report.diff:
         out("\n" + diff(report.diff, colours(sys.stdout)))
 
@@ -390,7 +463,7 @@ def saved(found: Sequence[Saved], lang: Lang) -> None:
     """Print other programs' writes that were saved as edits."""
     for one in found:
         words = saved_words(one.path, one.edit_id, f"copydesk undo {one.edit_id}", lang)
-        out(line(words) + "\n")
+        tell(words)
 
 
 SPLIT_COLUMNS: Final = 140
@@ -398,6 +471,12 @@ SPLIT_COLUMNS: Final = 140
 
 _FEWEST: Final = 8
 """The minimum number of columns for a text."""
+
+_FEWEST_WORDS: Final = 24
+"""The minimum number of columns for the last column of a table, beside others."""
+
+_FURTHER: Final = "    "
+"""Before the further lines of a row."""
 
 _HANG: Final = 2
 _TAB: Final = 4
@@ -440,9 +519,9 @@ def diff_rows(model: DiffModel, look: Look, left_out: Callable[[int], str]) -> I
 
 
 def text_rows(text: str, columns: int) -> Iterator[str]:
-    """Any text as rows that fit the screen."""
+    """Any text as rows that fit the screen, broken at spaces where there are some."""
     for line in text.removesuffix("\n").split("\n"):
-        for pieces in _wrapped(_pieces(line, ()), max(columns, _FEWEST)):
+        for pieces in _wrapped(_pieces(line, ()), max(columns, _FEWEST), at_spaces=True):
             yield "".join(piece.text for piece in pieces)
 
 
@@ -532,14 +611,19 @@ def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
             yield _Piece(shown, width, at in marked)
 
 
-def _wrapped(pieces: Iterator[_Piece] | Sequence[_Piece], room: int) -> Iterator[list[_Piece]]:
+def _wrapped(
+    pieces: Iterator[_Piece] | Sequence[_Piece], room: int, *, at_spaces: bool = False
+) -> Iterator[list[_Piece]]:
     """The pieces wrapped at `room` columns; all rows but the first are indented."""
     row: list[_Piece] = []
     used = 0
     for piece in pieces:
-        if used + piece.columns > room and used > _HANG:
-            yield row
-            row, used = [_Piece(" " * _HANG, _HANG, False)], _HANG
+        while used + piece.columns > room and used > _HANG:
+            spaces = (at for at in range(len(row), 1, -1) if row[at - 1].text == " ")
+            cut = next(spaces, len(row)) if at_spaces and piece.text != " " else len(row)
+            yield row[:cut]
+            row = [_Piece(" " * _HANG, _HANG, False), *row[cut:]]
+            used = sum(each.columns for each in row)
         row.append(piece)
         used += piece.columns
     yield row

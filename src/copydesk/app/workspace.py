@@ -39,8 +39,7 @@ from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
-from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.transaction import Locks, Writer
+from copydesk.desk.transaction import Locks, Recovery, Settled, Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,
@@ -60,7 +59,7 @@ from copydesk.store.files import Files
 from copydesk.store.locks import FileLocks, LockQueues, held_at_fork
 from copydesk.store.protocol import Closing, TargetMoved, now_ms
 from copydesk.store.state import LOCKS, Mark, StateFolder
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.tools import refusals, reports
 from copydesk.tools.catalog import Catalog, Context, Tool
 from copydesk.tools.diff_model import diff_text
@@ -450,7 +449,11 @@ class OpenWorkspace(Closing):
         return reports.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(
-        self, member: str, path: str | None = None, most: int = 50, before: int | None = None
+        self,
+        member: str,
+        path: str | SupportsPath | None = None,
+        most: int = 50,
+        before: int | None = None,
     ) -> tuple[Past, ...]:
         """Recent edits of files that the member may read, newest first.
 

@@ -98,6 +98,7 @@ class FileDesk:
         self.foreign = setting.foreign
         self.forgetting = Forgetting(setting, self._drafting, self.applying.lock)
         self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
+        self.undo_all = self._undoing.undo_all
         self.review = Review(setting, self._drafting, self.applying)
         self.changes = Changes(setting, self)
         self.overwrites = Overwrites(setting, self.history, self.contents)
@@ -108,11 +109,19 @@ class FileDesk:
     ) -> Planned | Applied:
         """Plan the edit, or make it at once if asked to and certain; or raise its refusals."""
         now_ms = self._set.clock()
-        existing = self._existing(member, tool, terms.existing_hunk_id)
-        if existing:  # A version is known by its plan's time: within a millisecond as well.
+        existing: Plan | None = None
+        if terms.existing_hunk_id is not None:
+            existing = self._drafting.own_plan(member, terms.existing_hunk_id, tool)
+            if existing.tool != tool:
+                raise WrongMode(existing.id, existing.tool, tool)
+            # A version is known by its plan's time: within a millisecond as well.
             now_ms = max(now_ms, existing.created_ms + 1)
-        drafted = self._draft(member, request, terms)
-        draft = drafted.draft
+        if request.in_notes:
+            draft = self.blocks().draft(member, request)
+            drafted = Drafted(draft, request.path, draft.place)
+        else:
+            drafted = self._drafting.of(member, request, terms)
+            draft = drafted.draft
         real = self._drafting.real
         if existing and real(existing.request.path) != real(draft.request.path):
             # A page or a person may still have the plan as one of that file.
@@ -139,7 +148,6 @@ class FileDesk:
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
         )
-        self.applying.show(plan, draft)
         declined: str | None = None
         refusal: Refusal | None = None
         if terms.auto:
@@ -148,6 +156,7 @@ class FileDesk:
         is_written, is_stored = terms.auto and declined is None, existing is not None
         if not is_written or is_stored:
             plan = self._reserved(plan, existing)
+        self.applying.show(plan, draft)
         if is_written:
             while not is_stored and self._is_taken(plan.id):
                 plan = replace(plan, id=self._set.ids())
@@ -449,12 +458,6 @@ class FileDesk:
             return None
         return self._set.checks.judge(*Edited.of_plan(real, draft))
 
-    def _draft(self, member: Member, request: Request, terms: Terms) -> Drafted:
-        if request.in_notes:
-            draft = self.blocks().draft(member, request)
-            return Drafted(draft, request.path, draft.place)
-        return self._drafting.of(member, request, terms)
-
     def _uncertain(self, member: Member, drafted: Drafted, terms: Terms) -> str | None:
         """Why an edit may not be made without being shown first; None if it may."""
         draft = drafted.draft
@@ -481,14 +484,6 @@ class FileDesk:
         shown += ", ..." * (len(missing) > _MOST_NAMED)
         how_on = _HOW_ON_DELETING if deletes else _HOW_ON
         return f"lines {shown} of version {version} were not shown to you; {how_on}"
-
-    def _existing(self, member: Member, tool: str, hunk_id: str | None) -> Plan | None:
-        if hunk_id is None:
-            return None
-        plan = self._drafting.own_plan(member, hunk_id, tool)
-        if plan.tool != tool:
-            raise WrongMode(hunk_id, plan.tool, tool)
-        return plan
 
     def _is_taken(self, hunk_id: str) -> bool:
         """Whether a plan has, or had, this id."""

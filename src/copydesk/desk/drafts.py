@@ -21,16 +21,13 @@ from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites, NotUndone, Undone
-from copydesk.desk.recovery import Recovery
-from copydesk.desk.steps import WriteRequest
-from copydesk.desk.transaction import Locks, again_and_again, attempted
+from copydesk.desk.transaction import Locks, Recovery, WriteRequest, again_and_again, attempted
 from copydesk.edit.draft import (
     Draft,
     Plan,
     check_expected,
     checked_id,
     compose,
-    locate,
     standing,
 )
 from copydesk.edit.kinds.base import Fixed, Place, Request, Terms, end_of
@@ -195,7 +192,7 @@ class Drafting:
                 if fixed is None:
                     raise
                 given = moved = fixed.request
-                named = place = locate(given, now)
+                named = place = given.locate(now)
             text = moved.load(now, place)
             for part, old in zip(place.parts, terms.expected_olds, strict=False):
                 if old is not None:
@@ -290,12 +287,12 @@ class Drafting:
         """The request's place in the named version, and the request and its place in the text."""
         version = terms.version
         if version is None or version == now.version:
-            return (place := locate(request, now)), (request, place)
+            return (place := request.locate(now)), (request, place)
         base = self._set.bases.find(version, self._set.named(real), real)
         if base is None or not comparable(now):
             reason = "that version is not remembered"
             raise stale(version, None, now, reason, _standing(request, now))
-        place = locate(request, base)
+        place = request.locate(base)
         try:
             known, own = self.known_since(real, base.digest, now.digest)
             quoted = terms.expected_old is not None or any(
@@ -382,14 +379,14 @@ class Drafting:
 
 def made_at(request: Request, now: Source) -> Draft:
     """Draft the request on the text, at the place it names."""
-    place = locate(request, now)
+    place = request.locate(now)
     return compose(request, request.load(now, place), place)
 
 
 def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
     """The lines where the request would go if it were made on the current text."""
     try:
-        place = locate(request, now)
+        place = request.locate(now)
         return standing(now, place.start, place.stop)
     except Refusal:
         return None
@@ -474,6 +471,6 @@ class DraftCache:
     def of(self, plan: Plan, now: Source) -> Draft | None:
         """The draft of the plan, if the content is the one that it was shown on."""
         kept, draft = self._kept.get(plan.id, (None, None))
-        if draft is None or kept != plan or draft.created or now.size != draft.base.size:
+        if draft is None or draft.created or (kept is not plan and kept != plan):
             return None
-        return draft if now.whole() == draft.base else None
+        return draft if isinstance(now, Snapshot) and now == draft.base else None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate, product
 from threading import Lock
 from typing import Final, NamedTuple
@@ -155,7 +155,8 @@ class Approving:
             now.permission.check("write", *paths)
             # Every answer shows content, and a refusal of the target reveals what is there.
             now.permission.check("read", *(paths[1 + len(others) :] if created else paths))
-        is_asked = not (member.policy.asks_nobody and now.policy.asks_nobody)
+        is_asked = not member.policy.asks_nobody
+        is_asked = is_asked or (now is not member and not now.policy.asks_nobody)
         decision: Decision | None = None
         if plan is not None and (is_asked or not is_first):
             try:
@@ -307,6 +308,11 @@ class Checks:
         self._rules, self._commands = rules, commands
         self._kept: dict[_Key, list[Diagnostic] | NotRun] = {}
         self._lock = held_at_fork(Lock())
+
+    @cached_property
+    def parsers(self) -> Checks:
+        """Those that run no command."""
+        return Checks([rule for rule in self._rules if not rule.command])
 
     def concern(self, real: RelPath) -> bool:
         """Whether there may be a check for the file."""

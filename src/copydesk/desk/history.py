@@ -27,8 +27,20 @@ from copydesk.desk.member import (
     note_of_change,
 )
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.steps import Chmod, Create, Move, Part, Remove, Step, WriteRequest, edit
-from copydesk.desk.transaction import Stopped, Writer, again_and_again, attempted
+from copydesk.desk.transaction import (
+    Chmod,
+    Create,
+    Move,
+    Part,
+    Remove,
+    Step,
+    Stopped,
+    Writer,
+    WriteRequest,
+    again_and_again,
+    attempted,
+    edit,
+)
 from copydesk.edit.draft import ContextMatch, Plan
 from copydesk.edit.relocate import Drift, carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
@@ -355,7 +367,13 @@ class Undoing:
             ends = (entry.path, moved.other) if moved else ()
             entry = next((one for one in edits if one.moved and one.path in ends), entry)
             edits = [entry]
-        what = "files are" if len(edits) > 1 else "file is"
+        return self.undo_all(member, tool, edits, entry)
+
+    def undo_all(
+        self, member: Member, tool: str, edits: Sequence[Entry], asked: Entry | None = None
+    ) -> tuple[Undone, ...] | NotUndone:
+        """Undo these edits of files (oldest first) or none; raises as `undo`. One was `asked`."""
+        what, entry = "files are" if len(edits) > 1 else "file is", asked or edits[-1]
         over = partial(again_and_again, "write", what)
         return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 
@@ -446,7 +464,9 @@ class Undoing:
             self._set.files.check_new(at)
             back = self._created_again(first, at)
             return [(back, Create(at, [part(back)], first.removed))]
-        opened = self._writer.opened_one(at, lambda: self._opening(at, texts), job, held)
+        opened = self._writer.opened({at: lambda: self._opening(at, texts)}, job, held)[at]
+        if isinstance(opened, Refusal):
+            raise opened
         now = opened.source
         if first is not None and first.kind == "create":
             back = self._removed(first, texts[0].after, at, now)

@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, takewhile, zip_longest
 from typing import Final, NamedTuple
 
-from copydesk.desk.backends.api import Decision, Entry
+from copydesk.desk.backends.api import Decision, Entry, Head
+from copydesk.desk.changes import Step, steps_back
 from copydesk.desk.drafts import DAY_MS, HOUR_MS, Setting
-from copydesk.desk.history import PAGE, History, entries
+from copydesk.desk.history import PAGE, History
 from copydesk.desk.member import Member, may_read
 from copydesk.desk.outcome import MEMBER, TOOL
 from copydesk.edit.kinds.files import ChangeMode, DeleteFile, MoveFile
@@ -37,11 +38,11 @@ from copydesk.errors import (
     NotAFile,
     Refusal,
 )
-from copydesk.store.protocol import Closing, Document, Stamp
+from copydesk.store.protocol import Closing, Document, Stamp, StatResult
 from copydesk.store.threads import Soon
 from copydesk.text import sizes
 from copydesk.text.authors import BASE, Authored, NetHunk
-from copydesk.text.diff import Alignment, align
+from copydesk.text.diff import Alignment, align, common_ends
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -59,8 +60,8 @@ _MOST_EDITS = 500
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
-_FEW = 2
-"""Entries fetched at a time, to see whether there are new ones: mostly there is one, or none."""
+_FEW_NAMES = 2
+"""So many names may be replaced in the lines of an edit, or more if each is in several places."""
 
 _WORD = re.compile(r"[^\W\u2e80-\uffff]+|[\u2e80-\uffff]")
 """A word; of East Asian text, which does not part them, a character."""
@@ -85,25 +86,12 @@ class OverwrittenEdit:
     time_ms: int
 
 
-class _Step(NamedTuple):
-    """What an edit, or None: another program, made of a text; None after it: there is no file."""
-
-    edit: Entry | None
-    before: Snapshot
-    after: Snapshot | None
-
-    @property
-    def lines(self) -> tuple[bytes, ...]:
-        """The lines after it."""
-        return self.after.keys if self.after is not None else ()
-
-
 class _Lost(NamedTuple):
     """An edit that a step overwrote, from a line (1-based) on; `next_ms`: when another followed."""
 
     edit: Entry
     line: int
-    step: _Step
+    step: Step
     next_ms: int | None
 
 
@@ -120,16 +108,21 @@ class _Edited(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """A file as it was last looked at: its newest edit, its state, and git's name of its text."""
+    """A file as it was last looked at: its newest edit, its state, and git's names of its text."""
 
     edit_id: int
     stamp: Stamp | None
-    blob: str
+    blobs: frozenset[str]
 
-    def still_holds(self, edit_id: int, stamp: Stamp | None) -> bool:
-        """Whether nobody wrote since."""
-        is_settled = self.stamp is None or self.stamp.settled
-        return is_settled and (self.edit_id, self.stamp) == (edit_id, stamp)
+    def stands(self, found: StatResult | None) -> bool:
+        """Whether nobody wrote since, for certain."""
+        return self.holds(found) and (self.stamp is None or self.stamp.settled)
+
+    def holds(self, found: StatResult | None) -> bool:
+        """Whether the file is in the same state, as far as `stat` can tell."""
+        if self.stamp is None or found is None:
+            return self.stamp is None and found is None
+        return self.stamp.stands_in(found)
 
 
 Contents = Callable[[Member, RelPath], tuple[Document, Snapshot | None]]
@@ -223,20 +216,19 @@ class Overwrites(Closing):
     def _newest(self) -> dict[RelPath, _Edited]:
         """The newest edit of each file that was edited lately, newest first."""
         known = max((edited.edit_id for edited in self._edited.values()), default=0)
-        new: dict[RelPath, list[Entry]] = {}
+        new: dict[RelPath, list[Head]] = {}
         since_ms = self._set.clock() - SEEN_MS
-        page = _FEW if self._edited else PAGE
-        for entry in islice(entries(self._set.journal, page=page), _MOST_EDITS):
-            if entry.edit_id <= known or entry.time_ms < since_ms or len(new) == MOST_FILES:
+        for head in self._set.journal.heads(known, _MOST_EDITS):
+            if head.time_ms < since_ms or len(new) == MOST_FILES:
                 break
-            new.setdefault(entry.path, []).append(entry)
-        found = {path: self._edited_by(path, some) for path, some in new.items()}
-        found |= {path: edited for path, edited in self._edited.items() if path not in found}
-        recent = ((path, edited) for path, edited in found.items() if edited.time_ms >= since_ms)
-        self._edited = dict(islice(recent, MOST_FILES))
-        return self._edited
+            new.setdefault(RelPath.parse(head.path), []).append(head)
+        if new or len(self._edited) > MOST_FILES:
+            found = {path: self._edited_by(path, some) for path, some in new.items()}
+            found |= {path: one for path, one in self._edited.items() if path not in found}
+            self._edited = dict(islice(found.items(), MOST_FILES))
+        return {path: one for path, one in self._edited.items() if one.time_ms >= since_ms}
 
-    def _edited_by(self, path: RelPath, edits: Sequence[Entry]) -> _Edited:
+    def _edited_by(self, path: RelPath, edits: Sequence[Head]) -> _Edited:
         """The newest of some new edits of a file, newest first."""
         newest, old = edits[0], self._edited.get(path)
         befores = [one.before for one in edits]
@@ -246,13 +238,14 @@ class Overwrites(Closing):
 
     def _at(self, path: RelPath, edited: _Edited) -> Iterator[Decision]:
         """Yield what is to be told of the edits of one file."""
-        looked, stamp = self._looked.get(path), self._stamp(path)
-        if looked is not None and looked.still_holds(edited.edit_id, stamp):
+        looked, found = self._looked.get(path), self._set.files.peek(path)
+        if looked is not None and looked.edit_id == edited.edit_id and looked.stands(found):
             return
-        if stamp is not None and stamp.size > sizes.CORRECTED:
+        if found is not None and found.st_size > sizes.CORRECTED:
             return
-        data = None if stamp is None else self._set.files.read(path).data
-        now = _Looked(edited.edit_id, stamp, "" if data is None else blob_id(data))
+        document = self._read(path)
+        data, stamp = (None, None) if document is None else (document.data, document.stamp)
+        now = _Looked(edited.edit_id, stamp, frozenset() if data is None else _blobs(data))
         digest = "" if data is None else hashlib.sha256(data).hexdigest()
         if edited.is_linked and digest == edited.after:
             self._looked[path] = now
@@ -260,7 +253,9 @@ class Overwrites(Closing):
         there = [one for one in self._set.journal.entries(path, None, PAGE) if one.path == path]
         is_being_written = any(one.state in ("open", "unsure") for one in there)
         # What was read has all these edits, and no other one, if the file is the same after all.
-        if is_being_written or there[0].edit_id != edited.edit_id or self._stamp(path) != stamp:
+        if is_being_written or there[0].edit_id != edited.edit_id:
+            return
+        if not now.holds(self._set.files.peek(path)):
             return
         self._looked[path] = now
         for edit, line, step, next_ms in self._lost(path, there, data, looked):
@@ -276,6 +271,16 @@ class Overwrites(Closing):
                 after=str(line),
             )
 
+    def _read(self, path: RelPath) -> Document | None:
+        """The file at a real path; None without one."""
+        try:
+            document = self._set.files.read(path)
+        except FileNotFound:
+            return None
+        if document.real != path:
+            raise NotAFile("symlink")
+        return document
+
     def _lost(
         self,
         path: RelPath,
@@ -286,12 +291,13 @@ class Overwrites(Closing):
         """Yield the edits of a file that are overwritten; `there` are the newest, newest first."""
         files, steps = self._set.files, self._steps(path, there, data, looked)
         for lost in _lost_in(steps):
-            before, after = blob_id(lost.step.before.data), lost.step.after
+            before, after = lost.step.before, lost.step.after
             was = looked.stamp if looked is not None and after is None else None
             is_moved = was is not None and files.has_moved(path, was)
-            texts = {before, looked.blob if looked is not None else ""} - {""}
-            blob = "" if after is None else blob_id(after.data)
-            if not is_moved and not files.is_from_git(path, texts, blob):
+            texts = looked.blobs if looked is not None else frozenset[str]()
+            texts |= _blobs(before.data) if before is not None else frozenset()
+            now = frozenset[str]() if after is None else _blobs(after.data)
+            if not is_moved and not files.is_from_git(path, texts, now):
                 yield lost
 
     def _steps(
@@ -300,61 +306,53 @@ class Overwrites(Closing):
         there: Sequence[Entry],
         data: bytes | None,
         looked: _Looked | None,
-    ) -> list[_Step]:
+    ) -> list[Step]:
         """The edits, and what came between, oldest first; none if nothing came since the look."""
-        named, since_ms = self._set.named(path), self._set.clock() - SEEN_MS
+        named = self._set.named(path)
         text = None if data is None else Snapshot.of(data, named)
-        digest = "" if text is None else text.digest
-        steps: list[_Step] = []
-        for edit in there:
-            if edit.state == "failed" or edit.tool == TOOL or edit.mode_changed:
-                continue
-            is_known = looked is not None and edit.edit_id <= looked.edit_id
-            if is_known and edit.after == digest and all(step.edit for step in steps):
+        edits = (
+            edit
+            for edit in there
+            if edit.state != "failed" and edit.tool != TOOL and not edit.mode_changed
+        )
+        steps: list[Step] = []
+        for step in steps_back(self._set, takewhile(self._is_of_text, edits), text, named):
+            edit = step.edit
+            is_known = edit is not None and looked is not None and edit.edit_id <= looked.edit_id
+            if is_known and all(one.edit for one in steps):
                 return []
-            if edit.kind not in ("edit", "create") or edit.moved or edit.forgotten:
+            steps.append(step)
+            if edit is not None and edit.kind == "create":
                 break
-            if edit.time_ms < since_ms:
-                break
-            if edit.after != digest or text is None:
-                left = self._set.bases.find(edit.after, named, None)
-                if left is None:
-                    break
-                steps.append(_Step(None, left, text))
-                text = left
-            before = Snapshot.of(edit.inverse.apply(text.data), named)
-            steps.append(_Step(edit, before, text))
-            if edit.kind == "create":
-                break
-            text, digest = before, edit.before
         return steps[::-1]
 
-    def _stamp(self, path: RelPath) -> Stamp | None:
-        """The state of the file at a real path; None without one."""
-        try:
-            real, stamp = self._set.files.stat(path)
-        except FileNotFound:
-            return None
-        if real != path:
-            raise NotAFile("symlink")
-        return stamp
+    def _is_of_text(self, edit: Entry) -> bool:
+        """Whether it is an edit of the last hour that changed lines."""
+        is_late = edit.time_ms >= self._set.clock() - SEEN_MS
+        return is_late and edit.kind in ("edit", "create") and not edit.moved
 
 
-def _lost_in(steps: Sequence[_Step]) -> Iterable[_Lost]:
+def _blobs(data: bytes) -> frozenset[str]:
+    """What git may call a text, which it stores with LF alone where it converts line ends."""
+    plain = data.replace(b"\r\n", b"\n")
+    return frozenset(map(blob_id, {data, plain} if b"\r" in data else (data,)))
+
+
+def _lost_in(steps: Sequence[Step]) -> Iterable[_Lost]:
     """The edits that others' steps have overwritten, and that did not come back since."""
-    authored = Authored(steps[0].before.keys if steps else ())
+    authored = Authored(steps[0].old if steps else ())
     standing: dict[int, tuple[Entry, set[int]]] = {}
     lost: dict[int, _Lost] = {}
     left: dict[int, int] = {}  # lines of lost edits that are like others
     seen: set[bytes] = set()
     texts: dict[str, list[int]] = {}  # by digest, the edits that are in them
     for step, later in zip_longest(steps, steps[1:]):
-        seen.update(step.before.keys)
-        alignment = align(step.before.keys, step.lines)
+        seen.update(step.old)
+        alignment = align(step.old, step.lines)
         if step.edit is not None:
             # A line that it puts back has one of the lost edits, or of those before, as its author.
             ids = {step.edit.edit_id}.union(*(standing[one][1] for one in lost))
-            texts[step.before.digest] = [*standing]
+            texts[step.before.digest if step.before else ""] = [*standing]
             standing[step.edit.edit_id] = step.edit, ids
         else:
             done = {
@@ -405,15 +403,23 @@ class _Foreign:
 
     def __init__(
         self,
-        step: _Step,
+        step: Step,
         alignment: Alignment,
         seen: set[bytes],
         done: Iterable[NetHunk],
     ) -> None:
         self._alignment, self._now, self._seen = alignment, step.lines, seen
+        assert step.before is not None, "an edit left it"
         self._encoding = step.before.encoding
         gaps = [*alignment.gaps()]
-        old, new = step.before.keys, step.lines
+        old, new = step.old, step.lines
+        shapes = [[self._shape(line) for line in side] for side in (old, new)]
+        self._alike: dict[int, int] = {}  # lines taken out, and those that came in of their shape
+        for gap in gaps:
+            sides = zip(shapes, (gap[:2], gap[2:]), strict=True)
+            for run in align(*(side[slice(*part)] for side, part in sides)).runs:
+                base, now = gap.base_start + run.base_start, gap.now_start + run.now_start
+                self._alike |= {base + k: now + k for k in range(run.length)}
         taken = [line for gap in gaps for line in old[gap.base_start : gap.base_stop]]
         come = [line for gap in gaps for line in new[gap.now_start : gap.now_stop]]
         # What an edit had taken out, and is back there, has not come from another place.
@@ -432,8 +438,37 @@ class _Foreign:
         if not brought:
             return len(left) == len(hunk.new) and self._is_back(hunk)
         gone = brought & self._gone & self._words(left)
+        if self._is_renamed(hunk):
+            return False
         is_clear = brought.total() >= _CLEAR or self._seen.issuperset(self._room(hunk))
         return is_clear and gone.total() >= _GONE * brought.total()
+
+    def _is_renamed(self, hunk: NetHunk) -> bool:
+        """Whether the lines stand there with a few names replaced by others, each by one.
+
+        Not if these are the names that the edit had replaced.
+        """
+        names: dict[str, str] = {}
+        places, now = 0, list[bytes]()
+        for at, line in enumerate(hunk.new, hunk.new_line):
+            if self._alignment.now_of(at) is not None or not line.strip():
+                continue
+            if at not in self._alike:
+                return False
+            now.append(self._now[self._alike[at]])
+            sides = (_WORD.findall(self._encoding.decode(one)) for one in (line, now[-1]))
+            for old, new in zip(*sides, strict=True):
+                if names.setdefault(old, new) != new:
+                    return False
+                places += old != new
+        parts = {_differing(old, new) for old, new in names.items() if old != new}
+        taken = self._words(hunk.old) - self._words(hunk.new)
+        is_back = 2 * (taken & self._words(now)).total() > taken.total()
+        return len(parts) <= max(_FEW_NAMES, places // 2) and not is_back
+
+    def _shape(self, line: bytes) -> str:
+        """The line without its words and blanks."""
+        return "".join(_WORD.sub("w", self._encoding.decode(line)).split())
 
     def _is_back(self, hunk: NetHunk) -> bool:
         """Whether the old lines, not only blank ones, are there again.
@@ -459,3 +494,9 @@ class _Foreign:
 
     def _words(self, lines: Iterable[bytes]) -> Counter[str]:
         return Counter(_WORD.findall(" ".join(map(self._encoding.decode, lines)).lower()))
+
+
+def _differing(old: str, new: str) -> tuple[str, str]:
+    """What differs of two names between the ends that they share."""
+    head, tail = common_ends(old, new)
+    return old[head : len(old) - tail], new[head : len(new) - tail]

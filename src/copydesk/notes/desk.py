@@ -18,9 +18,18 @@ from copydesk.desk.drafts import Setting
 from copydesk.desk.gates import Passed
 from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.recovery import Settled
-from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
-from copydesk.desk.transaction import Stopped, Writer, attempted
+from copydesk.desk.transaction import (
+    Create,
+    InStore,
+    Part,
+    Settled,
+    Step,
+    Stopped,
+    Writer,
+    WriteRequest,
+    attempted,
+    edit,
+)
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.base import Request
 from copydesk.errors import (
@@ -774,7 +783,7 @@ class NotesDesk:
         documents = {files.resolve(one.path): one for one in ready.documents}
         changed = [real for real, document in documents.items() if not document.created]
         wanted = {real: partial(files.text, real, named) for real in changed}
-        opened = self._writer.opened(wanted, job.ticket, job.caller, held)
+        opened = self._writer.opened(wanted, job, held)
         inodes: dict[tuple[int, int], RelPath] = {}
         steps: list[Step] = []
         for real, document in sorted(documents.items(), key=lambda pair: str(pair[0])):

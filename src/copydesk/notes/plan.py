@@ -9,7 +9,7 @@ from itertools import chain, groupby, pairwise, repeat
 from typing import Literal, cast
 
 from copydesk.edit.draft import BlockReads, Draft
-from copydesk.edit.kinds.base import Normalized, OfContent, Place
+from copydesk.edit.kinds.base import Normalized, OfContent, Place, kind
 from copydesk.notes.grammar import (
     Action,
     BlockDiffRefused,
@@ -41,7 +41,7 @@ from copydesk.text.snapshot import Snapshot, computed_once
 from copydesk.text.unified import FileEdit, counts
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class BlockDiff(OfContent):
     """Edit blocks of notes as `content` says, in the grammar of block diffs.
 

@@ -274,10 +274,11 @@ class EditorConfig:
             return known[1]
         if len(self._read) > _MOST_FOLDERS:
             self._read.clear()
-        data = b""
-        with suppress(Refusal):
+        try:
             data = self._files.read(folder / ".editorconfig").data
-        config = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
+            config = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
+        except Refusal:  # mostly that there is none
+            config = _ConfigFile(False, ())
         self._read[folder] = (now, config)
         return config
 

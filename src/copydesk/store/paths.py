@@ -283,6 +283,12 @@ class Root:
         if fd >= 0:
             _os.close_quietly(fd)
 
+    def peek(self, path: RelPath) -> os.stat_result | None:
+        """What `lstat` says of a path, wherever links on the way lead; None if it fails."""
+        with suppress(OSError):
+            return _os.lstat(str(path).encode(), dir_fd=self._fd)
+        return None
+
     def place(self, path: RelPath, *, follow: bool = True, via: Via | None = None) -> ResolvedPath:
         """Resolve a path; with `follow` a symlink at its end is followed too.
 

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 from copydesk.errors import Busy, Failed
 from copydesk.text.encoding import Encoding
@@ -180,6 +180,20 @@ class Stamp:
             and self.nlink == found.st_nlink
             and self.dev == found.st_dev
         )
+
+
+StatResult = os.stat_result
+"""What `stat` says of a file; those who may not ask the system themselves are handed it."""
+
+
+class Committed(NamedTuple):
+    """What git's last commit has of a file: its blob id, and its bytes unless they are many.
+
+    The id is empty where git has the text that was removed, and no file of that name any more.
+    """
+
+    blob: str
+    data: bytes | None
 
 
 Named = Callable[[RelPath], str | None]

@@ -8,7 +8,9 @@ of some authors is read off at once, and what others wrote is context in it: it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import NamedTuple
 
 from copydesk.text.diff import align, common_ends
 
@@ -22,8 +24,7 @@ LineChange = tuple[int, int, Sequence[bytes]]
 """Old lines [start, stop), 0-based, are replaced by new ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     """Some lines with one author; `removed` is who removed them, BASE while they are there."""
 
     lines: Sequence[bytes]
@@ -56,33 +57,19 @@ class Authored:
 
     def change(self, changes: Iterable[LineChange], author: int) -> None:
         """Replace lines; the changes are in order and of one text."""
-        for start, stop, new in reversed([*changes]):
-            stop_at = self._cut(stop)
-            start_at = self._cut(start) if start != stop else stop_at
-            if start != stop:
-                stop_at = self._cut(stop)
-            while start_at and self._runs[start_at - 1].removed:  # what was here before
-                start_at -= 1
-            gap = self._runs[start_at:stop_at]
+        runs, todo, line = list[_Run](), self._runs[::-1], 0
+        for start, stop, new in changes:
+            runs += _taken(todo, start - line)
+            gap = _taken(todo, stop - start)
+            while runs and runs[-1].removed:  # what was here before
+                gap.insert(0, runs.pop())
+            while todo and todo[-1].removed:
+                gap.append(todo.pop())
             # what was removed here stays beside what its author wrote instead, right below
-            below = self._runs[stop_at : stop_at + 1] if start == stop else ()
-            is_above = any(run.added != BASE for run in below)
-            self._runs[start_at:stop_at] = _merged(_replaced(gap, new, author, is_above))
-
-    def _cut(self, line: int) -> int:
-        """Split so that a run begins at this line; return its index: removed runs are before it."""
-        at = 0
-        for index, run in enumerate(self._runs):
-            if run.removed:
-                continue
-            if at == line:
-                return index
-            if line < at + len(run.lines):
-                parts = run.lines[: line - at], run.lines[line - at :]
-                self._runs[index : index + 1] = [replace(run, lines=part) for part in parts]
-                return index + 1
-            at += len(run.lines)
-        return len(self._runs)
+            is_above = start == stop and any(run.added != BASE for run in todo[-1:])
+            runs += _replaced(gap, new, author, is_above)
+            line = stop
+        self._runs = _merged(runs + todo[::-1])
 
     def net(self, ours: Callable[[int], bool]) -> tuple[list[bytes], list[NetHunk]]:
         """The lines without what our authors did, and what they did to these, in order."""
@@ -132,61 +119,75 @@ class Authored:
 
     def without(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
         """The lines as if our authors had not made these hunks of them as they are."""
-        left = Authored([])
-        left._runs = [*self._runs]
-        for hunk in sorted(hunks, key=lambda hunk: -hunk.runs[0]):
-            start, stop = hunk.runs
-            back = [run for run in left._runs[start:stop] if run.removed and not ours(run.added)]
-            left._runs[start:stop] = [
-                replace(run, removed=BASE) if ours(run.removed) else run for run in back
-            ]
-        return left
 
-    def settle(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> None:
-        """Count what our authors did in these hunks of the lines as they are as there at first.
+        def left(run: _Run) -> _Run | None:
+            if not run.removed or ours(run.added):
+                return None
+            return run._replace(removed=BASE) if ours(run.removed) else run
+
+        return self._mapped(hunks, left)
+
+    def settled(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
+        """The lines as if what our authors did in these hunks had been there at first.
 
         What other authors removed there stays theirs.
         """
-        for hunk in sorted(hunks, key=lambda hunk: -hunk.runs[0]):
-            start, stop = hunk.runs
-            left = [run for run in self._runs[start:stop] if not ours(run.removed)]
-            self._runs[start:stop] = [
-                replace(run, added=BASE) if ours(run.added) else run for run in left
-            ]
 
-    def settle_by(self, text: Sequence[bytes], ours: Callable[[int], bool]) -> None:
-        """Count as there at first what our authors did and this text has too.
+        def left(run: _Run) -> _Run | None:
+            if ours(run.removed):
+                return None
+            return run._replace(added=BASE) if ours(run.added) else run
+
+        return self._mapped(hunks, left)
+
+    def _mapped(self, hunks: Iterable[NetHunk], left: Callable[[_Run], _Run | None]) -> Authored:
+        """The lines with each run of these hunks as what is `left` of it."""
+        mapped = Authored([])
+        mapped._runs = [*self._runs]
+        for start, stop in sorted((hunk.runs for hunk in hunks), reverse=True):
+            mapped._runs[start:stop] = filter(None, map(left, mapped._runs[start:stop]))
+        return mapped
+
+    def settled_by(self, text: Sequence[bytes], ours: Callable[[int], bool]) -> Authored:
+        """The lines as if what our authors did, and this text has too, had been there at first.
 
         That are the hunks whose new lines, with one line around, are together in the text; all if
         it is the text. What was only removed may have been in no text that anybody else has.
         """
-        now = self.lines
-        _, hunks = self.net(ours)
-        alike = align([_plain(line) for line in text], [_plain(line) for line in now])
-        if alike.base_length == alike.now_length == alike.matched:
-            self.settle(hunks, ours)
-            return
-        settled: list[NetHunk] = []
-        for hunk in hunks:
+        now, (_, hunks) = self.lines, self.net(ours)
+        alike = align(*([line.rstrip(b"\r\n") for line in side] for side in (text, now)))
+
+        def has(hunk: NetHunk) -> bool:
             low = max(hunk.new_line - 1, 0)
             high = min(hunk.new_line + len(hunk.new) + 1, len(now))
             at = alike.base_of(low, high - low) if hunk.new else None
-            is_at_ends = at is not None and (
-                (low > 0 or at == 0) and (high < len(now) or at + high - low == len(text))
-            )
-            settled += [hunk] if is_at_ends else []
-        self.settle(settled, ours)
+            if at is None:
+                return False
+            return (low > 0 or at == 0) and (high < len(now) or at + high - low == len(text))
+
+        is_same = alike.base_length == alike.now_length == alike.matched
+        return self.settled(hunks if is_same else filter(has, hunks), ours)
 
 
-def _plain(line: bytes) -> bytes:
-    """The line without its end, which git may convert."""
-    return line.rstrip(b"\r\n")
+def _taken(todo: list[_Run], lines: int) -> list[_Run]:
+    """Take so many lines that are there off the end of the runs, which are in reverse order.
+
+    The last of them may be a part of a run. Removed runs above a line come with it.
+    """
+    taken: list[_Run] = []
+    while lines:
+        run = todo.pop()
+        if not run.removed:
+            if len(run.lines) > lines:
+                todo.append(run._replace(lines=run.lines[lines:]))
+                run = run._replace(lines=run.lines[:lines])
+            lines -= len(run.lines)
+        taken.append(run)
+    return taken
 
 
-def _replaced(
-    gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: bool
-) -> Iterator[_Run]:
-    """Yield the runs of a gap, those that are there removed, with the new lines among them.
+def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: bool) -> list[_Run]:
+    """The runs of a gap, those that are there removed, with the new lines among them.
 
     New lines that were removed here are these again; the others come as early as they can if they
     are `is_above`, else as late.
@@ -197,39 +198,30 @@ def _replaced(
         for matched in align(gone, new).runs
         for offset in range(matched.length)
     }
-    line = taken = 0
-    last = max(back, default=-1)
-    if is_above and last < 0:
-        yield _Run(new, author)
-        taken = len(new)
+    runs: list[_Run] = []
+    line = taken = after_back = 0
     for run in gap:
         if not run.removed:
             if run.added != BASE or author != BASE:
-                yield replace(run, removed=author or OTHER)
+                runs.append(run._replace(removed=author or OTHER))
             continue
         for text in run.lines:
             at = back.get(line)
-            if at is None:
-                yield replace(run, lines=[text])
-            else:
-                if taken < at:
-                    yield _Run(new[taken:at], author)
-                yield replace(run, lines=[text], removed=BASE)
-                taken = at + 1
-                if is_above and line == last:
-                    yield _Run(new[taken:], author)
-                    taken = len(new)
             line += 1
-    if taken < len(new):
-        yield _Run(new[taken:], author)
+            if at is None:
+                runs.append(run._replace(lines=[text]))
+                continue
+            runs += _Run(new[taken:at], author), run._replace(lines=[text], removed=BASE)
+            taken, after_back = at + 1, len(runs)
+    runs.insert(after_back if is_above else len(runs), _Run(new[taken:], author))
+    return runs
 
 
 def _merged(runs: Iterable[_Run]) -> list[_Run]:
     """The runs, with neighbours of the same authors as one."""
     merged: list[_Run] = []
-    for run in (run for run in runs if run.lines):
-        if merged and (merged[-1].added, merged[-1].removed) == (run.added, run.removed):
-            merged[-1] = replace(run, lines=[*merged[-1].lines, *run.lines])
-        else:
-            merged.append(run)
+    for _, same in groupby((run for run in runs if run.lines), lambda run: run[1:]):
+        first, *others = same
+        lines = [*chain(first.lines, *(run.lines for run in others))] if others else first.lines
+        merged.append(first._replace(lines=lines))
     return merged

@@ -18,7 +18,7 @@ from copydesk.desk.backends.snapshots import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import align, same_after, same_before
-from copydesk.text.encoding import UTF8, Encoding
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Text, computed_once
 from copydesk.text.unified import (
@@ -30,6 +30,9 @@ from copydesk.text.unified import (
     read_diff,
     regions,
     runs_of,
+)
+from copydesk.text.unified import (
+    diff_text as diff_text,
 )
 
 _MOST_CELLS: Final = 4_000
@@ -48,7 +51,10 @@ _MOST_MARKED: Final = 600
 
 _MOST_MARKS: Final = 20
 
-_WORDS: Final = re.compile(r"[^\W_]+|\s+|.", re.DOTALL)
+_UNSPACED: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""The letters of Chinese and Japanese, which has no blanks between its words."""
+
+_WORDS: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+|\s+|.", re.DOTALL)
 _PIECES: Final = re.compile(r".{0,160}?[ty37)\]}][^\w.-]|.{0,160}?[QZ37+/]|.{1,160}", re.DOTALL)
 """Parts of a long line, split by content and not by distance from the start."""
 
@@ -117,8 +123,9 @@ def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
         changes += _differing(_WORDS, old, new, piece) if size <= room else (piece,)
         room -= size if size <= room else 0
     gone, come = [ours for ours, _ in changes], [theirs for _, theirs in changes]
-    kept = len(old) - sum(stop - start for start, stop in gone)
-    if 3 * kept < min(len(old.strip()), len(new.strip())):
+    kept = "".join(old[start:stop] for start, stop, span in parts(0, len(old), gone) if not span)
+    has_common_word = any(map(str.isalnum, kept)) or not any(map(str.isalnum, old))
+    if not has_common_word or 3 * len(kept) < min(len(old.strip()), len(new.strip())):
         return [], []
     return _bridged(old, gone), _bridged(new, come)
 
@@ -277,6 +284,12 @@ class DiffRow:
         return intraline(self.old.text, self.new.text)
 
     @property
+    def is_spacing(self) -> bool:
+        """Whether both lines are there and differ in white space alone."""
+        lines = [line.text for line in (self.old, self.new) if line is not None]
+        return len(lines) == 2 and len({"".join(text.split()) for text in lines}) == 1
+
+    @property
     def shows_endings(self) -> bool:
         """Whether to show line endings: if they are the only difference, or one is missing."""
         endings = {line.ending for line in (self.old, self.new) if line is not None}
@@ -339,6 +352,18 @@ class DiffModel:
             if not block.kept
             for row in block.rows
         )
+
+    def without_space(self) -> DiffModel:
+        """The model in which lines that differ in white space alone are context."""
+        hunks: list[DiffHunk] = []
+        for hunk in self.hunks:
+            runs = [
+                DiffBlock(tuple(rows), block.kept or is_spacing)
+                for block in hunk.blocks
+                for is_spacing, rows in groupby(block.rows, lambda row: row.is_spacing)
+            ]
+            hunks.append(replace(hunk, blocks=tuple(runs)))
+        return replace(self, hunks=tuple(hunks))
 
     def first(self, most: int, start: int = 0) -> DiffModel:
         """The first `most` rows from `start` on; blocks are split where necessary."""
@@ -427,13 +452,6 @@ def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
         if one is not None and one.sign == "@":
             skipped = max(one.old - end, 0)
     return DiffModel(tuple(made))
-
-
-def diff_text(diff: bytes, encoding: Encoding) -> str:
-    """A whole diff as text. Paths are UTF-8, lines are in the encoding of the file."""
-    head, mark, body = diff.partition(b"\n@@ ")
-    own = encoding if encoding.unit == 1 else UTF8  # wide encodings are UTF-8 in a diff
-    return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
 
 
 def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:

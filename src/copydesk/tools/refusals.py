@@ -14,7 +14,7 @@ from copydesk import errors
 from copydesk.edit.draft import cut
 from copydesk.errors import CheckFinding, Fact, FailedEdit, LineShown, Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
-from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
+from copydesk.tools.messages import has, in_library, say, say_notes_refusal, say_reason
 from copydesk.tools.report import (
     LONGEST,
     Answer,
@@ -225,6 +225,9 @@ def check_row(one: CheckFinding, lang: Lang) -> Fields:
     """The finding of a check for a program."""
     finding = one if one.not_run is None else replace(one, message=check_words(one, lang))
     return cast(Fields, _value(finding))
+
+
+Refusal.words = lambda refusal: in_library(refusal_words(refusal, "en"))
 
 
 def facts_of(refusal: Refusal) -> Fields:

@@ -599,6 +599,8 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
             "added": len(hunk.new),
             "removed": len(hunk.old),
             "edit_ids": [edit.edit_id for edit in hunk.edits],
+            **({"touched_by": [*hunk.touched_by]} if hunk.touched_by else {}),
+            **({"checks": [check_row(one, "en") for one in hunk.checks]} if hunk.checks else {}),
         }
         for hunk in file.hunks
     ]
@@ -610,10 +612,17 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
 def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
     """The answer to an undo of a task; nothing was written where something is refused."""
     lost: list[Value] = [
-        {"path": str(hunk.path), "line": hunk.new_line + 1, "reason": refusal_words(why, lang)}
+        {
+            "path": str(hunk.path),
+            "line": hunk.new_line + 1,
+            "reason": refusal_words(why, lang),
+            "touched_by": [*hunk.touched_by],
+            "old": b"".join(hunk.old).decode("utf-8", "replace"),
+            "new": b"".join(hunk.new).decode("utf-8", "replace"),
+        }
         for hunk, why in undone.refused
     ]
-    paths = list(dict.fromkeys(str(one.plan.request.path) for one in undone.written))
+    paths = list(dict.fromkeys(str(one.path) for one in undone.written))
     ids: list[Value] = [one.edit_id for one in undone.written]
     facts: Fields = {"edit_ids": ids, "paths": [*paths]}
     key, said = "changes.undone", dict[str, object](count=len(paths))

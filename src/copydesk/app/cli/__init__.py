@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 
 from copydesk import __version__
-from copydesk.app.cli.parser import FIRST_STEPS, UsageError, parse
+from copydesk.app.cli.parser import FIRST_STEPS, UsageError, language, parse, said
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,12 +74,12 @@ def _run(words: Sequence[str]) -> int:
     except UsageError as error:
         from copydesk.app.cli.errors import report
 
-        return report(error, as_json="--json" in words)
+        return report(error, as_json="--json" in words, lang=language(words))
     if options.version:
         print(f'{{"version": "{__version__}"}}' if options.json else f"copydesk {__version__}")
         return 0
     if options.command is None:
-        sys.stderr.write(FIRST_STEPS)
+        sys.stderr.write(said(FIRST_STEPS, language(words)))
         return 2
     if options.command != "mcp" or options.json:
         return _command(options, words)
@@ -104,7 +104,7 @@ def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
         raise
     except KNOWN as error:
         as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
-        return report(error, as_json=as_json, lang=options.lang or "en")
+        return report(error, as_json=as_json, lang=options.lang or language(words))
 
 
 _SERVERS = {"mcp": "copydesk.app.mcp.server", "serve": "copydesk.app.mcp.http"}

@@ -20,7 +20,7 @@ from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.cli.review import check_declared, edited, reviewer
-from copydesk.app.terminal import dump, out
+from copydesk.app.terminal import dump, out, tell
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChanges, UndoneChanges
 from copydesk.desk.member import Member
@@ -61,7 +61,7 @@ def checkpoint(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         facts = ("name", "time_ms", "edit_id", "by")
         dump([{fact: getattr(row, fact) for fact in facts} for row in rows])
     elif options.name is not None or not rows:
-        out(terminal.line(words) + "\n")
+        tell(words)
     else:
         cells = [(row.name, terminal.when(row.time_ms), str(row.edit_id), row.by) for row in rows]
         out(terminal.table([("CHECKPOINT", "WHEN", "AFTER EDIT", "BY"), *cells]))
@@ -99,11 +99,11 @@ class _Changes:
             rows = [_task_data(task) for task in tasks]
             dump({"files": [_file_data(file) for file in files], "tasks": rows, "older": older})
         elif not self._options.stat:
-            wide = [str(file.path) for file in files if file.now.encoding.unit > 1]
+            wide = [str(one.path) for one in files if one.now.encoding.unit > 1 or not one.diff]
             _print_diff(b"".join(file.diff for file in files if str(file.path) not in wide))
             if wide:
                 facts = {"paths": ", ".join(wide)}
-                terminal.complain(terminal.line(say("cli.changes_wide", self._lang, facts)))
+                terminal.complain(say("cli.changes_wide", self._lang, facts))
         elif tasks:
             cells = [_task_row(task) for task in tasks]
             out(terminal.table([_TASK_HEAD, *cells]))
@@ -114,7 +114,7 @@ class _Changes:
         for key, count in (("cli.changes_none", not files), ("cli.changes_older", older)):
             if count and not self._options.json:
                 sys.stdout.flush()
-                print(say(key, self._lang, {"count": int(count)}), file=sys.stderr)
+                tell(say(key, self._lang, {"count": int(count)}), sys.stderr)
         return 0
 
     def keep(self) -> int:
@@ -171,7 +171,7 @@ class _Changes:
     def _report(self, done: UndoneChanges, parts: Mapping[str, FileChanges]) -> None:
         """Print what was undone, and each change that was not, with both texts."""
         for one in done.written:
-            self._say("cli.change_undone", path=one.plan.request.path, edit=one.edit_id)
+            self._say("cli.change_undone", path=one.path, edit=one.edit_id)
         for hunk_id in done.waiting:
             self._say("cli.change_waits", id=hunk_id)
         for hunk, refusal in done.refused:
@@ -217,7 +217,6 @@ class _Changes:
                 try:
                     is_open = self._act(key, now[0])
                 except Refusal as refusal:
-                    sys.stdout.flush()
                     terminal.complain(errors.refusal_words(refusal, self._lang))
 
     def _draw(self, part: FileChanges, count: str) -> None:
@@ -283,7 +282,7 @@ class _Changes:
         return self._changes.view(self._person, replace(self._what, path=path))
 
     def _say(self, key: str, **facts: object) -> None:
-        out(terminal.line(say(key, self._lang, facts)) + "\n")
+        tell(say(key, self._lang, facts))
 
 
 _KEYS = {
@@ -394,6 +393,8 @@ def _of_index(root: str, file: FileChanges) -> FileChanges:
 
     Those that are in it are left out. Raises UsageError for other lines at their places.
     """
+    if not file.by_lines:
+        raise UsageError(f"{file.path} is no text, or above 8 MiB: stage it with git add")
     shown = _git(root, "show", f":./{file.was or file.path}")
     if file.kind == "create" and not shown.returncode and shown.stdout == file.now.data:
         return replace(file, kind="edit", base=file.now, change=ChangeSet.of(file.now.size, ()))

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import os
+import re
 import shlex
+import signal
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.parser import UsageError, new_parser, parse, read_arguments, unknown
+from copydesk.app.cli.parser import UsageError, language, new_parser, parse, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
-from copydesk.app.terminal import agrees, dump, is_refused, out, short
+from copydesk.app.terminal import agrees, dump, is_refused, out, short, tell
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Forgettable, Past
-from copydesk.desk.recovery import Settled
 from copydesk.desk.review import Shown
+from copydesk.desk.transaction import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
 from copydesk.errors import InvalidArgs, Refusal
@@ -99,7 +104,7 @@ def _open(
         config = config.for_agents()
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
     opened = open_workspace(root, config, shared=there or not looks)
-    opened.in_shell = True
+    opened.in_shell = not for_agents
     return opened
 
 
@@ -136,6 +141,8 @@ def _call(options: argparse.Namespace) -> int:
 
 
 def _pending(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.review import paths_of
+
     with _open(options, looks=True) as opened:
         waiting = opened.desk.review.pending(opened.member(opened.config.member))
         states = opened.desk.review.states(waiting)
@@ -155,8 +162,8 @@ def _pending(options: argparse.Namespace) -> int:
     rows = [
         (
             one.plan.id,
-            str(one.plan.request.path),
-            one.plan.action,
+            paths_of(one.plan),
+            say(f"action.{one.plan.action}", options.lang),
             one.plan.owner,
             say(f"fits.{plan['state']}", options.lang),
             "-" if plan["findings"] is None else str(plan["findings"]),
@@ -170,7 +177,7 @@ def _pending(options: argparse.Namespace) -> int:
     none = say("cli.none_wait", options.lang) + "\n"
     out(terminal.table([_PENDING_HEAD, *rows]) if rows else none)
     if rows and sys.stdout.isatty():
-        print(say("cli.pending_next", options.lang, {"id": rows[0][0]}), file=sys.stderr)
+        tell(say("cli.pending_next", options.lang, {"id": rows[0][0]}), sys.stderr)
     return 0
 
 
@@ -204,13 +211,13 @@ def _plan_data(plan: Plan) -> dict[str, object]:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import next_steps, standing_words
+    from copydesk.app.cli.review import about_plan, next_steps, paths_of
 
     with _open(options, looks=True) as opened:
         member, lang = opened.config.member, opened.config.lang
         report = opened.pending_report(member, options.hunk_id, lang)
         shown = opened.desk.review.show(opened.member(member), options.hunk_id)
-        steps = next_steps(opened, shown)
+        about, steps = about_plan(opened, shown), next_steps(opened, shown)
     plan = shown.plan
     if options.json:
         dump({**report.data, **_plan_data(plan), "state": shown.state})
@@ -218,25 +225,25 @@ def _show(options: argparse.Namespace) -> int:
     now_ms = time.time_ns() // 1_000_000
     facts = {
         "id": plan.id,
+        "path": paths_of(plan),
         "owner": plan.owner,
         "age": terminal.ago(now_ms - plan.created_ms),
         "left": terminal.ago(plan.expires_ms - now_ms),
     }
-    said = [say("cli.plan_of", lang, facts)]
-    said += [say("ask.why", lang, {"why": plan.why})] if plan.why else []
-    if shown.decision is not None:
-        said.append(standing_words(shown.decision, lang))
+    tell(say("cli.plan_of", lang, facts))
+    for words in about:
+        tell(words)
     if shown.refusal is not None:
-        said.append(errors.refusal_words(shown.refusal, lang))
-    elif shown.state == "drifted":
-        said.append(say("cli.drifted", lang))
+        tell(errors.refusal_words(shown.refusal, lang))
+    if shown.state == "drifted":
         report = replace(report, diff=diff_text(shown.diff, shown.draft.base.encoding))
-    out("".join(terminal.line(each) + "\n" for each in said))
     short(report)
     lines = getattr(shown.refusal, "current", None)
     if lines:
         out("\n" + say("cli.now", lang) + "\n" + terminal.safe(numbered_lines(lines)))
-    out("\n" + terminal.line(steps) + "\n")
+    if steps:
+        out("\n")
+        tell(steps)
     return 0
 
 
@@ -262,11 +269,9 @@ def _apply(options: argparse.Namespace) -> int:
             print_next(opened, named)
     if status and not options.json and len(wanted) > 1:
         hunks = cast("Sequence[Mapping[str, object]]", report.fields.get("hunks", ()))
-        rows = [
-            (str(row["hunk_id"]), str(row["path"]), str(row.get("error", row["context_match"])))
-            for row in hunks
-        ]
-        sys.stderr.write(terminal.table(rows))
+        for row in hunks:
+            result = row.get("error", row["context_match"])
+            tell(f"{row['hunk_id']}  {row['path']}  {result}", sys.stderr)
     return status
 
 
@@ -295,8 +300,8 @@ def _approve_and_apply(options: argparse.Namespace, wanted: Sequence[str]) -> in
             for one, said in zip(applied, words, strict=True)
         ]
         dump(rows if len(rows) > 1 else rows[0])
-    else:
-        out("".join(terminal.line(each) + "\n" for each in words))
+    for said in () if options.json else words:
+        tell(said)
     return 0
 
 
@@ -349,7 +354,7 @@ def _diff(options: argparse.Namespace) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(diff)
         if sys.stdout.isatty():
-            sys.stdout.flush()
+            sys.stdout.buffer.flush()
             print_next(opened, planned.id)
     return 0
 
@@ -365,65 +370,37 @@ def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = ""
     return 1 if is_refused(report) else 0
 
 
-def _discard(options: argparse.Namespace) -> int:
-    with _open(options, looks=True) as opened:
-        member = opened.member(opened.config.member)
-
-        def discard(hunk_id: str) -> dict[str, object]:
-            plan = opened.desk.discard(member, hunk_id)
-            path = str(plan.request.path)
-            summary = say("cli.discarded", options.lang, {"id": plan.id, "path": path})
-            return {"hunk_id": plan.id, "path": path, "summary": summary}
-
-        return _each(options, discard, opened)
-
-
-def _approve(options: argparse.Namespace) -> int:
+def _decide(options: argparse.Namespace) -> int:
+    """Approve, reject or discard each named plan, whatever is refused of others."""
     from copydesk.app.cli.review import as_shown, check_declared, decision_data, reviewer
 
-    with _open(options, looks=True) as opened:
-        check_declared(opened)
-
-        def decide(hunk_id: str) -> dict[str, object]:
-            seen = as_shown(opened, hunk_id, options).seen
-            decision = opened.desk.review.approve(reviewer(opened), *seen)
-            return decision_data(decision, options.lang)
-
-        return _each(options, decide, opened)
-
-
-def _reject(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import check_declared, decision_data, reviewer
-
-    with _open(options, looks=True) as opened:
-        check_declared(opened)
-        person, review = reviewer(opened), opened.desk.review
-
-        def decide(hunk_id: str) -> dict[str, object]:
-            return decision_data(review.reject(person, hunk_id, options.reason), options.lang)
-
-        return _each(options, decide, opened)
-
-
-def _each(
-    options: argparse.Namespace, act: Callable[[str], dict[str, object]], opened: OpenWorkspace
-) -> int:
-    """Act once on each named plan, whatever the others do; `act` returns data or raises Refusal."""
     found: list[dict[str, object]] = []
-    status = 0
-    for hunk_id in dict.fromkeys(options.hunk_id):
-        try:
-            data = {"status": "ok", **act(hunk_id)}
-        except Refusal as refusal:
-            status = 1
-            data = _refused(opened, options, refusal, hunk_id)
-        else:
-            if not options.json:
-                out(terminal.line(str(data["summary"])) + "\n")
-        found.append(data)
+    with _open(options, looks=True) as opened:
+        review, lang = opened.desk.review, opened.config.lang
+        if options.command != "discard":
+            check_declared(opened)
+
+        def act(hunk_id: str) -> dict[str, object]:
+            if options.command == "discard":
+                plan = opened.desk.discard(opened.member(opened.config.member), hunk_id)
+                facts = {"hunk_id": plan.id, "path": str(plan.request.path)}
+                return {**facts, "summary": say("cli.discarded", lang, {**facts, "id": plan.id})}
+            if options.command == "approve":
+                seen = as_shown(opened, hunk_id, options).seen
+                return decision_data(review.approve(reviewer(opened), *seen), lang)
+            return decision_data(review.reject(reviewer(opened), hunk_id, options.reason), lang)
+
+        for hunk_id in dict.fromkeys(options.hunk_id):
+            try:
+                found.append({"status": "ok", **act(hunk_id)})
+            except Refusal as refusal:
+                found.append(_refused(opened, options, refusal, hunk_id))
+            else:
+                if not options.json:
+                    tell(str(found[-1]["summary"]))
     if options.json:
         dump(found if len(options.hunk_id) > 1 else found[0])
-    return status
+    return 1 if any(data["status"] != "ok" for data in found) else 0
 
 
 def _refused(
@@ -433,7 +410,6 @@ def _refused(
     from copydesk.app.cli.review import print_next
 
     if not options.json:
-        sys.stdout.flush()
         terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, options.lang)}")
         print_next(opened, hunk_id)
     return errors.refusal_data(refusal, options.lang, hunk_id=hunk_id)
@@ -477,7 +453,7 @@ def _recover(options: argparse.Namespace) -> int:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
         terminal.saved(saved, lang)
         for path in kept:
-            out(terminal.line(say("cli.leftover_kept", lang, {"path": path})) + "\n")
+            tell(say("cli.leftover_kept", lang, {"path": path}))
     return 1 if any(end.state in ("open", "unsure") for end in settled.values()) else 0
 
 
@@ -519,7 +495,7 @@ def _history(options: argparse.Namespace) -> int:
     elif edits:
         out(terminal.table([_HISTORY_HEAD, *(_edit_row(edit, options.lang) for edit in edits)]))
     elif options.path:
-        out(terminal.line(say("cli.none_there", options.lang, {"path": options.path})) + "\n")
+        tell(say("cli.none_there", options.lang, {"path": options.path}))
     else:
         out(say("cli.none_written", options.lang) + "\n")
     if options.diff and not options.json:
@@ -613,15 +589,16 @@ def _undo(options: argparse.Namespace) -> int:
         return _changes(options)
     if options.reason or options.partly:
         raise UsageError("--reason and --partly go with --task, --since or --to")
-    with _open(options, looks=True) as opened:
-        arguments = {"edit_id": options.edit_id, "transaction": options.transaction}
-        report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
-    return _print_report(options, report)
+    return _undo_edit(options, transaction=options.transaction)
 
 
 def _reapply(options: argparse.Namespace) -> int:
+    return _undo_edit(options, again=True)
+
+
+def _undo_edit(options: argparse.Namespace, **more: object) -> int:
     with _open(options, looks=True) as opened:
-        arguments = {"edit_id": options.edit_id, "again": True}
+        arguments = {"edit_id": options.edit_id, **more}
         report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
     return _print_report(options, report)
 
@@ -705,7 +682,7 @@ def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> N
     }
     for key, names in lists.items():
         if listed := ", ".join(names):
-            out(terminal.line(say(key, lang, {"names": listed})) + "\n")
+            tell(say(key, lang, {"names": listed}))
 
 
 def _notes(options: argparse.Namespace) -> int:
@@ -752,13 +729,9 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     _print(options, data, terminal.table(rows))
     for _, _, coverage in listed:
         if coverage is not None and not options.json:
-            _print_lines(unread_lines(coverage, lang))
+            for words in unread_lines(coverage, lang):
+                tell(words)
     return 0
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    for line in lines:
-        out(terminal.line(line) + "\n")
 
 
 def _notes_show(opened: OpenWorkspace, options: argparse.Namespace) -> int:
@@ -832,8 +805,9 @@ def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     if rows:
         out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
     else:
-        _print_lines([say("notes.found_none", lang, {"count": 0, "query": query})])
-    _print_lines(covered_lines(reading.covered(member), lang))
+        tell(say("notes.found_none", lang, {"count": 0, "query": query}))
+    for words in covered_lines(reading.covered(member), lang):
+        tell(words)
     return 0
 
 
@@ -860,7 +834,7 @@ def _text_of(file: str | None) -> str:
         with open(file, encoding="utf-8", newline="") as stream:
             return stream.read()
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8") from None
+        raise UsageError(f"the file {file} is not UTF-8") from None
 
 
 def _block_rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
@@ -941,7 +915,7 @@ def _trust(options: argparse.Namespace) -> int:
     if refused and not rows:
         raise UsageError("\n".join(refused))
     for words in refused:
-        print(terminal.line(words), file=sys.stderr)
+        tell(words, sys.stderr)
     if rows and not options.json:
         out(terminal.table([("FILES", "CHECK", "COMMAND", "COVERS"), *rows]))
     given = not rows or trust.is_given() or options.yes or agrees(say("cli.trust_ask", config.lang))
@@ -979,11 +953,16 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from copydesk.app.demo import demo, demo_notes
+    from copydesk.app.demo import demo, demo_notes, demo_review
 
+    lang = cast(Lang, options.lang or "en")
+    if options.story == "review":
+        _refuse_json(options)
+        show = terminal.browse if options.browser else None
+        return demo_review(keep=options.keep, lang=lang, port=options.port, show=show)
     run_demo = demo_notes if options.story == "notes" else demo
     with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
-        status = run_demo(keep=options.keep, lang=cast(Lang, options.lang or "en"))
+        status = run_demo(keep=options.keep, lang=lang)
     if options.json:
         dump({"status": "error" if status else "ok"})
     return status
@@ -1023,6 +1002,114 @@ def _serve(options: argparse.Namespace) -> None:
         run_http(opened, options.host, options.port)
 
 
+_PORT = 8427
+_START_SECONDS = 30.0
+_PAGE = re.compile(r"copydesk: the review page: (\S+)")
+
+
+def _up(options: argparse.Namespace) -> int:
+    """Set up the clients, serve in the background, and open the page; return the exit status."""
+    _refuse_json(options)
+    root, config = _settings(options)
+    none = {"path": None, "portable": False, "remove": False, "state": False, "dry_run": False}
+    try:
+        _init(argparse.Namespace(**none, **vars(options)))
+    except UsageError as error:  # no client is there: the page is of use without one
+        errors.report(error, as_json=False, lang=config.lang)
+    log = StateFolder(root, config.state).path("server.log")
+    with _background(root, config) as (lock, pid):
+        if not pid:
+            pid = _start(options, root, lock, log)
+        address = _address_in(log, pid)
+    if not address:
+        with open(log, encoding="utf-8", errors="replace") as lines:
+            raise UsageError(f"the server did not start: {lines.read().strip()[-500:]}")
+    tell(say("cli.up", config.lang, {"pid": pid}))
+    tell(say("cli.up_page", config.lang, {"address": address}))
+    if options.browser:
+        terminal.browse(address)
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    """End the server that `up` has started, and no other process; return the exit status."""
+    _refuse_json(options)
+    root, config = _settings(options)
+    with _background(root, config) as (_, pid):
+        if pid:
+            os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + _START_SECONDS
+    is_up = bool(pid)
+    while is_up and time.monotonic() < end:
+        time.sleep(0.1)
+        with _background(root, config) as (_, holder):
+            is_up = holder == pid
+    state = "running" if is_up else "ended" if pid else "none"
+    tell(say(f"cli.down_{state}", config.lang, {"pid": pid}))
+    return 1 if is_up else 0
+
+
+@contextlib.contextmanager
+def _background(root: str, config: Config) -> Iterator[tuple[int, int]]:
+    """The lock that a server in the background holds, which is ours within; and its process id.
+
+    The id is 0 if there is none: the lock ends with the process, so that the id is of no other.
+    """
+    state = StateFolder(root, config.state)
+    state.make()
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    lock = os.open(state.path("server.lock"), flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        pid = 0
+    except BlockingIOError:
+        pid = int(os.pread(lock, 20, 0) or b"0")
+    try:
+        yield lock, pid
+    finally:
+        os.close(lock)
+
+
+def _start(options: argparse.Namespace, root: str, lock: int, log: str) -> int:
+    """Start a server that holds the lock and writes the log; return its process id."""
+    from copydesk.app.cli.init import own_command
+
+    port = options.port
+    with socket.socket() as probe:
+        is_free = probe.connect_ex(("127.0.0.1", _PORT)) != 0
+    port = port if port is not None else _PORT if is_free else 0
+    member = ["--member", options.member] if options.member else []
+    words = [*own_command(), "serve", "--root", os.path.abspath(root), "--port", str(port), *member]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    output = os.open(log, flags, 0o600)
+    server = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=[lock],
+        start_new_session=True,
+    )
+    os.close(output)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(server.pid).encode(), 0)
+    return server.pid
+
+
+def _address_in(log: str, pid: int) -> str:
+    """The last address in the log of a server, which may only start; "" if it has ended."""
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end:
+        with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8") as lines:
+            if found := _PAGE.findall(lines.read()):
+                return str(found[-1])
+        with contextlib.suppress(ChildProcessError):  # another `up` has started it
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return ""
+        time.sleep(0.1)
+    return ""
+
+
 def _init(options: argparse.Namespace) -> int:
     from copydesk.app.cli.init import run
 
@@ -1033,7 +1120,6 @@ def _hook(options: argparse.Namespace) -> None:
     from copydesk.app.cli.hook import denied
 
     with _open(options, for_agents=True) as opened:
-        opened.in_shell = False  # an agent reads the answer
         config = opened.config
         dump(denied(opened.call(config.member, *options.call, lang=config.lang)))
 
@@ -1048,9 +1134,12 @@ def _watch(options: argparse.Namespace) -> int:
 def _completion(options: argparse.Namespace) -> None:
     from copydesk.app.cli.completion import SCRIPTS, candidates
 
-    if options.shell != "words":
-        out(SCRIPTS[options.shell])
+    shell = options.shell or os.path.basename(os.environ.get("SHELL", ""))
+    if shell in SCRIPTS:
+        out(SCRIPTS[shell])
         return
+    if shell != "words":
+        raise UsageError("which shell? bash, zsh or fish", "copydesk completion bash")
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     if "--root" in words[:-2]:
         options.root = words[words.index("--root") + 1]
@@ -1059,7 +1148,9 @@ def _completion(options: argparse.Namespace) -> None:
 
 
 def _help(options: argparse.Namespace) -> int:
-    parser, names = new_parser()
+    parser, names = new_parser(
+        partial(language, ["--lang", options.lang or "", "--root", options.root or ""])
+    )
     words: list[str] = options.words
     if words and words[0] not in names:
         known = [tool.name for tool in all_tools()]
@@ -1130,6 +1221,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "init": _init,
     "mcp": _mcp,
     "serve": _serve,
+    "up": _up,
+    "down": _down,
     "hook": _hook,
     "demo": _demo,
     "call": _call,
@@ -1138,10 +1231,10 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "apply": _apply,
     "apply-patch": _apply_patch,
     "diff": _diff,
-    "approve": _approve,
-    "reject": _reject,
+    "approve": _decide,
+    "reject": _decide,
     "review": _review,
-    "discard": _discard,
+    "discard": _decide,
     "recover": _recover,
     "history": _history,
     "approvals": _approvals,

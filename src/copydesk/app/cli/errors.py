@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from copydesk.app import terminal
-from copydesk.app.cli.parser import UsageError
+from copydesk.app.cli.parser import UsageError, said
 from copydesk.app.config import ConfigError
 from copydesk.errors import Refusal
 from copydesk.tools import refusals, reports
@@ -33,14 +33,15 @@ def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
         else:
             terminal.complain(refusal_words(error, lang))
         return 1
-    code, words, hint = _unusable(error)
+    code, *texts = _unusable(error)
+    words, hint = (said(text, lang) for text in texts)
     if as_json:
         summary = f"{words}. {hint}" if hint else words
         sys.stdout.write(terminal.as_json({"status": "error", "error": code, "summary": summary}))
     else:
         terminal.complain(words)
         if hint:
-            print(f"  {terminal.safe(hint)}", file=sys.stderr)
+            terminal.tell(f"  {hint}", sys.stderr)
     return 2
 
 
@@ -52,8 +53,8 @@ def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, 
 
 def refusal_words(refusal: Refusal, lang: Lang) -> str:
     """A refusal for a person: code, problem, next step."""
-    said = refusals.refusal_words(refusal, lang)
-    return _for_person(refusal.code, said, refusal.facts(), lang)
+    words = refusals.refusal_words(refusal, lang)
+    return _for_person(refusal.code, words, refusal.facts(), lang)
 
 
 def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:

@@ -29,7 +29,7 @@ from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import AGENT, FILES, Config
 from copydesk.app.config_text import JSON, TOML, Format, Unreadable, Value, dig, replaced, tidy
 from copydesk.app.mcp.early import tables_of
-from copydesk.app.terminal import agrees, dump, out
+from copydesk.app.terminal import agrees, dump
 from copydesk.app.workspace import OpenWorkspace, open_workspace, server_of
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import NotUndone
@@ -57,7 +57,7 @@ class Client:
 
     `file` and `traces`, which are files and folders that its users have, are places as in
     `path_of`. `command` adds a server NAME; `root_text` stands for the workspace in a file
-    that several people share.
+    that several people share. `in_one`: `command` of a server is a list, its arguments in it.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Client:
     more: tuple[tuple[str, str], ...] = ()
     command: str = ""
     root_text: str = ""
+    in_one: bool = False
 
     @property
     def shared(self) -> bool:
@@ -130,6 +131,15 @@ CLIENTS: Final = (
         "root/.gemini/settings.json",
         ("home/.gemini", "root/.gemini", "root/GEMINI.md"),
         command="gemini mcp add NAME",
+    ),
+    Client(
+        "opencode",
+        "opencode",
+        "root/opencode.json",
+        ("settings/opencode", "root/opencode.json", "root/.opencode"),
+        keys=("mcp",),
+        more=(("type", "local"),),
+        in_one=True,
     ),
     Client(
         "claude-desktop",
@@ -246,8 +256,7 @@ class _Run:
             return
         stream = sys.stderr if self._options.json else sys.stdout
         if self._state is not None:
-            words = say("cli.init_state", self._lang, {"path": self._state})
-            stream.write(terminal.line(words) + "\n")
+            terminal.tell(say("cli.init_state", self._lang, {"path": self._state}), stream)
         coloured = terminal.colours(stream)
         for step in self._steps:
             path = self._setup.shown(step.path)
@@ -306,7 +315,7 @@ class _Run:
             self._say("cli.init_then")
 
     def _say(self, key: str, **facts: object) -> None:
-        out(terminal.safe(say(key, self._lang, facts)) + "\n")
+        terminal.tell(say(key, self._lang, facts))
 
     def _data(self) -> list[dict[str, object]]:
         return [
@@ -353,18 +362,20 @@ def own_command() -> Sequence[str]:
 def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
     """The client's own command that does the same; empty if it has none."""
     words = [name if word == "NAME" else word for word in client.command.split()]
-    return shlex.join([*words, str(entry["command"]), *arguments_of(entry)]) if words else ""
+    return shlex.join([*words, *words_of(entry)]) if words else ""
 
 
-def arguments_of(entry: Mapping[str, Value]) -> list[str]:
-    """The arguments of the command of an entry."""
-    args = entry.get("args")
-    return [str(word) for word in cast("list[Value]", args)] if isinstance(args, list) else []
+def words_of(entry: Mapping[str, Value]) -> list[str]:
+    """The command of an entry and its arguments."""
+    command, args = entry.get("command"), entry.get("args")
+    words = cast("list[Value]", command) if isinstance(command, list) else [command]
+    more = cast("list[Value]", args) if isinstance(args, list) else []
+    return [str(word) for word in (*words, *more)] or [""]
 
 
 def is_own(entry: Mapping[str, Value]) -> bool:
     """Whether the entry starts the running copydesk, directly or by its name."""
-    found = shutil.which(str(entry.get("command")))
+    found = shutil.which(words_of(entry)[0])
     return found is not None and os.path.realpath(found) == os.path.realpath(own_command()[0])
 
 
@@ -567,7 +578,7 @@ class Setup:
         if step.status == "refused":
             return step
         name, entry = next(iter(self._ours(client, _value(client, step.after or b"")).items()))
-        words = tuple(dropwhile(lambda word: word != "mcp", arguments_of(entry)))
+        words = tuple(dropwhile(lambda word: word != "mcp", words_of(entry)))
         return replace(step, line=command_line(client, name, entry), words=words)
 
     def _with_entry(self, client: Client, text: str, *, portable: bool) -> str:
@@ -589,9 +600,9 @@ class Setup:
         return next(name for name in names if name not in servers)
 
     def _is_ours(self, client: Client, name: str, entry: Mapping[str, Value]) -> bool:
-        args = arguments_of(entry)
+        command, *args = words_of(entry)
         before = takewhile(lambda word: word != "mcp", args)
-        words = map(os.path.basename, (name, str(entry.get("command")), *before))
+        words = map(os.path.basename, (name, command, *before))
         if "mcp" not in args[:4] or not any(map(_OURS.fullmatch, words)):
             return False
         root = _taken(args, "--root")
@@ -621,7 +632,7 @@ class Setup:
             command, first = ("uvx", [SERVER]) if command == "uvx" else (SERVER, [])
             words[1:3] = ["--root", client.root_text] if client.root_text else []
         if old is not None:
-            args = arguments_of(old)
+            args = words_of(old)
             more = args[args.index("mcp") + 1 :]
             root = _taken(more, "--root")
             is_portable = client.shared and root in (None, client.root_text)
@@ -631,6 +642,8 @@ class Setup:
             if "--member" in more:  # the user's own choice
                 _taken(words, "--member")
             words += more
+        if client.in_one:
+            return {**dict(client.more), "command": [command, *first, *words]}
         return {**dict(client.more), "command": command, "args": [*first, *words]}
 
     def _cut(self, client: Client, text: str) -> str:

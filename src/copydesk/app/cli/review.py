@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -26,7 +27,7 @@ from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.config import load
-from copydesk.app.terminal import SPLIT_COLUMNS, Look, diff_rows, out, text_rows
+from copydesk.app.terminal import SPLIT_COLUMNS, Look, diff_rows, out, tell, text_rows
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.member import Member
@@ -39,7 +40,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import CONTEXT
 from copydesk.tools.diff_model import diff_text, of_change
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.refusals import check_words
+from copydesk.tools.refusals import check_words, numbered_lines
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import is_binary_deletion, short_diff
 from copydesk.tools.ws_mod import UNDO
@@ -135,14 +136,36 @@ def next_steps(opened: OpenWorkspace, shown: Shown) -> str:
     else:
         key = "cli.next_decide" if rights.apply is None else "cli.next_approve"
     after = f" --after {shown.after[:_SEEN]}" if shown.state == "drifted" else ""
-    return say(key, lang, {"id": plan.id, "owner": plan.owner, "after": after})
+    is_usual = own.name == load(opened.root).member
+    named = "" if is_usual else f" --member {shlex.quote(own.name)}"
+    return say(key, lang, {"id": plan.id, "owner": plan.owner, "after": after, "as": named})
 
 
 def print_next(opened: OpenWorkspace, hunk_id: str) -> None:
     """Print what the person may do with a plan, if it is pending, on standard error."""
     with suppress(Refusal):
         shown = opened.desk.review.show(reviewer(opened), hunk_id)
-        print(f"  {terminal.line(next_steps(opened, shown))}", file=sys.stderr)
+        if steps := next_steps(opened, shown):
+            tell(f"  {steps}", sys.stderr)
+
+
+def paths_of(plan: Plan) -> str:
+    """The path of a plan, and the one that it moves the file to."""
+    target = plan.request.target
+    return str(plan.request.path) if target is None else f"{plan.request.path} → {target}"
+
+
+def about_plan(opened: OpenWorkspace, shown: Shown) -> list[str]:
+    """What there is to know of a plan, besides its edit: why, the decision, comments, findings."""
+    plan, lang = shown.plan, opened.config.lang
+    said = [say("ask.why", lang, {"why": plan.why})] if plan.why else []
+    if shown.decision is not None:
+        said.append(standing_words(shown.decision, lang))
+    for one in opened.desk.review.comments(shown):
+        line = one.after.lstrip("+")
+        facts = {"by": one.by, "line": line, "why": one.reason}
+        said.append(say("cli.comment_line" if line else f"cli.{one.verdict}", lang, facts))
+    return said + ([say("cli.drifted", lang)] if shown.state == "drifted" else [])
 
 
 def decision_data(decision: Decision, lang: Lang) -> dict[str, object]:
@@ -192,7 +215,7 @@ def check_approvals(opened: OpenWorkspace, log: str, *, as_json: bool) -> int:
     else:
         facts = {"count": len(logged), "lines": ", ".join(map(str, wrong))}
         said = say("cli.log_wrong" if wrong else "cli.log_right", opened.config.lang, facts)
-        out(terminal.line(said) + "\n")
+        tell(said)
     return 1 if wrong else 0
 
 
@@ -346,7 +369,7 @@ class _Review:
         if shown.decision is None:
             return shown
         if hunk_id not in self._mine:
-            out(terminal.line(standing_words(shown.decision, self._lang)) + "\n")
+            tell(standing_words(shown.decision, self._lang))
         return None
 
     @property
@@ -439,6 +462,8 @@ class _Review:
                 for one in shown:
                     decision = self._review.reject(self._reviewer, one.plan.id, reason)
                     self._record(decision.verdict, [one], decision_words(decision, self._lang))
+            case "m":
+                return self._comment(shown[0])
             case "e":
                 return self._edit(shown[0])
             case "s":
@@ -461,6 +486,16 @@ class _Review:
         applied = write(self._opened, shown)
         words = [written_words(one, self._lang) for one in applied]
         self._record("written", shown, *words, edit_ids=[one.edit_id for one in applied])
+
+    def _comment(self, shown: Shown) -> bool:
+        """Ask for a comment and its line, and record it; return whether there is one."""
+        text = self._keys.line(say("cli.comment", self._lang))
+        number, mark, rest = text.partition(":")
+        line = int(number) if mark and _LINE.fullmatch(number) else 0
+        if text:
+            plan_id = shown.plan.id
+            self._review.comment(self._reviewer, plan_id, rest if line else text, line)
+        return bool(text)
 
     def _edit(self, shown: Shown) -> bool:
         """Replace the new text in the editor; return whether it was changed."""
@@ -502,7 +537,9 @@ class _Review:
         """Keep what was done, to be undone, and say it; an edit that changed nothing has no id."""
         written = tuple(dict.fromkeys(filter(None, edit_ids)))
         self._done.append(_Done(kind, tuple(one.plan for one in shown), written))
-        out("".join(terminal.line(each) + "\n" for each in words) + "\n")
+        for each in words:
+            tell(each)
+        out("\n")
 
     def _offered(self, shown: list[Shown]) -> str:
         """The keys for these plans, or for the end of the queue."""
@@ -528,7 +565,7 @@ class _Review:
             return keys
         draft = first.draft
         whole = isinstance(draft.base, Snapshot) and not draft.created
-        keys += "n"
+        keys += "nm" if is_one and can else "n"
         keys += "e" if is_one and can and first.plan.request.text is not None else ""
         return keys + ("s" if is_one and can and whole and len(draft.regions_apart) > 1 else "")
 
@@ -543,6 +580,8 @@ class _Review:
         saying = "cli.approve_these" if len(shown) > 1 else "cli.approve_this"
         if not shown:
             saying = "cli.go_on"
+        elif shown[0].refusal is not None:
+            saying = "cli.reject_this"
         elif self._keys.single and not self._pager.is_seen:
             saying = "cli.more_follows"
             keys = f" {keys}"
@@ -603,6 +642,10 @@ class _Review:
                 yield row if number else terminal.strong(row, self._coloured)
         if self._keys.single:
             yield from self._diff_rows(one, columns)
+            if lines := getattr(one.refusal, "current", None):
+                yield from text_rows(say("cli.now", self._lang), columns)
+                yield from text_rows(numbered_lines(lines), columns)
+                yield ""
             return
         if one.refusal is not None:
             self._complain(one.plan.id, one.refusal)
@@ -636,29 +679,25 @@ class _Review:
             "at": self._queue.index(plan.id) + 1,
             "count": len(self._queue),
             "id": plan.id,
-            "path": plan.request.path,
-            "action": plan.action,
+            "path": paths_of(plan),
+            "action": say(f"action.{plan.action}", lang),
             "owner": plan.owner,
             "left": terminal.ago(plan.expires_ms - time.time_ns() // 1_000_000),
         }
-        said = [say("cli.step", lang, facts)]
-        if plan.why:
-            said.append(say("ask.why", lang, {"why": plan.why}))
+        said = [say("cli.step", lang, facts), *about_plan(self._opened, one)]
         barred = one.refusal if self._keys.single else None
         if one.refusal is None:
             barred = self._review.rights(self._reviewer, one).apply
-        said += [say("cli.drifted", lang)] if one.state == "drifted" else []
         said += [errors.refusal_words(barred, lang)] if barred is not None else []
         said += [say_reason(sign, lang) for sign in one.signs]
         said += [check_words(check, lang) for check in one.checks or ()]
         return map(terminal.line, said)
 
     def _complain(self, hunk_id: str, refusal: Refusal) -> None:
-        sys.stdout.flush()
         terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, self._lang)}")
 
     def _say(self, saying: str, **facts: object) -> None:
-        out(terminal.line(say(saying, self._lang, facts)) + "\n")
+        tell(say(saying, self._lang, facts))
 
 
 _NAVIGATION = {
@@ -670,6 +709,9 @@ _NAVIGATION = {
 }
 """Arrow and page keys as navigation keys."""
 
+_LINE = re.compile("-?[0-9]{1,9}")
+"""The number of a line before a comment on it; with a minus, of the text that is there."""
+
 _CONTEXTS = (CONTEXT, 10, 40, 1_000_000)
 
 _KEYS = {
@@ -677,6 +719,7 @@ _KEYS = {
     "w": "cli.key.write",
     "a": "cli.key.all",
     "n": "cli.key.reject",
+    "m": "cli.key.message",
     "e": "cli.key.edit",
     "s": "cli.key.split",
     "u": "cli.key.undo",

@@ -22,10 +22,17 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from copydesk.app.web import changes
-from copydesk.app.web.actions import ACTIONS
-from copydesk.app.web.pages import VIEWS, Action, RequestContext, gone
-from copydesk.app.web.reviewer import Counted, Reviewer, words_of
+from copydesk.app.web.markup import say
+from copydesk.app.web.pages import (
+    ACTIONS,
+    VIEWS,
+    Action,
+    Counted,
+    RequestContext,
+    Reviewer,
+    gone,
+    words_of,
+)
 from copydesk.app.web.security import (
     BadForm,
     Login,
@@ -156,19 +163,18 @@ class ReviewApp:
         self.news = ChangeEvents(
             opened, lambda: {path for paths in [*self._counted.paths.values()] for path in paths}
         )
-        views = {**VIEWS, **changes.VIEWS}
         forms = {path: self._done(action) for path, action in ACTIONS.items()}
         inner = Starlette(
             routes=[
-                *(self._route("GET", path, view) for path, view in views.items()),
+                *(self._route("GET", path, view) for path, view in VIEWS.items()),
                 *(self._route("POST", path, form) for path, form in forms.items()),
                 *self.login.routes(),
                 Route("/events", self._events, methods=["GET"]),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
-            exception_handlers={404: self._nowhere},
+            exception_handlers={404: self._nowhere, 405: self._nowhere},
         )
-        self.app = RequestGuard(inner, most_bytes)
+        self.app = RequestGuard(inner, most_bytes, lambda: opened.config.lang)
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
@@ -249,10 +255,11 @@ class ReviewApp:
             events(), ping=20, shutdown_event=closing, shutdown_grace_period=2
         )
 
-    async def _nowhere(self, request: Request, _: Exception) -> Response:
-        """Answer an unknown address: a page for signed-in users, a line for programs."""
+    async def _nowhere(self, request: Request, wrong: Exception) -> Response:
+        """Answer an unknown address: a page for people, a line for programs."""
+        words, status = "There is nothing at this address.", getattr(wrong, "status_code", 404)
         if self.login.session(request) is None or request.method != "GET":
-            return PlainTextResponse("Not Found", 404)
-
-        words = "There is nothing at this address."
-        return await self._called(lambda ctx: gone(ctx, "Page not found", words), request)
+            if "text/html" not in request.headers.get("accept", ""):
+                return PlainTextResponse("Not Found", status)
+            return error_page(words, status)
+        return await self._called(lambda ctx: gone(ctx, say("Page not found"), say(words)), request)

@@ -9,12 +9,13 @@ import importlib.util
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby, repeat
 from typing import Final, Literal, NamedTuple, Protocol, cast
 
 from markupsafe import Markup
 
 from copydesk.app.web.markup import named, render, visible
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.review import Shown
 from copydesk.text.diff import align
 from copydesk.text.snapshot import Snapshot
@@ -126,29 +127,32 @@ def render_line(
 ) -> Markup:
     """The line with marked characters in `mark` elements and coloured ones in classes."""
     shown = ((0, len(text)),) if whole else windows(text, marked)
-    return Markup("").join(
+    pieces = (
         _marked(text, start, stop, colours, marked)
         if window
-        else Markup(f'<span class="cut">… {named(stop - start, "character")} …</span>')
+        else f'<span class="cut">… {named(stop - start, "character")} …</span>'
         for start, stop, window in parts(0, len(text), shown)
     )
+    return Markup("".join(pieces))
 
 
 def _marked(
     text: str, start: int, stop: int, colours: Sequence[Highlight], marked: Sequence[Span]
-) -> Markup:
-    return Markup("").join(
-        Markup("<mark>{}</mark>" if mark else "{}").format(_coloured(text, begin, end, colours))
+) -> str:
+    """The characters as markup, made by `visible` alone."""
+    spans = (
+        (_coloured(text, begin, end, colours), mark)
         for begin, end, mark in parts(start, stop, marked)
     )
+    return "".join(f"<mark>{span}</mark>" if mark else span for span, mark in spans)
 
 
-def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> Markup:
-    return Markup("").join(
-        Markup(f'<span class="s-{colour.kind}">{visible(text, begin, end)}</span>')
-        if colour
-        else visible(text, begin, end)
-        for begin, end, colour in parts(start, stop, colours)
+def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> str:
+    spans = (
+        (visible(text, begin, end), colour) for begin, end, colour in parts(start, stop, colours)
+    )
+    return "".join(
+        f'<span class="s-{colour.kind}">{span}</span>' if colour else span for span, colour in spans
     )
 
 
@@ -166,8 +170,14 @@ def table(
     colours: tuple[Colours, Colours] | None = None,
     *,
     whole: bool = False,
+    notes: Mapping[str, list[Decision]] | None = None,
+    heads: Sequence[Markup] = (),
 ) -> Markup:
-    """The diff with both sides' colours; `more` is the address of the page with all context."""
+    """The diff with both sides' colours; `more` is the address of the page with all context.
+
+    `notes` are comments by line (`-3` of the text before, `+3` after), `heads` is what stands
+    above each hunk.
+    """
     if colours is None:
         old, new = tuple(model.lines("old")), tuple(model.lines("new"))
         colours = colours_of(path, old), colours_of(path, new)
@@ -175,12 +185,12 @@ def table(
         {
             "skipped": hunk.skipped,
             "blocks": [(block.kept, _cells(block, colours, whole)) for block in hunk.blocks],
+            "head": head,
         }
-        for hunk in model.hunks
+        for hunk, head in zip(model.hunks, chain(heads, repeat("")), strict=False)
     ]
-    split = view == "split"
-    skipped = model.skipped
-    return render("diff.html", path=path, split=split, hunks=hunks, skipped=skipped, more=more)
+    of = {"path": path, "split": view == "split", "skipped": model.skipped, "more": more}
+    return render("diff.html", hunks=hunks, notes=notes, **of)
 
 
 Cell = Mapping[str, object]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 import hmac
+import re
 import secrets
 import unicodedata
 from collections import Counter, OrderedDict
@@ -31,9 +32,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from copydesk.app.config import LONG_TOKEN
 from copydesk.app.mcp.limits import Guesses, TooMany
 from copydesk.app.terminal import BESIDE_OTHERS, HIDDEN
-from copydesk.app.web.markup import address, render
+from copydesk.app.web.markup import LANG, address, render, say, translated
 from copydesk.desk.backends.api import Version
 from copydesk.desk.review import Seen, State
+from copydesk.tools.messages import Lang
 
 POLICY: Final = "; ".join(
     (
@@ -77,7 +79,7 @@ class BadForm(Exception):
 
 def error_page(words: str, status: int) -> Response:
     """A page that says what is wrong, with a way on."""
-    made = render("error.html", title="This did not work", words=words)
+    made = render("error.html", title=say("This did not work"), words=translated(words))
     return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
 
 
@@ -104,13 +106,18 @@ class SecurityHeaders:
 
 
 class RequestGuard:
-    """Middleware that refuses other origins, long addresses and large bodies."""
+    """Middleware that refuses other origins, long addresses and large bodies.
 
-    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
+    It chooses the language of the answer, which a session may choose otherwise.
+    """
+
+    def __init__(self, app: ASGIApp, most_bytes: int, lang: Callable[[], Lang]) -> None:
         self._app = RequestBodyLimitMiddleware(app, most_bytes)
+        self._lang = lang
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            LANG.set(_language(Headers(scope=scope), self._lang()))
             if len(scope["path"]) > MOST_PATH:
                 await error_page("This address is too long.", 414)(scope, receive, send)
                 return
@@ -119,6 +126,12 @@ class RequestGuard:
                 await refused(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _language(headers: Headers, configured: Lang) -> Lang:
+    """Chinese if it is configured, or if the browser names it before English."""
+    named = re.findall(r"\b(en|zh)\b", headers.get("accept-language", "").lower())
+    return "zh" if "zh" in (configured, *named[:1]) else "en"
 
 
 async def form_of(request: Request, most_bytes: int = MOST_FORM) -> dict[str, list[str]]:
@@ -221,10 +234,15 @@ class Remembered(OrderedDict[_Key, _Value]):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A message shown once, on the next page; `kind` is good, bad or plain."""
+    """A message shown once, on the next page; `kind` is good, bad or plain.
+
+    `undo` is the address of the form that takes back what it says, of the plans `seen`.
+    """
 
     kind: str
     words: str
+    undo: str = ""
+    seen: tuple[Seen, ...] = ()
 
 
 @dataclass(slots=True)
@@ -236,6 +254,8 @@ class Session:
     csrf: str
     used_ms: int
     token: bytes = b""
+    lang: Lang | None = None
+    """What the person chose on the page."""
     notices: list[Notice] = field(default_factory=list[Notice])
     viewed: Remembered[tuple[Version, State], None] = field(default_factory=lambda: Remembered())
     """The plans that were looked at, each with its state in the file."""
@@ -258,9 +278,9 @@ class Session:
             self.seen[one] = None
         return unseen
 
-    def notify(self, kind: str, words: str) -> None:
+    def notify(self, kind: str, words: str, undo: str = "", *seen: Seen) -> None:
         """Add a notice to the next page."""
-        self.notices = [*self.notices, Notice(kind, words)][-_MOST_NOTICES:]
+        self.notices = [*self.notices, Notice(kind, words, undo, seen)][-_MOST_NOTICES:]
 
     def take_notices(self) -> tuple[Notice, ...]:
         """Return and clear the pending notices."""
@@ -409,6 +429,12 @@ FAULTS: Final = {
     "invisible": "This name has characters that cannot be seen, or that stand for others. Choose"
     " a name of plain letters.",
 }
+_TOO_MANY: Final = (
+    "Too many wrong tokens. Wait {seconds} s; a right one of {length} characters or more, as the"
+    " terminal shows, is accepted at once."
+)
+_WRONG: Final = "This token is invalid or was already used. The terminal shows the current one."
+_LANGUAGES: Final[Mapping[str, Lang]] = {"en": "en", "zh": "zh"}
 _MOST_BYTES: Final = 16 << 10
 """The limit of the sign-in form, which anybody can send."""
 
@@ -429,8 +455,13 @@ class Login:
         ]
 
     def session(self, request: Request) -> Session | None:
-        """The session of the request's cookie."""
-        return self.sessions.session(_own(request))
+        """The session of the request's cookie; the answer is in its language."""
+        session = self.sessions.session(_own(request))
+        if session is not None:
+            wanted = request.query_params.get("lang", "")
+            session.lang = _LANGUAGES.get(wanted, session.lang)
+            LANG.set(session.lang or LANG.get())
+        return session
 
     async def _enter(self, request: Request) -> Response:
         try:
@@ -441,16 +472,14 @@ class Login:
         try:
             entered = self.sessions.enter(token, name, _own(request), self._taken())
         except TooMany as wait:
-            words = f"Too many wrong tokens. Wait {wait.seconds} s; a right one of {LONG_TOKEN}"
-            words += " characters or more, as the terminal shows, is accepted at once."
+            words = say(_TOO_MANY, seconds=wait.seconds, length=LONG_TOKEN)
             response = await self._page(request, words, status=429)
             response.headers["Retry-After"] = str(wait.seconds)
             return response
         except NameRefused as refused:
-            return await self._page(request, FAULTS[refused.fault], token, 403)
+            return await self._page(request, say(FAULTS[refused.fault]), token, 403)
         if entered is None:
-            words = "This token is invalid or was already used. The terminal shows the current one."
-            return await self._page(request, words, status=403)
+            return await self._page(request, say(_WRONG), status=403)
         response = RedirectResponse(within(one_of(form, "next")), 303)
         _set_cookie(request, response, entered[0])
         return response

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from copydesk.edit.kinds.base import (
     Action,
@@ -11,17 +11,20 @@ from copydesk.edit.kinds.base import (
     Place,
     Replacing,
     Request,
+    Several,
     Span,
     Terms,
+    as_tuple,
     check_text,
     compose_lines,
     content_lines,
     count_lines,
     end_of,
+    kind,
     line_count_of,
     of_parts,
 )
-from copydesk.errors import Clash, CollisionDetected, InvalidRange, RangeOutOfBounds
+from copydesk.errors import Clash, CollisionDetected, InvalidArgs, InvalidRange, RangeOutOfBounds
 from copydesk.text.diff import changed_part
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
@@ -94,7 +97,7 @@ def lines_wanted(text: str, total: int) -> tuple[int, int, bool]:
     return start, stop, False
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class RangeEdit(Replacing):
     """Replace the lines that `range` names (1-based, inclusive, as text) by `content`."""
 
@@ -128,18 +131,21 @@ class RangeEdit(Replacing):
         return "replace" if self.content else "delete"
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class RangeEdits(Request):
     """Make all `edits`, or none; the line numbers of all refer to the same text."""
 
     reads, _tool = "whole", RangeEdit._tool
 
-    edits: tuple[RangeEdit, ...]
+    edits: Several[RangeEdit]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+        Request.__post_init__(self)
+        object.__setattr__(self, "edits", as_tuple(self.edits))
 
     def check(self) -> None:
+        if not self.edits:
+            raise InvalidArgs("edits", "must not be empty")
         for index, each in enumerate(self.edits):
             check_text(f"edits[{index}].content", each.content)
 

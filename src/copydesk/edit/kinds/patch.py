@@ -20,9 +20,11 @@ from copydesk.edit.kinds.base import (
     Composed,
     Fixed,
     Place,
+    Several,
     Span,
     content_lines,
     end_of,
+    kind,
     of_parts,
 )
 from copydesk.edit.kinds.correction import (
@@ -85,7 +87,7 @@ class PatchHunk(StringEdit):
         return replace(self, new=text, signs="")
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class PatchEdit(BatchEdit):
     """Make all hunks that a patch has for one file, or none.
 
@@ -95,7 +97,7 @@ class PatchEdit(BatchEdit):
 
     _tool = "apply_diff"
 
-    edits: tuple[PatchHunk, ...]
+    edits: Several[PatchHunk]  # pyright: ignore[reportIncompatibleVariableOverride]  # only read
     base: str = ""
     after: str = ""
     creates: bool = False

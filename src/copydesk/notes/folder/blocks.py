@@ -257,7 +257,8 @@ def _terms(word: str) -> Sequence[str]:
 
 def _numbers(terms: Iterable[str]) -> list[int]:
     """The smallest 15-bit hashes of these terms."""
-    hashes = {zlib.crc32(term.encode("utf-8", "surrogatepass")) % _TRIGRAM for term in terms}
+    data = "\n".join(terms).encode("utf-8", "surrogatepass")  # one call for all of them
+    hashes = {zlib.crc32(term) % _TRIGRAM for term in data.split(b"\n")} if data else set[int]()
     return sorted(hashes)[:_KEPT]
 
 
@@ -399,20 +400,13 @@ class Tombstone(NamedTuple):
     near: str
 
 
-class Recognized(NamedTuple):
-    """The rows of the new text, and the tombstones."""
-
-    rows: tuple[Fingerprint, ...]
-    past: tuple[Tombstone, ...]
-
-
 def know(
     old: Sequence[Fingerprint],
     new: Sequence[Fingerprint],
     past: Sequence[Tombstone],
     fresh: Callable[[int], str],
     taken: Callable[[str], bool],
-) -> Recognized:
+) -> tuple[Fingerprint, ...]:
     """Give new blocks the ids of the old ones they match; `fresh` makes ids, `taken` tests one."""
     matching = _Matching(old, new)
     matching.run()
@@ -425,8 +419,7 @@ def know(
                 made = fresh(at)
             ids[at] = made
             used.add(made)
-    rows = tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
-    return Recognized(rows, with_past(past, old, rows))
+    return tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
 
 
 def with_past(

@@ -20,18 +20,16 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, Refusal
 from copydesk.notes.folder.blocks import (
-    DOCUMENT,
     HASH_DIGITS,
-    MATTER,
     Fingerprint,
     FolderDocument,
-    Recognized,
     Tombstone,
     block_attributes,
     differing,
@@ -43,6 +41,7 @@ from copydesk.notes.folder.blocks import (
     with_past,
 )
 from copydesk.notes.markdown import Profile, Tree, parse
+from copydesk.notes.markdown.block import DOCUMENT, MATTER
 from copydesk.notes.markdown.tree import head_of, undisturbed
 from copydesk.notes.protocol import (
     ANSWERS,
@@ -115,9 +114,13 @@ class Sidecar:
     """The rows of the document text with this digest, and the tombstones."""
 
     path: str
-    digest: str
-    rows: tuple[Fingerprint, ...]
+    digest: str = ""
+    rows: tuple[Fingerprint, ...] = ()
     past: tuple[Tombstone, ...] = ()
+
+    def then(self, digest: str, rows: tuple[Fingerprint, ...]) -> Sidecar:
+        """The rows of a later text, with tombstones for those of this one."""
+        return Sidecar(self.path, digest, rows, with_past(self.past, self.rows, rows))
 
 
 class Sidecars:
@@ -152,43 +155,47 @@ class Sidecars:
             _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
             return fresh
 
-    def load(self, path: str) -> Sidecar | None:
-        """The saved rows of a document; None if they cannot be read."""
-        return self.load_file(f"{name_of(path)}.json")
+    def load(self, path: str) -> Sidecar:
+        """The saved rows of a document; none if they cannot be read."""
+        return self.load_file(f"{name_of(path)}.json") or Sidecar(path)
 
-    def nearest(self, path: str, texts: set[str]) -> Sidecar | None:
-        """Of the rows that are known, those that share most with these texts; None without any.
+    def nearest(self, path: str, texts: set[str]) -> Sidecar:
+        """Of the rows that are known, those that share most with these texts.
 
         A step may have been planned and never made, and an undo goes back along several, so the
         text decides which rows it comes from; of equally near ones the newest are taken.
         """
         sidecar = self.load(path)
-        if sidecar is None:
-            return None
-        digests = dict.fromkeys(
-            digest for before, after, _ in self._steps(path)[::-1] for digest in (after, before)
-        )
-        known = (self.taken_to(digest, sidecar) for digest in [*digests][:_LONG_WAY])
-        rows = [*filter(None, known), sidecar]
-        return max(rows, key=lambda one: shared(one, texts))
+        known = {sidecar.digest: sidecar}  # in order of time
+        for saved in self._steps(path):
+            for here, there in (saved[:2], saved[1::-1]):
+                is_new = here in known and there not in known
+                beyond = self._beyond(saved, known[here]) if is_new else None
+                if beyond is not None:
+                    known[there] = beyond
+        return max(reversed(known.values()), key=lambda one: shared(one, texts))
 
     def taken_to(self, digest: str, sidecar: Sidecar) -> Sidecar | None:
-        """The sidecar of the text with this digest, by the saved steps.
+        """The sidecar of the text with this digest, by the saved steps; None if none lead there."""
+        for saved in self.way(sidecar.path, sidecar.digest, digest):
+            beyond = self._beyond(saved, sidecar)
+            if beyond is None:
+                return None
+            sidecar = beyond
+        return sidecar if sidecar.digest == digest else None
 
-        None if none lead there, or not to rows of an id each.
-        """
+    def _beyond(self, saved: SavedStep, sidecar: Sidecar) -> Sidecar | None:
+        """The rows at the other end of a step; None if it is damaged."""
         try:
-            for saved in self.way(sidecar.path, sidecar.digest, digest):
-                step = _step(saved)
-                if step.before != sidecar.digest:
-                    step = step.back()
-                rows = step.take(sidecar.rows)
-                past = with_past(sidecar.past, sidecar.rows, rows)
-                sidecar = Sidecar(sidecar.path, step.after, rows, past)
-        except (ValueError, TypeError, AttributeError):  # a damaged step
+            step = _step(saved)
+            if step.before != sidecar.digest:
+                step = step.back()
+            rows = step.take(sidecar.rows)
+        except (ValueError, TypeError, AttributeError):
             return None
-        ids = {row.id for row in sidecar.rows}
-        return sidecar if sidecar.digest == digest and len(ids) == len(sidecar.rows) else None
+        return (
+            sidecar.then(step.after, rows) if len({row.id for row in rows}) == len(rows) else None
+        )
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
@@ -734,11 +741,10 @@ class Folder:
 
     def gone(self, path: RelPath) -> bool:
         """Whether nothing exists at the path any more."""
-        with suppress(Refusal):
-            try:
-                self.files.stat(path)
-            except FileNotFound:
-                return True
+        try:
+            self.files.stat(path)
+        except Refusal as refusal:
+            return isinstance(refusal, FileNotFound)
         return False
 
     def parent(self, path: RelPath) -> RelPath | None:
@@ -1099,23 +1105,6 @@ class DocumentCache:
         digests = {self.sidecars.head(path)[0] for path in again}
         yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
 
-    def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
-        """A file without a sidecar that has this sidecar's text, or much of it."""
-        unknown = self._unknown(self.folder.scan())
-        for path in unknown:
-            if self._digest(path) == sidecar.digest:
-                return path
-        for path in unknown[:_COMPARED]:
-            try:
-                _, _, tree = self.glance(path, "") or (None, None, None)
-            except NotRead:
-                continue
-            if tree is not None:
-                texts = texts_of(fingerprints(tree, tree.root))
-                if shared(sidecar, texts) >= MOVED:
-                    return path
-        return None
-
     def _unknown(self, paths: Iterable[RelPath]) -> list[RelPath]:
         """The documents without a sidecar."""
         return [path for path in paths if not self.sidecars.head(str(path))[0]]
@@ -1142,7 +1131,7 @@ class DocumentCache:
     def _ids_in(self, name: str, known: Mapping[str, tuple[str, str]]) -> tuple[str, Sequence[str]]:
         """The document of a sidecar or a file of steps, and the ids in it."""
         if name.endswith(".json"):
-            sidecar = self.sidecars.load_file(name) or Sidecar("", "", ())
+            sidecar = self.sidecars.load_file(name) or Sidecar("")
             return sidecar.path, [row.id for row in sidecar.rows]
         path, _ = known.get(name.removesuffix(".steps") + ".json", ("", ""))
         return path, self.sidecars.new_ids(path) if path else ()
@@ -1152,15 +1141,15 @@ class DocumentCache:
         lost = False
         for where in self.index.where(block_id):
             document = self.look(path_of(where))
-            sidecar = self.sidecars.nearest(where, texts_of(document.rows if document else ()))
-            if document is not None and sidecar is not None:
-                past = with_past(sidecar.past, sidecar.rows, document.rows)
-                near = {each.id: each.near for each in past}
+            rows = document.rows if document is not None else ()
+            sidecar = self.sidecars.nearest(where, texts_of(rows))
+            if document is not None and sidecar.rows:
+                near = {each.id: each.near for each in sidecar.then("", rows).past}
                 at = near.pop(block_id, document.id)
                 while at not in document.index:
                     at = near.pop(at, document.id)
                 return BlockNotFound(block_id, lost=True, nearest=at)
-            lost = lost or sidecar is not None
+            lost = lost or bool(sidecar.rows)
         return BlockNotFound(block_id, lost=lost)
 
     def _rows_of(
@@ -1172,32 +1161,31 @@ class DocumentCache:
         if rows is not None:
             return rows
         new = fingerprints(tree, tree.root)
-        nothing = Sidecar(name, "", ())
         with self.sidecars.held():
             rows = self.known_rows(path, digest, count)  # another process may have saved them
             if rows is not None:
                 return rows
             own = self.sidecars.nearest(name, texts_of(new))
-            was = self._origin(name, digest, new, own) or nothing
-            listed = len(was.rows) == 1  # its blocks were never read
-            if was is own and not listed and self._moved_away(was, new):
-                was, own = nothing, None
-            first = not was.rows or (listed and was.digest == digest)
-            known = Recognized(was.rows, was.past)
-            if was.digest != digest or len(was.rows) != count:
+            was = self._origin(own, digest, new)
+            if was is own and len(was.rows) > 1 and self._moved_away(was, new):
+                was = own = Sidecar(name)
+            was_listed = len(was.rows) == 1  # its blocks were never read
+            first = not was.rows or (was_listed and was.digest == digest)
+            rows = was.rows
+            if was.digest != digest or len(rows) != count:
                 fresh = self._id_maker(name, digest, stamp if first else None, len(new))
-                known = know(was.rows, new, was.past, fresh, lambda one: self._taken(one, name))
-            past = known.past
-            if own is not None and was is not own:
-                past = (*with_past(own.past, own.rows, known.rows), *past)
-            self._save(Sidecar(name, digest, known.rows, past), first=first)
+                rows = know(was.rows, new, was.past, fresh, lambda one: self._taken(one, name))
+            past = was.then(digest, rows).past
+            if was is not own:
+                past = (*own.then(digest, rows).past, *past)
+            self._save(Sidecar(name, digest, rows, past), first=first)
             if was.path != name:
                 self.sidecars.leave(was.path, name)
                 self._orphans.discard(was.path)
-            splice = splice_of(0, was.rows, known.rows)
+            splice = splice_of(0, was.rows, rows)
             if was.rows and was.digest != digest and len(splice.old + splice.new) <= _STEP_ROWS:
                 self.sidecars.add(name, SidecarChange(was.digest, digest, (splice,)))
-        return known.rows
+        return rows
 
     def _first_id(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
         """The id of a document, created if missing; empty if the blocks are needed to find it."""
@@ -1208,7 +1196,7 @@ class DocumentCache:
                 if self.sidecars.head(name)[1] is None:
                     row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
                     fresh = self._id_maker(name, digest, stamp, 1)
-                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name)).rows
+                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name))
                     self._save(Sidecar(name, digest, rows), first=True)
             there, row = self.sidecars.head(name)
         is_known = row is not None and (there, row.anchor) == (digest, anchor)
@@ -1216,9 +1204,7 @@ class DocumentCache:
 
     def known_rows(self, path: RelPath, digest: str, count: int) -> tuple[Fingerprint, ...] | None:
         """The saved rows of the text with this digest; None if they are not known."""
-        name = str(path)
-        sidecar = self.sidecars.load(name) or Sidecar(name, "", ())  # the file was just created
-        there = self.sidecars.taken_to(digest, sidecar)
+        there = self.sidecars.taken_to(digest, self.sidecars.load(str(path)))
         return there.rows if there is not None and len(there.rows) == count else None
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
@@ -1233,9 +1219,7 @@ class DocumentCache:
             return False
         if 0 < len(self.sidecars.way(name, digest, base.digest)) < _LONG_WAY:
             return True
-        sidecar = self.sidecars.load(name)
-        past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
-        self._save(Sidecar(name, base.digest, base.rows, past))
+        self._save(self.sidecars.load(name).then(base.digest, base.rows))
         return False
 
     def _moved_away(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
@@ -1243,30 +1227,35 @@ class DocumentCache:
         texts = texts_of(new)
         if not texts or shared(own, texts) >= _STAYED:
             return False
-        path = self._elsewhere(own)
+        unknown = self._unknown(self.folder.scan())
+        same = (path for path in unknown if self._digest(path) == own.digest)
+        like = (path for path in unknown[:_COMPARED] if self._is_like(path, own))
+        path = next(chain(same, like), None)
         if path is None:
             return False
         self._save(Sidecar(str(path), own.digest, own.rows, own.past))
         self.sidecars.leave(own.path, str(path))
         return True
 
-    def _origin(
-        self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
-    ) -> Sidecar | None:
+    def _is_like(self, path: RelPath, sidecar: Sidecar) -> bool:
+        """Whether a file has much of a sidecar's text."""
+        with suppress(NotRead):
+            _, _, tree = self.glance(path, "") or (None, None, None)
+            if tree is not None:
+                return shared(sidecar, texts_of(fingerprints(tree, tree.root))) >= MOVED
+        return False
+
+    def _origin(self, own: Sidecar, digest: str, new: Sequence[Fingerprint]) -> Sidecar:
         """The sidecar that matches the document: its own, or that of a missing file."""
-        if own is not None and own.digest == digest:
+        texts, anchor = texts_of(new), new[0].anchor
+        best, most = own, shared(own, texts)
+        if own.digest == digest or most >= MOVED or not (texts or anchor):
             return own
-        texts = texts_of(new)
-        best, most = own, shared(own, texts) if own is not None else 0.0
-        if most >= MOVED or not (texts or new[0].anchor):
-            return own
-        anchor = new[0].anchor
         for other in sorted(self._orphans)[:_CANDIDATES]:
-            is_gone = other != name and self.folder.gone(path_of(other))
-            sidecar = self.sidecars.nearest(other, texts) if is_gone else None
-            if sidecar is None:
+            if other == own.path or not self.folder.gone(path_of(other)):
                 continue
-            named = anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor)
+            sidecar = self.sidecars.nearest(other, texts)
+            named = anchor and any(anchor in (row.id, row.anchor) for row in sidecar.rows[:1])
             if named or sidecar.digest == digest:
                 return sidecar
             share = shared(sidecar, texts)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -363,7 +365,7 @@ class WorkingDocument:
         added = [block for _, block in in_order(tree.root)[start:behind]]
         if keeps:
             gone, signs = window.rows(span), fingerprints(tree, added[0])
-            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken).rows
+            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken)
             ids = [gone[0].id, *(row.id for row in kept[1:])]
             lost = [row.id for row in gone if row.id not in ids]
             if lost:
@@ -393,7 +395,7 @@ class WorkingDocument:
             return block_id not in wide.by_id and self.now(block_id) is not None
 
         new = fingerprints(tree, tree.root)
-        ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside).rows]
+        ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside)]
         wide.show(tree, wide.change.then(change), ids)
         lists = [row.id for row in old if row.kind == LIST and row.id not in wide.by_id]
         self.notices += [NoteNotice("joined", name, one) for one in lists]
@@ -637,9 +639,10 @@ class _FolderDryRun:
             for target in working.lost_targets():
                 wanted.setdefault(link_key(target.name), []).append(target)
         linked: Linked = {}
+        leads = cache(self._leads)
         for path, block_id, tree, block in self._may_link(find, wanted) if wanted else ():
             text = raw_markdown(tree, block)
-            new, targets = relinked(text, path, wanted)
+            new, targets = relinked(text, wanted, partial(leads, path))
             kind: NoticeKind = "links"
             if update and new != text:
                 with suppress(InvalidArgs):  # else it is told as a link that leads nowhere
@@ -648,6 +651,18 @@ class _FolderDryRun:
             for target in targets:
                 linked.setdefault((kind if target.new else "links", target), {})[path] = None
         return linked
+
+    def _leads(self, path: RelPath, note: str) -> RelPath | None:
+        """What a link at `path` means: of notes of one name the one beside it, or the highest."""
+        if not note:
+            return path
+        beside = posixpath.normpath(f"{path.parent}/{note}").casefold()
+
+        def rank(named: RelPath) -> tuple[bool, int]:
+            return str(named).casefold() not in (beside, f"{beside}.md"), len(named.parts)
+
+        named = (one for one in self._documents.scanned() if names_document(note, one))
+        return min(named, key=rank, default=None)
 
     def _may_link(
         self, find: FindTexts, wanted: dict[str, list[LinkTarget]]
@@ -776,6 +791,7 @@ def as_stored(old: str, new: str) -> str:
 _WITHOUT_LINKS = ("c", "m", "html")
 
 _WORDS = re.compile(r"\w+")
+_BACKTICKS = re.compile(r"`+")
 
 _LINKS = (
     re.compile(r"(\[\[)([^\[\]|#\n]*)#([^\[\]|\n]*[^\[\]|\s])(?=[ \t]*(?:\||\]\]))"),
@@ -807,9 +823,14 @@ def _needles(name: str) -> list[str]:
 
 
 def relinked(
-    text: str, path: RelPath, wanted: dict[str, list[LinkTarget]]
+    text: str,
+    wanted: dict[str, list[LinkTarget]],
+    leads: Callable[[str], RelPath | None],
 ) -> tuple[str, list[LinkTarget]]:
-    """A text at `path` with its links to `wanted` changed, and those that they lead to."""
+    """A text with its links to `wanted` changed, and those of them that it links to.
+
+    `leads` tells which document is meant by the first part of a link, which may be empty.
+    """
     found: list[LinkTarget] = []
 
     def changed(link: re.Match[str]) -> str:
@@ -817,14 +838,31 @@ def relinked(
         names = link[3].split("#")
         for at, name in enumerate(names):
             for target in wanted.get(link_key(name), ()):
-                if names_document(note, target.path) if note else target.path == path:
+                if leads(note) == target.path:
                     found.append(target)
                     names[at] = _respelled(name, target, wiki=link[1] == "[[")
         return f"{link[1]}{link[2]}#{'#'.join(names)}"
 
+    parts = _around_code(text)
     for pattern in _LINKS:
-        text = pattern.sub(changed, text)
-    return text, found
+        parts[::2] = [pattern.sub(changed, part) for part in parts[::2]]
+    return "".join(parts), found
+
+
+def _around_code(text: str) -> list[str]:
+    """A text cut around its code: the second, the fourth … part is code. Takes linear time."""
+    runs = [found.span() for found in _BACKTICKS.finditer(text)]
+    ends: dict[int, int] = {}  # by where a run starts, where the next one of its length ends
+    ahead: dict[int, int] = {}  # by length
+    for start, stop in reversed(runs):
+        ends[start] = ahead.get(stop - start, 0)
+        ahead[stop - start] = stop
+    parts, at = list[str](), 0
+    for start, _ in runs:
+        if start >= at and ends[start]:
+            parts += (text[at:start], text[start : ends[start]])
+            at = ends[start]
+    return [*parts, text[at:]]
 
 
 def _respelled(name: str, target: LinkTarget, *, wiki: bool) -> str:

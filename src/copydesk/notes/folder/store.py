@@ -11,13 +11,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial, wraps
-from itertools import chain
+from itertools import chain, takewhile
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 
 from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.folder.blocks import (
-    DOCUMENT,
     FolderDocument,
     block_attributes,
     content,
@@ -52,6 +51,7 @@ from copydesk.notes.folder.documents import (
 from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
+from copydesk.notes.markdown.block import DOCUMENT
 from copydesk.notes.markdown.parser import LOOKED_AT
 from copydesk.notes.markdown.tree import undisturbed
 from copydesk.notes.protocol import (
@@ -254,7 +254,9 @@ class FolderStore:
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         document = self._documents.find(block_id)
         crumbs = [Crumb(self._box, "", self._name)]
-        crumbs += self._above(document.path)
+        documents = takewhile(lambda each: each[1], self._above(document.path))
+        above = [Crumb(card.id, DOCUMENT, name) for name, card in documents if card is not None]
+        crumbs += reversed(above)
         crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
         way: list[Node] = []
         at = document.block(block_id)
@@ -360,25 +362,21 @@ class FolderStore:
 
     @locked
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        pieces(markdown, self._documents.profile)
-        name = checked_title(title)
         self._check_notebook(box)
         folder = self._documents.folder.root
         if parent_id:
             parent = self._path(parent_id)
             folder = parent.parent / stem(parent)
-        return self._made(self._free(folder, name), name, markdown)
+        return self._made_in(folder, title, markdown)
 
     @locked
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        pieces(markdown, self._documents.profile)
-        name = checked_title(title)
         folder = self._path(anchor_id).parent
         for _ in range(up):
             if folder == self._documents.folder.root:
                 raise InvalidArgs("location", "the document stands at the top of its notebook")
             folder = folder.parent
-        return self._made(self._free(folder, name), name, markdown)
+        return self._made_in(folder, title, markdown)
 
     @locked
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
@@ -533,26 +531,20 @@ class FolderStore:
         if valid(box) != self._box:
             raise NotebookNotFound(box)
 
-    def _above(self, path: RelPath) -> list[Crumb]:
-        found: list[Crumb] = []
-        above = self._documents.folder.parent(path)
-        while above is not None:
-            card = self._documents.card(above)
-            if card is not None:
-                found.append(Crumb(card.id, DOCUMENT, card.title or stem(above)))
-            above = self._documents.folder.parent(above)
-        return found[::-1]
+    def _above(self, path: RelPath) -> list[tuple[str, Card | None]]:
+        """What a document is below, nearest first: names of folders, with their documents."""
+        folder, found = self._documents.folder, list[tuple[str, Card | None]]()
+        while path.parent != folder.root:
+            above = folder.parent(path)
+            card = self._documents.card(above) if above is not None else None
+            path = path.parent
+            found.append(((card.title if card is not None else "") or path.name, card))
+        return found
 
     def _hpath(self, path: RelPath, title: str) -> str:
         """The path of titles of a document; a folder without a document contributes its name."""
-        names = [title]
-        root, at = self._documents.folder.root, path.parent
-        while at != root:
-            above = self._documents.folder.parent(path)
-            card = self._documents.card(above) if above is not None else None
-            names.append((card.title if card is not None else "") or at.name)
-            path, at = above or at, at.parent
-        return "/" + "/".join(reversed(names))
+        names = [title, *(name for name, _ in self._above(path)), ""]
+        return "/".join(reversed(names))
 
     def _listed(self, path: RelPath, card: Card) -> NoteBlock:
         title = card.title or stem(path)
@@ -615,6 +607,11 @@ class FolderStore:
             if f"{name}.md".casefold() not in names and not beside:
                 return folder / f"{name}.md"
             number += 1
+
+    def _made_in(self, folder: RelPath, title: str, markdown: str) -> Prepared:
+        pieces(markdown, self._documents.profile)
+        name = checked_title(title)
+        return self._made(self._free(folder, name), name, markdown)
 
     def _made(self, path: RelPath, title: str, markdown: str) -> Prepared:
         folder = self._documents.folder

@@ -516,7 +516,7 @@ def addressed(
         ]
         fresh = (f"+{at}" for at in itertools.count())
         found = know(rows, fingerprints(tree, top), (), lambda _: next(fresh), lambda _: False)
-        for row, (_, block) in zip(found.rows, in_order(top), strict=True):
+        for row, (_, block) in zip(found, in_order(top), strict=True):
             if row.id in had:
                 ids[id(block)] = row.id
         ids[id(top)] = block_id
