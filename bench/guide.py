@@ -155,7 +155,7 @@ def tried(guide: Guide, document: str, block: NoteBlock, change: Change) -> tupl
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser("bench.guide")
     parser.add_argument("--blocks", type=int, default=10_000, help="the most blocks to try")
     parser.add_argument("--box", default=GUIDE, help="the notebook")
     parser.add_argument("--minutes", type=float, default=600, help="so long at most")

@@ -629,9 +629,9 @@ class KernelStore:
         """Do nothing: links in a kernel use ids."""
 
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
-        match changes:
-            case [Delete(document_id, over)] if over and self._kernel.is_document(document_id):
-                return self._prepare_removal(document_id, over)
+        first = changes[0] if len(changes) == 1 else None
+        if isinstance(first, Delete) and first.over and self._kernel.is_document(first.id):
+            return self._prepare_removal(first.id, first.over)
         return dry_run(self._kernel, self._split, changes)
 
     def _prepare_removal(self, document_id: str, over: str) -> Prepared:
