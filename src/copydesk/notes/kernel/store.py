@@ -415,7 +415,8 @@ class _DocumentIds(Sequence[str]):
         return iter(self._all)
 
     def __contains__(self, value: object) -> bool:
-        standing = self._kernel.standings([str(value)]).get(str(value))
+        block_id = str(value)
+        standing = self._kernel.standings([block_id]).get(block_id) if is_id(block_id) else None
         return standing is not None and standing.parent_id == self._document_id
 
     def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
