@@ -96,7 +96,7 @@ _UPDATED = re.compile(r'updated="\d+"|colgroup="[^"]*"')
 
 
 _NO_WORDS = re.compile(
-    r"\]\([^()\n]*\)|\{:[^{}\n]*\}|<[^<>]*>|\(\([^()]*\)\)|https?:\S+"
+    r"\]\([^()\n]*\)|\{:[^{}\n]*\}|<[^<>]*>|\(\([0-9a-z-]+|https?:\S+"
     r"|^\s*```\S*|:[a-z0-9_]+:|^> \[!.*|&\w+;",
     re.MULTILINE,
 )
@@ -111,8 +111,6 @@ def another_word(block: NoteBlock) -> str:
         return _SOURCE.sub(r'\1x"', text, count=1)
     prose = _NO_WORDS.sub(lambda found: "\0" * len(found[0]), text)
     words = list(_WORD.finditer(prose))
-    if not words and block.kind == "s":
-        return text.replace("\n", "\nx\n\n", 1)
     at = words[-1].end() if words else len(text)
     return f"{text[:at]}x{text[at:]}"
 
@@ -157,7 +155,7 @@ def tried(guide: Guide, document: str, block: NoteBlock, change: Change) -> tupl
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser("bench.guide")
     parser.add_argument("--blocks", type=int, default=10_000, help="the most blocks to try")
     parser.add_argument("--box", default=GUIDE, help="the notebook")
     parser.add_argument("--minutes", type=float, default=600, help="so long at most")

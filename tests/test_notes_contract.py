@@ -890,6 +890,7 @@ def test_a_few_ids_of_a_long_document_are_little_to_read(
     assert ids.index(every[100]) == 100
     assert every[3] in ids
     assert document not in ids
+    assert "begin" not in ids
     for part in (slice(0, 5), slice(300, 305), slice(-5, None), slice(598, 700), slice(4, 4)):
         assert list(ids[part]) == every[part]
     assert (ids[0], ids[-1], ids[299]) == (every[0], every[-1], every[299])

@@ -558,8 +558,8 @@ class Kernel:
     ) -> dict[str, str]:
         """The kramdown of blocks; missing blocks are left out.
 
-        Several top-level blocks of a document are cut from one read of it. `standings` are the
-        positions of the blocks if they are known.
+        Many top-level blocks of a document are cut from one read of it, few are read alone.
+        `standings` are the positions of the blocks if they are known.
         """
         standings = self.standings(ids) if standings is None else standings
         beside: dict[str, dict[str, str]] = {}
@@ -567,7 +567,7 @@ class Kernel:
             beside.setdefault(one.parent_id, {})[one.id] = one.previous_id
         found: dict[str, str] = {}
         for parent_id, places in beside.items():
-            if parent_id and len(places) > 1:
+            if parent_id and len(places) > FEW:
                 found |= slices_of(self.kramdown(parent_id), places)
         found |= {one: self.kramdown(one) for one in standings if one not in found}
         return {one: found[one] for one in standings if found[one]}

@@ -364,11 +364,16 @@ def changing(image: str, dom: str) -> str:
     return next((name for is_so, name in changes if is_so), "")
 
 
+_BLANK_RUN = re.compile("\u200b{2,}")
 _CODE_SPAN = re.compile(r'(<span data-type="[^"]*\bcode\b[^"]*"[^>]*>)(.*?)(</span>)')
 
 
 def escaped_code(dom: str) -> str:
-    """A DOM in which signs within code are escaped; where they are not, the kernel reads tags."""
+    """A DOM in which signs within code are escaped; where they are not, the kernel reads tags.
+
+    Of several zero-width blanks one is left: the kernel adds to them each time, without end.
+    """
+    dom = _BLANK_RUN.sub("\u200b", dom)
     return _CODE_SPAN.sub(lambda one: one[1] + html.escape(html.unescape(one[2])) + one[3], dom)
 
 

@@ -236,7 +236,7 @@ class _KernelDryRun:
             self._hold(emptied)
         parent, place = self._place(change.anchor_id, change.side)
         parent.put(place, nodes)
-        if emptied.parent and not source.children:
+        if emptied.parent and not source.children and source.kind in VANISHING:
             self._touch(emptied.parent)
             emptied.parent.children = [
                 one for one in emptied.parent.children or () if one is not emptied
@@ -415,7 +415,8 @@ class _DocumentIds(Sequence[str]):
         return iter(self._all)
 
     def __contains__(self, value: object) -> bool:
-        standing = self._kernel.standings([str(value)]).get(str(value))
+        block_id = str(value)
+        standing = self._kernel.standings([block_id]).get(block_id) if is_id(block_id) else None
         return standing is not None and standing.parent_id == self._document_id
 
     def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
@@ -629,9 +630,9 @@ class KernelStore:
         """Do nothing: links in a kernel use ids."""
 
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
-        match changes:
-            case [Delete(document_id, over)] if over and self._kernel.is_document(document_id):
-                return self._prepare_removal(document_id, over)
+        first = changes[0] if len(changes) == 1 else None
+        if isinstance(first, Delete) and first.over and self._kernel.is_document(first.id):
+            return self._prepare_removal(first.id, first.over)
         return dry_run(self._kernel, self._split, changes)
 
     def _prepare_removal(self, document_id: str, over: str) -> Prepared:
