@@ -324,6 +324,15 @@ def test_a_look_follows_each_answer(tmp_path: Path) -> None:
         assert rows[0]["edit_id"] == edit_id["edit_id"]
 
 
+def test_a_save_long_after_the_last_answer_is_told_with_the_next(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    edit_id = edit(desk)
+    save(tmp_path / "a.py", CODE)
+    rows: Any = desk.call("local", "list_edits", {}).data["overwritten"]
+    assert [row["edit_id"] for row in rows] == [edit_id]
+
+
 def test_edits_older_than_an_hour_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(CODE)
     now = [1_700_000_000_000]

@@ -363,6 +363,7 @@ class OpenWorkspace(Closing):
             self._forgets = forgets
             self.kept.clear()
             self.desk.drop_texts()
+        self.desk.overwrites.look_again()
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)
         self.desk.overwrites.look_soon()

@@ -147,6 +147,14 @@ class Overwrites(Closing):
         self.look_soon()
         self._soon.now()
 
+    def look_again(self) -> None:
+        """Look at them now if one is not as it was last looked at: its next answer has to tell."""
+        for path in self._edited.copy():
+            looked = self._looked.get(path)
+            if looked is not None and not looked.holds(self._set.files.peek(path)):
+                self.look()
+                return
+
     def close(self) -> None:
         """Look if that was to be done soon."""
         self._soon.close()

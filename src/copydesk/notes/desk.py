@@ -432,12 +432,13 @@ class NoteReader:
         The item `inside` of which they are read is not in itself, so its text is shown as it is.
         """
         parents = sorted({block.parent_id for block in blocks if block.kind == "p"} - {"", inside})
-        items = self.store(member).blocks(parents) if parents else {}
+        store = self.store(member)
+        items = store.blocks(parents) if parents else dict[str, NoteBlock]()
 
         def shown(block: NoteBlock) -> NoteBlock:
             item = items.get(block.parent_id) if block.kind == "p" else None
             head = task_head(item.markdown) if item is not None and item.kind == "i" else ""
-            is_own = head and block.id == self.store(member).child_ids(block.parent_id)[0]
+            is_own = head and block.id == store.child_ids(block.parent_id)[0]
             return replace(item, markdown=head, content=head) if item and is_own else block
 
         return tuple(map(shown, blocks))

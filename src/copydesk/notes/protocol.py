@@ -421,42 +421,53 @@ class NoteStore(Protocol):
 
     def notebooks(self) -> tuple[Notebook, ...]:
         """All notebooks."""
+        ...
 
     def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         """The first `most` documents of a notebook, by path; raises NotebookNotFound."""
+        ...
 
     def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
         """The current blocks with these ids; missing ones are left out."""
+        ...
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         """The children of a container in order, the section of a heading, or nothing."""
+        ...
 
     def child_ids(self, block_id: str) -> Sequence[str]:
         """The ids of `children`, where their texts are not needed."""
+        ...
 
     def around(self, block_id: str) -> Around:
         """The container and the neighbours of a block."""
+        ...
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
         """The headings of a document, nested by level; WrongBlockKind for any other block."""
+        ...
 
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         """The path to a block: notebook, documents, headings, containers, and the block itself."""
+        ...
 
     def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
         """Documents and leaves with all words, best first; InvalidArgs(`query`) without a word.
 
         The total may be that of an index. It ends with Cancelled when its call is cancelled.
         """
+        ...
 
     def coverage(self, box: str) -> Coverage | None:
         """How much the last list or search saw; None without an index. NotebookNotFound."""
+        ...
 
     def located(self, address: str) -> str:
         """The id of the block at `^name` or `note#^name` if the store has names; an id as it is.
 
         Raises InvalidBlockId, BlockNotFound, and InvalidArgs for a name in several documents.
         """
+        ...
 
     def check_links(self, prepared: Prepared) -> None:
         """Raise AnchorLinked if the changes would remove a name that links lead to."""
@@ -466,12 +477,12 @@ class NoteStore(Protocol):
 
         `update_links`: links of other notes to what the changes rename are changed with it.
 
-
         Blocks that an earlier change deleted, or whose container it updated, do not exist any more.
         Raises for the first change that cannot be made, or undone if the store has no transactions:
         BlockNotFound; WrongBlockKind; ContentRequired for a text without a block; InvalidArgs for a
         text that does not fit the block; ContentChanged; NotInvertible.
         """
+        ...
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         """Make all changes or none, and verify them.
@@ -481,6 +492,7 @@ class NoteStore(Protocol):
         their new ids. Raises NotesRolledBack after a failure that was undone, NotesTorn after one
         that could not be undone, and ContentChanged if a block changed since `prepare`.
         """
+        ...
 
     def recover(self, undo: Sequence[Change]) -> None:
         """Undo interrupted changes; raises as `prepare` and `execute` do."""
@@ -491,6 +503,7 @@ class NoteStore(Protocol):
         Raises NotebookNotFound, BlockNotFound, WrongBlockKind if the parent is not a document, and
         InvalidArgs for an invalid title (such as one with a slash) or text.
         """
+        ...
 
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
         """Create a document next to another one (`up` 0) or next to its parent (`up` 1).
@@ -498,6 +511,7 @@ class NoteStore(Protocol):
         In a folder the parent is the enclosing folder, with or without a document of its own.
         Raises as `prepare_document` does, and InvalidArgs(`location`) above the top.
         """
+        ...
 
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
         """Create today's note of a notebook if it is missing, and append this text (`appending`).
@@ -505,6 +519,7 @@ class NoteStore(Protocol):
         Without a text an existing note is not changed; `execute` returns its id. Raises as
         `prepare_document` does. A note that a kernel created stays if appending fails.
         """
+        ...
 
     def close(self) -> None:
         """Close files, connections and threads."""

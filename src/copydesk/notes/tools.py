@@ -469,7 +469,7 @@ def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
     lines = [message, *(f"- {hunk_text(hunk)}" for hunk in hunks)]
     if edit_ids:
         together = ', "transaction": true' if len(edit_ids) > 1 else ""
-        call = f'{UNDO}({{"edit_id": {edit_ids[0]}{together}}})'
+        call = f'{UNDO}({{"edit_id": {min(edit_ids)}{together}}})'
         lines.append(say("notes.undo", lang, {"calls": call}))
     lines += (f"- {one}" for one in warned_in(told))
     said = "\n".join(lines) + (f"\n\n{fenced(diff, 'diff')}" if diff else "")

@@ -578,12 +578,12 @@ def _pairs(text: bytes) -> Pairs:
 
 _GAP = r"[ \t]*+(?:\n[ \t]*+)?"
 _BARE = r"(?:\\[!-\xff]|[^\x00-\x20\x7f()])"
-_BALANCED = rf"{_BARE}*+"
+_balanced = rf"{_BARE}*+"
 for _ in range(32):  # so deep may the parentheses of a destination be nested
-    _BALANCED = rf"(?:{_BARE}|\({_BALANCED}\))*+"
+    _balanced = rf"(?:{_BARE}|\({_balanced}\))*+"
 _DEFINITION = re.compile(
     r"\[(?!\s*+\])(?:[^\\\[\]]|\\.){1,999}+\]:"
-    rf"{_GAP}(?:<(?:[^<>\n\\]|\\[^\n])*+>|(?!<)(?=[^\s)]){_BALANCED})"
+    rf"{_GAP}(?:<(?:[^<>\n\\]|\\[^\n])*+>|(?!<)(?=[^\s)]){_balanced})"
     rf"(?:(?=[ \t\n]){_GAP}(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\((?:[^()\\]|\\.)*+\))"
     r"[ \t]*+(?:\n|\Z)|[ \t]*+(?:\n|\Z))".encode("latin-1"),
     re.DOTALL,
