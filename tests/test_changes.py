@@ -22,6 +22,7 @@ from copydesk.edit.kinds.lines import RangeEdit
 from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
 from copydesk.edit.request import Request
 from copydesk.errors import AccessDenied, ContentChanged, InvalidArgs
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from support.desks import Setup, call
 
@@ -613,6 +614,7 @@ def test_a_reason_of_an_edit_is_shown_to_who_may_read_its_file(desk: OpenWorkspa
     assert view_of(desk).tasks(desk.person("local"))[0].why == "SECRET in a.txt"
 
 
+@pytest.mark.usefixtures("small_limit")
 def test_half_of_a_pair_is_no_comment(desk: OpenWorkspace) -> None:
     edit(desk, "2", "y\n")
     with pytest.raises(InvalidArgs):
@@ -622,6 +624,16 @@ def test_half_of_a_pair_is_no_comment(desk: OpenWorkspace) -> None:
 BINARY = bytes(range(256)) * 4
 
 
+LARGE_LINES = 4_000
+"""Lines of a file that counts as large where `small_limit` is in force."""
+
+
+@pytest.fixture
+def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of some kilobytes are large."""
+    monkeypatch.setattr(sizes, "LARGE", 10_000)
+
+
 def put(desk: OpenWorkspace, name: str, data: bytes) -> Path:
     file = Path(desk.root, name)
     file.write_bytes(data)
@@ -629,8 +641,9 @@ def put(desk: OpenWorkspace, name: str, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("large", [False, True])
+@pytest.mark.usefixtures("small_limit")
 def test_a_removed_file_that_is_not_shown_by_lines(desk: OpenWorkspace, large: bool) -> None:
-    data = b"one\n" * (9 << 18) if large else BINARY
+    data = b"one\n" * LARGE_LINES if large else BINARY
     file = put(desk, "big.bin", data)
     file.chmod(0o750)
     write(desk, DeleteFile(RelPath.parse("big.bin")))
@@ -665,8 +678,9 @@ def test_git_removes_a_binary_file_by_its_diff(desk: OpenWorkspace, tmp_path: Pa
     assert hunks(desk) == []
 
 
+@pytest.mark.usefixtures("small_limit")
 def test_a_large_file_is_kept_and_undone_as_a_whole(desk: OpenWorkspace) -> None:
-    text = b"line\n" * (9 << 18)
+    text = b"line\n" * LARGE_LINES
     file = put(desk, "large.txt", text)
     edit(desk, "7", "seven\n", path="large.txt")
     edit(desk, "9", "nine\n", path="large.txt", by="other")
@@ -688,8 +702,9 @@ def test_a_large_file_is_kept_and_undone_as_a_whole(desk: OpenWorkspace) -> None
     assert hunks(desk, large) == []
 
 
+@pytest.mark.usefixtures("small_limit")
 def test_a_large_file_that_others_changed_since(desk: OpenWorkspace) -> None:
-    file = put(desk, "large.txt", b"line\n" * (9 << 18))
+    file = put(desk, "large.txt", b"line\n" * LARGE_LINES)
     edit(desk, "7", "seven\n", path="large.txt")
     save(desk, "seven\n", "7\n", "large.txt")
     before = file.read_bytes()

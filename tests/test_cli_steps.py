@@ -92,7 +92,7 @@ def write(agents: OpenWorkspace, path: str, content: str, task: str) -> None:
     assert "edit_id" in agents.call("bob", "prepare_file_range_edit", given, task=task).fields
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.slow)])
 def test_every_command_that_is_printed_works(
     agents: OpenWorkspace, run: Run, root: Path, tmp_path: Path, lang: Lang
 ) -> None:
@@ -148,6 +148,7 @@ def test_every_command_that_is_printed_works(
     assert {"apply", "approve", "reject", "show", "review", "discard", "undo", "changes"} <= seen
 
 
+@pytest.mark.slow
 def test_up_and_down(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`up` is the same however often it is called, and `down` ends what it started, nothing else."""
     monkeypatch.setenv("HOME", str(tmp_path))
