@@ -709,11 +709,11 @@ class Editor(threading.Thread):
             self.typed += 1
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(("lang", "hunks", "plans"), [("en", 60, 43), ("zh", 12, 8)])
 def test_three_agents_and_an_editor_are_reviewed_by_keyboard_alone(
-    tmp_path: Path, browser: Any, lang: str
+    tmp_path: Path, browser: Any, lang: str, hunks: int, plans: int
 ) -> None:
-    """60 hunks are kept or undone and 43 plans decided, while a person types in the same files."""
+    """Hunks are kept or undone and plans decided, while a person types in the same files."""
     root = tmp_path / "project"
     root.mkdir()
     names = "".join(f'[members.{name}]\napproval = "self"\n' for name in TEAM)
@@ -729,7 +729,7 @@ def test_three_agents_and_an_editor_are_reviewed_by_keyboard_alone(
         room_at(root, desk) as room,
     ):
         scene = Scene(room, agent, browser)
-        for number in range(60):
+        for number in range(hunks):
             by, path = TEAM[number % 3], files[number % 6].name
             given = {"path": path, "range": str(number // 6 * 12 + number % 6 + 5)}
             given |= {"content": f"{by} {number}", "why": f"reason {number}"}
@@ -737,40 +737,40 @@ def test_three_agents_and_an_editor_are_reviewed_by_keyboard_alone(
             hunk = {"hunk_id": said.fields["hunk_id"]}
             done = agent.call(by, "apply_file_modification", hunk, task=f"task of {by}")
             assert done.fields["status"] == "ok", done.text
-        for number in range(43):
+        for number in range(plans):
             given = {"path": f"plan{number}.txt", "content": f"plan {number}\n"}
             agent.call(TEAM[number % 3], "prepare_file_append", given, task="plans")
         page = scene.person("Ada", name_label="Your name" if lang == "en" else "你的名字")
         editor.start()
         press = Keyboard(page)
-        for count in (20, 20, 20):
+        for _ in TEAM:
             press.sends("2")
             press("j")
             press.sends("Enter")
-            for at in range(count):
+            for at in range(hunks // len(TEAM)):
                 press.sends("u" if at % 3 == 2 else "k")
-        press.told(f"60 hunks ({lang})")
-        assert press.count == 60 + 9
+        press.told(f"{hunks} hunks ({lang})")
+        assert press.count == hunks + 3 * len(TEAM)
         written = "".join(path.read_text() for path in files)
-        kept = sum(f"{TEAM[number % 3]} {number}\n" in written for number in range(60))
-        assert kept == 60 - 18
+        kept = sum(f"{TEAM[number % 3]} {number}\n" in written for number in range(hunks))
+        assert kept == hunks - len(TEAM) * (hunks // len(TEAM) // 3)
         press = Keyboard(page)
         press.sends("1")
         press("j")
         press.sends("Enter")
-        for number in range(43):
+        for number in range(plans):
             if number % 7 == 6:
                 press("r")
                 press.types("No.")
                 press.sends("Control+Enter")
             else:
                 press.sends("Shift+A" if number % 2 else "a")
-        press.told(f"43 plans ({lang})")
+        press.told(f"{plans} plans ({lang})")
         api.expect(page.locator("#waiting")).to_have_count(0)
         editor.closed.set()
         editor.join()
         lines = "".join(path.read_text() for path in files).splitlines()
-        assert sum(line.startswith("typed ") for line in lines) == editor.typed > 10
+        assert sum(line.startswith("typed ") for line in lines) == editor.typed > hunks // 6
         assert scene.wrong == []
         for context in scene.contexts:
             context.close()

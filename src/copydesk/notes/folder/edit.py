@@ -367,6 +367,7 @@ class WorkingDocument:
             gone, signs = window.rows(span), fingerprints(tree, added[0])
             kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken)
             ids = [gone[0].id, *(row.id for row in kept[1:])]
+            self._used.update(ids)  # some are those that the text brings, and has once
             lost = [row.id for row in gone if row.id not in ids]
             if lost:
                 self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
