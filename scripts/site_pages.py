@@ -28,6 +28,11 @@ HOSTED = re.compile(
     r"https://(?:github\.com/copydesk/copydesk/blob|raw\.githubusercontent\.com/copydesk/copydesk)/main/"
 )
 """What the links of the README begin with, so that they work where the package is shown."""
+_OWN = re.compile(
+    rf"{HOSTED.pattern}((?:docs/|bench/RESULTS|[CS][HOE]\w+\.md|src/[^)\s]*\.md)[^)\s]*)"
+)
+"""Such a link to a page of the site."""
+
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 
 
@@ -75,12 +80,13 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     def link(found: re.Match[str]) -> str:
         meant = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
         target = MOVED.get(meant, meant.removeprefix("docs/"))
+        target += "/index.md" * (target == "decisions")
         return posixpath.relpath(target, posixpath.dirname(here) or ".")
 
-    own = re.sub(
-        rf"{HOSTED.pattern}(?=docs/|bench/RESULTS|[CS][HOE]\w+\.md|src/.*\.md)", "", markdown
-    )
-    return _LINK.sub(link, own)
+    def own(found: re.Match[str]) -> str:
+        return posixpath.relpath(found[1], posixpath.dirname(source) or ".")
+
+    return _LINK.sub(link, _OWN.sub(own, markdown))
 
 
 _EXAMPLE = re.compile(r"^>>> .*(?:\n.+|\n(?=\n>>> ))*", re.MULTILINE)
