@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.agents import AGENTS, CONFIGURATION, Agent, Call, Copydesk, Edit, EditUnread, visible
+from bench.agents import AGENTS, Agent, Call, Copydesk, Edit, EditUnread
 from bench.arena import Cell
 from bench.habits import PlayedLikeEdit
 from bench.installing import Installed, count_tokens, install
@@ -65,10 +65,7 @@ OFFERED = "list and instructions"
 
 
 def played(task: Task, agent: Agent) -> Outcome:
-    """Let an agent do a task; the files of the one before are gone."""
-    for left in visible(agent.root):
-        if left.name != CONFIGURATION:
-            left.unlink()
+    """Let an agent do a task."""
     for path, text in task.files.items():
         write_bytes(agent.root / path, text, task.newline)
     agent.begin()
@@ -89,15 +86,18 @@ def outcomes(made: Sequence[Task], home: Path, found: Installed) -> Outcomes:
     """All tasks by all agents, counted."""
     every: Outcomes = {}
     for kind in PLAYERS:
-        root = home / kind.__name__
-        root.mkdir(parents=True)
-        agent = kind(root)
-        try:
-            every[kind.name] = {task.name: played(task, agent) for task in made}
+        by_task = every.setdefault(kind.name, {})
+        for at, task in enumerate(made):
+            # A folder each: files of another task that went would be told, as a person's would.
+            root = home / kind.__name__ / str(at)
+            root.mkdir(parents=True)
+            agent = kind(root)
+            try:
+                by_task[task.name] = played(task, agent)
+            finally:
+                agent.close()
             offered = Outcome([], [], [(agent.offered_tokens, 0)], agent.offered)
-            every[kind.name] |= {OFFERED: offered}
-        finally:
-            agent.close()
+        by_task[OFFERED] = offered
     listed = [outcome for by_task in every.values() for outcome in by_task.values()]
     texts = [text for one in listed for text in one.texts]
     counts = iter(count_tokens(found, texts, "cl100k_base"))

@@ -21,8 +21,18 @@ ELSEWHERE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "bench/RESULTS.md": "benchmark.md",
 }
+HOSTED = re.compile(
+    r"https://(?:github\.com/copydesk/copydesk/blob|raw\.githubusercontent\.com/copydesk/copydesk)/main/"
+)
+"""What the links of the README begin with, so that they work where the package is shown."""
+_OWN = re.compile(
+    rf"{HOSTED.pattern}((?:docs/|bench/RESULTS|[CS][HOE]\w+\.md|src/[^)\s]*\.md)[^)\s]*)"
+)
+"""Such a link to a page of the site."""
+
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 
 
@@ -40,12 +50,16 @@ def moved() -> dict[str, str]:
 
 
 MOVED = moved()
+_HOME = b"---\ntemplate: home.html\ntitle: copydesk\nhide: [navigation, toc]\n---\n\n"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in `docs`."""
     for source, target in MOVED.items():
-        files.append(File.generated(config, target, content=(ROOT / source).read_bytes()))
+        content = (ROOT / source).read_bytes()
+        if target == "index.md":  # its head is drawn by scripts/site/home.html
+            content = _HOME + content[content.index(b"## Start") :]
+        files.append(File.generated(config, target, content=content))
     decisions = sorted((ROOT / "docs/decisions").glob("*.md"))
     rows = "".join(f"- [{title_of(path)}]({path.name})\n" for path in decisions)
     index = f"# Decisions\n\nWhat was hard to decide, and why it is as it is.\n\n{rows}"
@@ -66,9 +80,13 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     def link(found: re.Match[str]) -> str:
         meant = posixpath.normpath(posixpath.join(posixpath.dirname(source), found[1]))
         target = MOVED.get(meant, meant.removeprefix("docs/"))
+        target += "/index.md" * (target == "decisions")
         return posixpath.relpath(target, posixpath.dirname(here) or ".")
 
-    return _LINK.sub(link, markdown)
+    def own(found: re.Match[str]) -> str:
+        return posixpath.relpath(found[1], posixpath.dirname(source) or ".")
+
+    return _LINK.sub(link, _OWN.sub(own, markdown))
 
 
 _EXAMPLE = re.compile(r"^>>> .*(?:\n.+|\n(?=\n>>> ))*", re.MULTILINE)

@@ -34,6 +34,8 @@ ARMED_SECONDS = 60
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as `make test &` has it, and its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as `nohup make test` has it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile(
     "here", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

@@ -14,8 +14,8 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.approvals import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.backends.api import Decision, Records, Verdict, Version
+from copydesk.desk.gates import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
 from copydesk.edit.draft import Approval, Draft
@@ -177,6 +177,21 @@ def test_an_apply_answers_at_once_and_the_decision_comes_with_a_later_answer(
     assert "decisions" not in call(desk, "ann", "read_file", path="a.txt")
     assert call(desk, "ann", APPLY, hunk_id=hunk)["status"] == "ok"
     assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5\n", "x\n")
+
+
+def test_an_undo_that_a_person_has_to_approve_says_how_to_show_it(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    line = {"path": "a.txt", "old": "line 5\n", "new": "x\n"}
+    edit_id = call(desk, "eve", "replace_text", **line, apply="auto")["edit_id"]
+    told = call(desk, "ann", "undo_file_modification", edit_id=edit_id)
+    assert (told["error"], told["why"]) == ("APPROVAL_REQUIRED", "member")
+    assert "replace_text" in told["summary"]
+    assert f"copydesk undo {edit_id}." in told["summary"]
+    plan = call(desk, "ann", "replace_text", path="a.txt", old="x\n", new="line 5\n")
+    approve(desk, plan["hunk_id"])
+    assert call(desk, "ann", APPLY, hunk_id=plan["hunk_id"])["status"] == "ok"
+    assert (tmp_path / "a.txt").read_text() == TEXT
 
 
 @pytest.mark.parametrize("tool", ["list_pending", "Read", "Edit"])
@@ -370,7 +385,7 @@ def test_rights_and_policy_of_the_moment_of_the_write_count(
     a, b, c = (RelPath.parse(f"{name}.txt") for name in "abc")
     base = Snapshot.of(b"a\n")
     made = FileEdit(a, base, ChangeSet.of(2, [Edit(0, 1, b"b")]))
-    approving = Approving(desk.desk._set.decisions, desk.journal, desk.clock)
+    approving = Approving(desk.journal, desk.clock)
 
     def check() -> object:
         return approving.check(member, None, a, made, created=created, others=[b], to=c).reason
@@ -423,7 +438,7 @@ def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
     plan, ann = ("hunk", 7), Member("ann", Rules(), policy=Policy("human"))
     decisions = Kept()
     decisions.refused = 2  # a comment has the place of the lapse
-    approving = Approving(cast(Records, decisions), cast(Records, None), lambda: 99)
+    approving = Approving(cast(Records, decisions), lambda: 99)
     bound = before_of(MADE, created=created), after_of(MADE, to)
     if verdict:
         decision = Decision(plan, "ann", "a.txt", verdict, "eve", 5, *bound, "no")
@@ -498,7 +513,7 @@ def test_a_change_that_is_written_by_itself_needs_a_person_at_either_end_of_a_mo
 def test_an_edit_is_recorded_with_the_approval_that_let_it_pass() -> None:
     """That which the gate saw, whoever decides while it is written."""
     decisions, ann = Kept(), Member("ann", Rules())
-    approving = Approving(cast(Records, decisions), cast(Records, None), lambda: 99)
+    approving = Approving(cast(Records, decisions), lambda: 99)
     plan = ("hunk", 1)
     bound = before_of(MADE, created=False), after_of(MADE, None)
 

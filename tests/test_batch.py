@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import locate
 from copydesk.edit.kinds import replace as batch
 from copydesk.edit.kinds.replace import (
     SHOWN_COLLISIONS,
@@ -107,7 +106,7 @@ def test_what_comes_of_it(data: bytes, pairs: list[Pair], after: bytes) -> None:
     """Also of each edit in its own lines alone."""
     assert made(data, *pairs) == after
     base, request = Snapshot.of(data), BatchEdit(PATH, tuple(edits_of(pairs)))
-    parts = locate(request, base).parts
+    parts = request.locate(base).parts
     assert len(parts) == len(pairs)
     assert request.batch(base, parts).change.apply(data) == after
 
@@ -248,7 +247,7 @@ def test_everywhere(text: str | bytes, pair: Pair, after: str | bytes) -> None:
     found = replace_everywhere(base, StringEdit(*pair))
     assert found.change.apply(base.data) == (after if isinstance(after, bytes) else after.encode())
     request = ReplaceText(PATH, (StringEdit(*pair),), everywhere=True)
-    place = locate(request, base)
+    place = request.locate(base)
     parts = place.parts
     assert place.candidates == len(found.spans)
     assert all(one[1] <= other[0] for one, other in pairwise(parts))

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -30,7 +31,7 @@ from copydesk.desk.backends.sqlite import (
     _shape_of,
 )
 from copydesk.desk.drafts import LARGEST, MOST, DraftCache
-from copydesk.edit.draft import Plan, compose, locate
+from copydesk.edit.draft import Plan, compose
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed
 from copydesk.store import _os, threads
@@ -254,8 +255,10 @@ def test_the_intent_of_a_write_is_flushed_and_how_it_ended_is_not(tmp_path: Path
                 self._level()
                 yield db
 
-        def change(self, statement: str, values: Sequence[Value] = ()) -> int:
-            changed = super().change(statement, values)
+        def change(
+            self, statement: str, values: Sequence[Value] = (), *, looked: bool = False
+        ) -> list[tuple[Any, ...]]:
+            changed = super().change(statement, values, looked=looked)
             self._level()
             return changed
 
@@ -266,6 +269,36 @@ def test_the_intent_of_a_write_is_flushed_and_how_it_ended_is_not(tmp_path: Path
     assert levels == [2, 2, 2]
     journal.close_all([edit_id], "done")
     assert levels == [2, 2, 2, 1]
+    journal.close()
+
+
+class Cut:
+    """A connection whose log was cut: SQLite cannot read the entries."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def execute(self, statement: str, *values: Any) -> Any:
+        if statement.startswith("SELECT edit_id, path"):
+            raise apsw.IOError("disk I/O error")
+        return self.inner.execute(statement, *values)
+
+
+def test_a_statement_that_relies_on_a_look_looks_when_it_fails(tmp_path: Path) -> None:
+    """The look of the same call is trusted, until the file turns out to be gone."""
+    losses: list[str] = []
+    database = Database(StateFile(str(tmp_path / "state.sqlite")), on_loss=losses.append)
+    journal = SqliteRecords(database)
+    edit_id = journal.open(entry())
+    assert journal.open_at([entry().path]) == (edit_id,)
+    database._connection = Cut(database._connection)
+    for file in tmp_path.iterdir():
+        file.unlink()
+    assert journal.open_at([entry().path]) == ()
+    assert losses == ["deleted"]
     journal.close()
 
 
@@ -419,7 +452,7 @@ def test_who_asks_for_a_large_text_or_closes_does_not_wait_for_calm() -> None:
 def planned(number: int, text: bytes) -> tuple[Plan, Snapshot]:
     base = Snapshot.of(text)
     request = RangeEdit(HERE, "1", "new\n")
-    place = locate(request, base)
+    place = request.locate(base)
     id_ = f"{number:08x}"
     plan = Plan(
         *(id_, "me", "ws_mod", "tool", request, place, "replace", base.digest, "0" * 64, 1, 2)

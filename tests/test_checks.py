@@ -16,8 +16,8 @@ from copydesk.app import doctor
 from copydesk.app.cli import main
 from copydesk.app.config import Config, ConfigError, load
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk import checks as gates
-from copydesk.desk.checks import Checks, Edited, telling
+from copydesk.desk import gates
+from copydesk.desk.gates import Checks, Edited, telling
 from copydesk.desk.review import Seen
 from copydesk.errors import Cancelled, CheckFinding, cancelled_by
 from copydesk.store import checks as checking

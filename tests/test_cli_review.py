@@ -108,6 +108,9 @@ def test_approve_and_reject(agent: OpenWorkspace, run: Run, tmp_path: Path) -> N
         (("reject", "DONE", "--reason", "no"), 1, "ALREADY_DECIDED"),
         (("approve", "HUNK", "--member", "ann"), 1, "ACCESS_DENIED"),
         (("review",), 2, "USAGE"),
+        (("review", "--done"), 2, "USAGE"),
+        (("review", "--task", "t"), 2, "USAGE"),
+        (("apply", "HUNK", "--after", "0123"), 2, "USAGE"),
     ],
 )
 def test_refusals(
@@ -117,9 +120,8 @@ def test_refusals(
     assert run("approve", ids["DONE"])[0] == 0
     ended, out, _ = run(*(ids.get(word, word) for word in words), "--json")
     assert (ended, json.loads(out)["error"]) == (status, code)
-    assert run(*(ids.get(word, word) for word in words))[0] == (
-        0 if words == ("review",) else status
-    )
+    done = words in (("review",), ("review", "--done"))
+    assert run(*(ids.get(word, word) for word in words))[0] == (0 if done else status)
 
 
 def test_what_is_not_as_show_has_it_needs_its_digest(
@@ -145,16 +147,138 @@ def test_an_apply_that_waits_for_a_person_is_not_done(agent: OpenWorkspace, run:
     assert (status, json.loads(out)["status"]) == (1, "pending")
 
 
+def commands(words: str) -> list[str]:
+    """The commands of copydesk that a text names."""
+    return re.findall(r"copydesk (\w+)", words)
+
+
+def test_show_says_what_this_person_may_do(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
+    hunk = plan(agent, 5, "five")
+    steps = run("show", hunk)[1].splitlines()[-1]
+    assert commands(steps) == ["apply", "approve", "reject"]
+    assert f"copydesk apply --approve {hunk}. " in steps
+    as_ann = run("show", hunk, "--member", "ann")[1].splitlines()[-1]
+    assert commands(as_ann) == ["review"]
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    out = run("show", hunk)[1]
+    assert "file has changed since" in out
+    assert "@@ -3,7 +3,7 @@" in out, "the edit as it is now"
+    after = re.findall(r"(approve) --after ([0-9a-f]{8}) ", out)
+    assert len(after) == 2
+    (tmp_path / "a.txt").write_text(TEXT.replace("line 5\n", "other\n"))
+    out = run("show", hunk)[1]
+    assert "-line 5\n+five\n" in out
+    assert "\n5\tother\n" in out, "both texts"
+    assert commands(out.splitlines()[-1]) == ["reject"]
+    run("reject", hunk, "--reason", "no")
+    assert f"{hunk} is rejected by local." in run("show", hunk)[1]
+    assert "copydesk" not in run("show", hunk)[1]
+    data = json.loads(run("show", hunk, "--json")[1])
+    assert (data["state"], data["member"], data["decision"]["verdict"]) == (
+        "conflict",
+        "ann",
+        "rejected",
+    )
+
+
+def test_pending_says_how_each_plan_stands_now(
+    agent: OpenWorkspace, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "b.json").write_text('{"a": 1,\n"b": 2}\n')
+    exact = plan(agent, 25, "x")
+    given = {"path": "b.json", "range": "1", "content": "{{"}
+    broken = str(agent.call("ann", "prepare_file_range_edit", given).fields["hunk_id"])
+    rows = json.loads(run("pending", "--json")[1])
+    assert [(row["hunk_id"], row["state"], row["findings"]) for row in rows] == [
+        (exact, "exact", None),
+        (broken, "exact", 1),
+    ]
+    (tmp_path / "a.txt").write_text("new\n" + TEXT)
+    (tmp_path / "b.json").write_text("{}\n")
+    table = run("pending")[1]
+    assert re.findall(r"ann +(\w+)", table) == ["carried", "conflict"]
+    assert re.findall(r"ann +(\S+)", run("pending", "--lang", "zh")[1]) == ["已移位", "有冲突"]
+
+
+def test_the_approver_writes_what_was_shown(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
+    one, two, three = plan(agent, 5, "five"), plan(agent, 9, "nine"), plan(agent, 12, "twelve")
+    status, out, err = run("apply", one)
+    assert (status, out) == (1, "")
+    assert "Prepare" not in err
+    assert f"copydesk apply --approve {one}. " in err, "what a refusal names works"
+    status, out, err = run("apply", "--approve", one, two)
+    assert (status, err) == (0, "")
+    assert "+five" in out
+    assert out.count("Approved and wrote") == 2
+    text = TEXT.replace("line 5\n", "five\n").replace("line 9\n", "nine\n")
+    assert (tmp_path / "a.txt").read_text() == text
+    (tmp_path / "a.txt").write_text("new\n" + text)
+    status, out, err = run("apply", "--approve", three)
+    assert status == 1
+    assert "Nothing was decided" in err
+    words = re.findall(r"copydesk (apply --approve) [0-9a-f]{8} (--after) ([0-9a-f]{64})", out)
+    assert len(words) == 1
+    after = run("apply", "--approve", three, "--after", words[0][2], "--json")[1]
+    assert json.loads(after)["edit_id"] == 3
+    assert run("apply", "--approve", three, "--json")[0] == 1
+    history = run("history")[1]
+    assert history.count("done, approved by local") == 3
+
+
+def test_who_may_not_approve_does_not_write(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
+    hunk = plan(agent, 5, "five")
+    status, _, err = run("apply", "--approve", hunk, "--member", "ann")
+    assert (status, (tmp_path / "a.txt").read_text()) == (1, TEXT)
+    assert commands(err) == ["review"]
+    status, _, err = run("apply", "--approve", hunk, "--member", "mallory")
+    assert (status, "declares no such member" in err) == (1, True)
+    status, _, err = run("apply", hunk, "--member", "ann")
+    assert (status, commands(err)) == (1, ["review"])
+    for word in ("agent", "later answer", "Do other work", "list_", "apply_file"):
+        assert word not in err
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("apply", "00000000"),
+        ("apply", "x"),
+        ("show", "00000000"),
+        ("discard", "HUNK"),
+        ("undo", "99"),
+        ("diff", "GONE"),
+        ("apply", "GONE"),
+        ("approve", "CONFLICT"),
+        ("apply", "REJECTED", "--member", "ann"),
+    ],
+)
+def test_a_refusal_has_no_words_of_agents(
+    agent: OpenWorkspace, run: Run, tmp_path: Path, words: tuple[str, ...], lang: str
+) -> None:
+    names = {"HUNK": 2, "GONE": 4, "CONFLICT": 6, "REJECTED": 8}
+    ids = {name: plan(agent, line, "new") for name, line in names.items()}
+    agent.desk.discard(agent.member("ann"), ids["GONE"])
+    (tmp_path / "a.txt").write_text(TEXT.replace("line 6\n", "other\n"))
+    assert run("reject", ids["REJECTED"], "--reason", "too short")[0] == 0
+    status, _, err = run(*(ids.get(word, word) for word in words), "--lang", lang)
+    assert status == 1
+    assert not re.search(r"[a-z]+_[a-z]+|repare|version|\?", err), err
+    assert ("copydesk " in err) or "too short" in err
+
+
 class Terminal:
     """`copydesk review` on a terminal of its own; its keys need no Enter."""
 
-    def __init__(self, root: Path, size: tuple[int, int] = (100, 40), **environment: str) -> None:
+    def __init__(
+        self, root: Path, size: tuple[int, int] = (100, 40), *words: str, **environment: str
+    ) -> None:
         self._leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self._seen = ""
         kept = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "copydesk.app.cli", "review"],
+            [sys.executable, "-m", "copydesk.app.cli", "review", *words],
             cwd=root,
             stdin=follower,
             stdout=follower,
@@ -178,9 +302,9 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._leader, text.encode())
 
-    def terminate(self) -> bool:
-        """End the program by SIGTERM; whether the terminal shows again what is typed."""
-        self._process.terminate()
+    def terminate(self, number: int) -> bool:
+        """End the program by a signal; whether the terminal shows again what is typed."""
+        self._process.send_signal(number)
         self._process.wait(PATIENCE_SECONDS)
         return bool(termios.tcgetattr(self._leader)[3] & termios.ECHO)
 
@@ -254,13 +378,57 @@ def test_the_steps_of_review(agent: OpenWorkspace, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_terminated_review_gives_the_terminal_back(agent: OpenWorkspace, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("words", [(), ("--done",)])
+def test_a_review_ended_from_outside_gives_the_terminal_back(
+    agent: OpenWorkspace, tmp_path: Path, words: tuple[str, ...], number: int
+) -> None:
     plan(agent, 20, "twenty")
-    step = Terminal(tmp_path)
-    step.wait()
-    assert step.terminate()
+    agent.call("bob", "create_new_file", {"path": "b.txt", "content": "b\n"})
+    step = Terminal(tmp_path, (100, 40), *words)
+    step.wait("?] ")
+    assert step.terminate(number)
     assert "twenty" not in (tmp_path / "a.txt").read_text()
-    step.end(-signal.SIGTERM)
+    step.end(-number)
+
+
+def test_while_a_review_is_stopped_the_terminal_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leader, follower = pty.openpty()
+    echoes: list[bool] = []
+
+    def note_echo(*_: object) -> None:
+        echoes.append(bool(termios.tcgetattr(follower)[3] & termios.ECHO))
+
+    with open(follower, encoding="utf-8") as screen:
+        monkeypatch.setattr(sys, "stdin", screen)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(terminal, "has_person", lambda: True)
+        monkeypatch.setattr(os, "kill", note_echo)
+        with terminal.Keys():
+            note_echo()
+            signal.raise_signal(signal.SIGTSTP)
+            note_echo()
+    os.close(leader)
+    assert echoes == [False, True, False]
+    assert signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL
+
+
+@pytest.mark.slow
+def test_changes_are_decided_on_with_single_keys(agent: OpenWorkspace, tmp_path: Path) -> None:
+    for name in ("b.txt", "c.txt", "d.txt"):
+        agent.call("bob", "create_new_file", {"path": name, "content": f"{name}\n"})
+    step = Terminal(tmp_path, (100, 40), "--done")
+    step.answer("\x1b[D")  # an arrow is no k
+    again = step.answer("kk")
+    assert "quit" in again
+    assert "\x1b[32m+b.txt\x1b[0m" in again
+    assert "before this was shown: k" in step.answer("u")
+    step.answer("no\n", until="empty): ")
+    step.answer("\x04")
+    assert "1 kept, 1 undone, 0 edited; 1 open." in step.end()
+    assert sorted(path.name for path in tmp_path.glob("*.txt")) == ["a.txt", "b.txt", "d.txt"]
 
 
 @pytest.mark.slow
@@ -327,6 +495,26 @@ def test_an_editor_that_gives_no_other_text(
     monkeypatch.setenv("VISUAL", editor)
     assert run("review", stdin="e\nq\n")[0] == 0
     assert agent.desk.review.pending(agent.member("eve"))[0].plan.edited_by == ""
+
+
+def test_a_comment_goes_to_the_agent_with_its_line(agent: OpenWorkspace, run: Run) -> None:
+    hunk = plan(agent, 5, "five")
+    status, out, _ = run("review", stdin="m\n5: why not V?\nm\n12 is enough\nm\n\nj\n")
+    assert (status, out.count("local comments on line 5: why not V?")) == (0, 2)
+    assert "local comments: 12 is enough" in out
+    said = run("show", hunk)[1]
+    assert "local comments on line 5: why not V?" in said
+    told: Any = agent.call("ann", "list_pending", {}).fields["decisions"]
+    assert [(row["verdict"], row.get("line"), row["reason"]) for row in told] == [
+        ("commented", 5, "why not V?"),
+        ("commented", None, "12 is enough"),
+    ]
+
+
+def test_of_a_move_both_paths_are_shown(agent: OpenWorkspace, run: Run) -> None:
+    agent.call("ann", "prepare_file_move", {"path": "a.txt", "to": "b.txt"})
+    assert "a.txt → b.txt  move file" in run("pending")[1]
+    assert "a.txt → b.txt: move file by ann" in run("review", stdin="j\n")[1]
 
 
 def test_nothing_waits(agent: OpenWorkspace, run: Run) -> None:
@@ -530,6 +718,22 @@ def test_a_review_on_a_screen_of_any_width(
     assert "2 approved" in shown
     assert apply(agent, one)["status"] == "ok"
     assert apply(agent, long)["why"] == "drifted"
+
+
+@pytest.mark.slow
+def test_all_of_a_plan_is_shown_by_one_key(agent: OpenWorkspace, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT + f"{'x' * 3_000}\n")
+    plan(agent, 5, MANY)
+    plan(agent, 31, f"{'y' * 3_000}\n")
+    step = Terminal(tmp_path, (100, 24))
+    step.answer("a")
+    assert "+new 199" in _plain(step.answer("y"))
+    assert "[space,a,n," in step.answer("a")
+    assert "[a,n," in step.answer("a"), "of a long line the parts that change were shown"
+    shown = _plain(step.answer("y"))
+    assert shown.count("y") >= 3_000
+    step.answer("q")
+    assert "2 approved" in step.end()
 
 
 @pytest.mark.slow

@@ -411,11 +411,11 @@ def test_a_client_that_starts_something_else_is_not_started(tmp_path: Path, home
 
 @pytest.mark.slow
 def test_a_client_whose_server_fails(tmp_path: Path, home: Path) -> None:
-    from copydesk.app.setup import this_machine
+    from copydesk.app.cli.init import own_command
 
-    machine = this_machine()
-    args = [*machine.first, "mcp", "--root", str(tmp_path), "--toolsets", "none"]
-    entry = {"command": machine.command, "args": args}
+    command, *first = own_command()
+    args = [*first, "mcp", "--root", str(tmp_path), "--toolsets", "none"]
+    entry = {"command": command, "args": args}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"copydesk": entry}}))
     check_fault(tmp_path, "client claude-code", "does not answer")
 

@@ -12,7 +12,6 @@ from copydesk.edit.draft import (
     Draft,
     check_expected,
     compose,
-    locate,
     standing,
 )
 from copydesk.edit.kinds.base import Normalized, end_of
@@ -49,7 +48,7 @@ from support.texts import PATH, drafts, joined
 
 def drafted(before: bytes, request: Request, named: str | None = None) -> Draft:
     base = Snapshot.of(before, named)
-    return compose(request, base, locate(request, base))
+    return compose(request, base, request.locate(base))
 
 
 def edit(text: str, content: str = "") -> RangeEdit:
@@ -367,7 +366,7 @@ def test_the_old_text_is_expected(draft: Draft, crlf: bool) -> None:
 )
 def test_expected_old(before: bytes, text: str, expected_old: str, found: str | None) -> None:
     base = Snapshot.of(before)
-    place = locate(edit(text, "x"), base)
+    place = edit(text, "x").locate(base)
     if found is None:
         check_expected(expected_old, base, place)
         return
@@ -405,7 +404,7 @@ def test_what_is_said_of_another_old_text(
 ) -> None:
     base = Snapshot.of(before)
     with pytest.raises(ContentChanged) as refused:
-        check_expected(expected_old, base, locate(edit(text, "x"), base))
+        check_expected(expected_old, base, edit(text, "x").locate(base))
     said = refused.value
     assert (said.planned_lines, said.cause, said.stands_at) == (planned, cause, stands_at)
     assert said.version == base.version
@@ -414,7 +413,7 @@ def test_what_is_said_of_another_old_text(
 def test_long_old_texts_are_shown_around_the_first_difference() -> None:
     base = Snapshot.of(b"a" * 9_000 + b"\nb\n")
     with pytest.raises(ContentChanged) as refused:
-        check_expected("a" * 4_000 + "x" * 100, base, locate(edit("1", "x"), base))
+        check_expected("a" * 4_000 + "x" * 100, base, edit("1", "x").locate(base))
     start = 4_000 - 2_000 // 3
     said, shown = refused.value, f"(+{start} characters) …{'a' * 666}"
     assert said.expected_old == f"(+2100 characters) …{'a' * 1_900}{'x' * 100}"
@@ -506,10 +505,10 @@ def test_ranges_that_collide_are_named(
 ) -> None:
     base = Snapshot.of(b"a\nb\nc\nd\n")
     if not clashes:
-        assert len(locate(ranges(*edits), base).parts) == len(edits)
+        assert len(ranges(*edits).locate(base).parts) == len(edits)
         return
     with pytest.raises(CollisionDetected) as refused:
-        locate(ranges(*edits), base)
+        ranges(*edits).locate(base)
     assert list(refused.value.collisions) == [Clash(*each) for each in clashes]
 
 

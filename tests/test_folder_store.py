@@ -30,6 +30,7 @@ from copydesk.notes.protocol import (
     Prepared,
     UnreadFile,
     Update,
+    Within,
 )
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
@@ -921,3 +922,81 @@ def test_ids_of_many_edits_stay_when_somebody_else_writes(place: Place, restarte
         place.store.around(ids[-2])
     assert refused.value.lost
     assert refused.value.nearest == ids[-3]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("taken_back", [False, True])
+@pytest.mark.parametrize("planned", [False, True])
+def test_ids_of_what_was_just_written_stay_when_somebody_else_writes(
+    place: Place, restarted: bool, taken_back: bool, planned: bool
+) -> None:
+    """Whatever was only planned after it, or taken back before the file changed."""
+    place.put("Note.md", "first words\n\nmiddle words\n\nlast words\n")
+    document, middle = place.document("Note").id, place.block("middle words")
+    place.apply([Update(middle, "Quite another sentence stands here, which the desk wrote.")])
+    written = place.apply([InsertText("a new one\n\nand another", "after", middle)])
+    ids = [block.id for block in place.store.children(document)]
+    if taken_back:
+        take_files_back(place.files, written)
+        del ids[2:4]
+    if planned:
+        place.store.prepare([Delete(middle), InsertText("never written", "first_in", document)])
+        place.store.prepare([Update(ids[0], "nor this")])
+    if restarted:
+        place.again()
+    text = place.get("Note.md").decode()
+    place.put("Note.md", text.replace("last words", "final words") + "\nmore\n")
+    assert [block.id for block in place.store.children(document)][:-1] == ids
+
+
+WORD_MORE = {
+    "今天去买牛奶和面包": "鸡蛋",
+    "思源笔记是一款本地优先的个人知识管理系统，支持块级引用。": "开源的",
+    "会议改到星期三下午三点": "紧急",
+    "第一次会议记录：讨论了预算、时间表、人员、地点、风险。": "和质量",
+    "我喜欢读书": "很",
+    "今日は牛乳を買いに行きました。": "豆乳と",
+    "会議は水曜日の午後三時に変更されました": "急に",
+    "これはテストです": "単純な",
+    "部品の発注、検査、組立、試験、出荷、請求まで確認した。": "、梱包",
+    "buy milk and bread today ": "soon",
+    "buy now ": "milk",
+}
+
+
+@pytest.mark.parametrize("text", WORD_MORE)
+def test_a_word_more_costs_no_id_in_any_script(place: Place, text: str) -> None:
+    around, word = "# {0}\n\nbefore\n\n{1}\n\nafter\n", WORD_MORE[text]
+    half = len(text) // 2
+    for at, new in enumerate((text + word, f"{word} {text}", text[:half] + word + text[half:])):
+        name = f"Note {at}.md"
+        place.put(name, around.format(at, text))
+        document = place.document(name[:-3]).id
+        before = [block.id for block in place.store.children(document)]
+        place.put(name, around.format(at, new))
+        assert [block.id for block in place.store.children(document)] == before
+
+
+def test_lists_and_searches_by_name_and_folder(place: Place) -> None:
+    place.put("Top.md", "---\ntitle: The Roof\n---\nkiwi\n")
+    for name in ("Top/One.md", "Top/sub/Two.md", "other/One.md"):
+        place.put(name, "kiwi\n\nkiwi again\n")
+    place.put("wide.md", "kiwi".encode("utf-16"))
+    for within, paths in (
+        (Within(), ["Top.md", "Top/One.md", "Top/sub/Two.md", "other/One.md"]),
+        (Within("roof"), ["Top.md"]),
+        (Within("top"), ["Top.md"]),
+        (Within("one"), ["Top/One.md", "other/One.md"]),
+        (Within(folder="The Roof"), ["Top/One.md", "Top/sub/Two.md"]),
+        (Within(folder="top/sub"), ["Top/sub/Two.md"]),
+        (Within("one", "top"), ["Top/One.md"]),
+        (Within("nowhere"), []),
+    ):
+        listed = place.store.documents(place.box, 9, within)
+        assert sorted(one.path for one in listed) == paths
+        assert listed.total == len(paths)
+        some = place.store.documents(place.box, 1, within)
+        assert (some.total, tuple(some)) == (len(paths), tuple(listed[:1]))
+        found = place.store.search("kiwi", 99, within)
+        assert sorted({one.path for one in found}) == paths
+        assert place.store.search("kiwi", 1, within).total == found.total == len(found)

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +27,8 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.outcome import TOOL, Applied, _difference
 from copydesk.edit.request import Anchor, Insert
 from copydesk.errors import Failed
-from copydesk.store import _os, writes
+from copydesk.store import _os
+from copydesk.store import files as writes
 from copydesk.store.contents import is_temp, is_temp_of
 from copydesk.store.protocol import Durability
 from copydesk.text.relpath import RelPath
@@ -49,10 +51,14 @@ TARGETS = {
 
 
 class Between:
-    """Does something before the k-th system call of a write, and something else a few calls later."""
+    """Does something before the k-th system call of a write, and something else a few calls later.
+
+    Only calls of the thread that made it count: what looks for overwritten edits afterwards has one
+    of its own, and what is done in it could be half done when the test looks.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count = 0
+        self.count, self._thread = 0, threading.current_thread()
         self.at: dict[int, Callable[[], None]] = {}
         self._waiting: list[Callable[[], None]] | None = None
         monkeypatch.setattr(_os, "lease", self._leasing(_os.lease))
@@ -65,6 +71,8 @@ class Between:
 
     def _wrapped(self, call: Callable[..., object]) -> Callable[..., object]:
         def wrapped(*args: object, **named: object) -> object:
+            if threading.current_thread() is not self._thread:
+                return call(*args, **named)
             self.count += 1
             act = self.at.pop(self.count, None)
             if act is not None and self._waiting is not None:
@@ -377,21 +385,21 @@ def overwrite_in_the_exchange(
     """Call it with a name: a program writes to that file right after the exchange was looked at."""
     if not _os.offers.exchange:
         pytest.skip("names are not exchanged")
-    real = writes.sha256_of
+    real = writes.Target.holds_content
 
     def start(name: str) -> None:
         path = tmp_path / name
         before = path.stat().st_ino
 
-        def looked_at(fd: int, size: int) -> str:
-            digest = real(fd, size)
+        def looked_at(old: writes.Target) -> bool:
+            is_same, fd = real(old), old.fd
             if os.fstat(fd).st_ino == before != path.stat().st_ino:
-                monkeypatch.setattr(writes, "sha256_of", real)
+                monkeypatch.setattr(writes.Target, "holds_content", real)
                 with open(f"/proc/self/fd/{fd}", "r+b") as file:
                     file.write(b"FOREIGN WAS HERE")
-            return digest
+            return is_same
 
-        monkeypatch.setattr(writes, "sha256_of", looked_at)
+        monkeypatch.setattr(writes.Target, "holds_content", looked_at)
 
     return start
 

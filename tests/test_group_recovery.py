@@ -18,8 +18,7 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.recovery import Settled
-from copydesk.desk.steps import is_torn
+from copydesk.desk.transaction import Settled, is_torn
 from copydesk.errors import Failed
 from copydesk.store import _os
 from copydesk.store.files import StagedWrite

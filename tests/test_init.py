@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.cli import main
+from copydesk.app.cli.init import CLIENTS, words_of
 from copydesk.app.config import load
 from copydesk.app.config_text import (
     Unreadable,
@@ -29,7 +30,6 @@ from copydesk.app.config_text import (
     remove_json,
     remove_toml,
 )
-from copydesk.app.setup import CLIENTS
 from support.cost import first
 from support.mcp_transports import first_answer
 
@@ -335,9 +335,11 @@ def test_from_nothing_and_back_to_nothing(person: Person, client: str) -> None:
     (made,) = person.init("--client", client)
     entry = entry_of(client, Path(made["path"]))
     assert made["status"] == "add"
-    assert os.access(entry["command"], os.X_OK)
+    command = entry["command"]
+    words = command if isinstance(command, list) else [command, *entry["args"]]
+    assert os.access(words[0], os.X_OK)
     # As the client does it: from anywhere, by what stands in the file alone.
-    assert '"name":"copydesk"' in first_answer([entry["command"], *entry["args"]], Path("/"))
+    assert '"name":"copydesk"' in first_answer(words, Path("/"))
     person.init("--remove")
     assert tree(person.home, person.root) == before
 
@@ -354,12 +356,16 @@ def test_the_forms_of_the_clients(person: Person) -> None:
         "home/.config/zed/settings.json",
         "home/.codeium/windsurf/mcp_config.json",
         "project/.gemini/settings.json",
+        "project/opencode.json",
         "home/.config/Claude/claude_desktop_config.json",
     }
     assert entry_of("vscode", files["vscode"])["type"] == "stdio"
     assert entry_of("zed", files["zed"])["source"] == "custom"
+    assert entry_of("opencode", files["opencode"])["type"] == "local"
     for name, path in files.items():
-        assert entry_of(name, path)["args"][-2:] == ["--member", "agent"]
+        entry = entry_of(name, path)
+        assert words_of(entry)[-2:] == ["--member", "agent"]
+        assert ("args" in entry) == (name != "opencode")
 
 
 def test_those_in_use_are_found(person: Person) -> None:

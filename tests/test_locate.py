@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import cut, foot_span, locate, span_of
+from copydesk.edit.draft import cut, foot_span, span_of
 from copydesk.edit.kinds.base import end_of
 from copydesk.edit.request import (
     Anchor,
@@ -49,10 +49,10 @@ def check_place(
     """The request has this place, or is refused with these facts (lines as their numbers)."""
     text = Snapshot.of(base) if isinstance(base, bytes) else base
     if isinstance(expected, str):
-        assert spelled(locate(request, text)) == expected
+        assert spelled(request.locate(text)) == expected
         return
     with pytest.raises(expected) as found:
-        locate(request, text)
+        request.locate(text)
     assert {name: _numbers(found.value.facts().get(name)) for name in facts} == facts
 
 
@@ -201,7 +201,7 @@ def test_a_corrected_anchor_is_shown_whole_or_not(length: int) -> None:
 def test_three_lines_like_an_anchor_are_shown() -> None:
     base = b"".join(b"value_%d = compute(a, b)\n" % i for i in range(9))
     with pytest.raises(AnchorNotFound) as found:
-        locate(insert("valeu = compute(a, b)"), Snapshot.of(base))
+        insert("valeu = compute(a, b)").locate(Snapshot.of(base))
     assert len(found.value.closest or ()) == 3
 
 
@@ -214,7 +214,7 @@ def test_a_non_ascii_anchor_in_each_encoding() -> None:
 
 def test_only_the_first_candidates_are_shown_and_their_texts_cut() -> None:
     with pytest.raises(AnchorAmbiguous) as found:
-        locate(insert("x"), Snapshot.of(b"x" * 5000 + b"\n" + b"x\n" * 99))
+        insert("x").locate(Snapshot.of(b"x" * 5000 + b"\n" + b"x\n" * 99))
     assert found.value.candidates_count == 100
     assert [shown.line for shown in found.value.candidates] == list(range(1, 11))
     assert max(len(shown.text) for shown in found.value.candidates) < 300
@@ -348,7 +348,7 @@ def test_ranges(base: bytes, text: str, expected: str) -> None:
 def test_an_append_relies_on_nothing(base: bytes) -> None:
     found = Snapshot.of(base)
     check_place(Append(PATH, "x"), found, f"{found.line_count}:{found.line_count} in end 1/1")
-    assert end_of(found) == locate(Append(PATH, "x"), found)
+    assert end_of(found) == Append(PATH, "x").locate(found)
 
 
 @given(snapshots.flatmap(lambda base: st.tuples(st.just(base), requests(base))))
@@ -356,7 +356,7 @@ def test_the_footprint_holds_the_replaced_lines(
     case: tuple[Snapshot, LineEdit],
 ) -> None:
     base, request = case
-    place = locate(request, base)
+    place = request.locate(base)
     assert 0 <= place.start <= place.stop <= base.line_count
     assert 1 <= place.occurrence <= place.candidates
     if place.foot is None:

@@ -19,8 +19,19 @@ import pytest
 from copydesk.app.cli import main
 from copydesk.app.cli.parser import parse
 from copydesk.app.config import TOOLSETS, MemberConfig
-from copydesk.app.mcp.early import MODERN, RESOURCES, Start, Table, Wire, answer_early, write_all
-from copydesk.app.mcp.server import build, messages_of, recorded
+from copydesk.app.mcp.early import (
+    HONORED,
+    LISTEN,
+    MODERN,
+    RESOURCES,
+    SUBSCRIPTION,
+    Start,
+    Table,
+    Wire,
+    answer_early,
+    write_all,
+)
+from copydesk.app.mcp.server import build, messages_of, recorded, run_stdio
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.cost import spread
 from support.mcp_calls import FILE, opened_at
@@ -35,6 +46,12 @@ META: dict[str, Any] = {
     "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
 }
 LIST = request(3, "tools/list", {})
+HEARS = {"resourcesListChanged": True}
+LISTEN_ALL = request("listen:0", LISTEN, {"_meta": META, "notifications": HEARS})
+CLOSED = (
+    b'{"jsonrpc":"2.0","id":"listen:0","error":{"code":-32000,"message":"Connection closed"}}\n'
+)
+"""What the library answers to a subscription at the end of the input."""
 
 
 def hello(version: str = "2025-06-18", **changes: Any) -> bytes:
@@ -45,7 +62,10 @@ def first_lines(version: str) -> list[bytes]:
     """What a client of this protocol version sends first."""
     if version == MODERN:
         asked = {1: "server/discover", "a": "tools/list", "b": "prompts/list", 0: RESOURCES}
-        return [request(number, method, {"_meta": META}) for number, method in asked.items()]
+        first, *others = (
+            request(number, method, {"_meta": META}) for number, method in asked.items()
+        )
+        return [first, LISTEN_ALL, first.replace(b'"id": 1', b'"id": 2'), *others]
     others = [request(20 + at, method, {}) for at, method in enumerate(LISTS)]
     return [hello(version), READY, request("p-1", "ping", {}), LIST, *others]
 
@@ -55,7 +75,12 @@ TABLE: Table = {
         key: {"tools/list": '{"tools":[]}', **dict.fromkeys(("initialize", "ping", *LISTS), "{}")}
         for key in LEGACY
     },
-    MODERN: {"server/discover": "[1]", "tools/list": "[2]", **dict.fromkeys(LISTS, "[3]")},
+    MODERN: {
+        "server/discover": "[1]",
+        "tools/list": "[2]",
+        LISTEN: HONORED,
+        **dict.fromkeys(LISTS, "[3]"),
+    },
 }
 
 
@@ -65,6 +90,11 @@ def pipes() -> Generator[tuple[Wire, FileIO, FileIO]]:
     ins, outs = os.pipe(), os.pipe()
     with FileIO(ins[0]), FileIO(ins[1], "w") as given, FileIO(outs[0]) as taken, FileIO(outs[1]):
         yield Wire(ins[0], outs[1]), given, taken
+
+
+def id_of(answer: Mapping[str, Any]) -> object:
+    """The id of the request that is answered, or acknowledged."""
+    return answer["id"] if "id" in answer else answer["params"]["_meta"][SUBSCRIPTION]
 
 
 # The same bytes
@@ -167,7 +197,7 @@ def test_the_first_requests_are_answered_while_the_library_is_fetched(version: s
             given.write(line[:9])
             given.write(line[9:] + b"\n")
             if line != READY:
-                assert json.loads(line_of(taken))["id"] == json.loads(line)["id"]
+                assert id_of(json.loads(line_of(taken))) == json.loads(line)["id"]
         go.set()
         thread.join(60)
         assert not thread.is_alive()
@@ -242,6 +272,8 @@ def test_after_what_is_not_usual_nothing_is_answered(line: bytes) -> None:
         hello(capabilities=[]),
         hello(capabilities={"roots": {"listChanged": "yes"}}),
         hello(capabilities={"sampling": True}),
+        hello(capabilities={"tasks": {"requests": {"sampling": 5}}}),
+        hello(capabilities={"tasks": {"requests": {"elicitation": {"create": "yes"}}}}),
         hello(clientInfo={"name": "x"}),
         hello(clientInfo={"name": "x", "version": 1}),
         hello(clientInfo={"name": "x", "version": "1", "icons": "x"}),
@@ -250,6 +282,12 @@ def test_after_what_is_not_usual_nothing_is_answered(line: bytes) -> None:
         request(1, "server/discover", {"_meta": {**META, "more": 1}}),
         request(1, "tools/list", {"_meta": META, "cursor": "x"}),
         request(1, "ping", {"_meta": META}),
+        request(1, LISTEN, {"_meta": META}),
+        request(1, LISTEN, {"_meta": META, "notifications": {}}),
+        request(1, LISTEN, {"_meta": META, "notifications": {"resourcesListChanged": 1}}),
+        request(1, LISTEN, {"_meta": META, "notifications": {**HEARS, "toolsListChanged": True}}),
+        request(1, LISTEN, {"_meta": META, "notifications": HEARS, "more": 1}),
+        request(1, "tools/list", {"_meta": META, "notifications": HEARS}),
     ],
 )
 def test_an_unusual_begin_is_left_to_the_library(line: bytes) -> None:
@@ -453,6 +491,28 @@ async def test_a_plan_that_waits_is_in_no_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_who_was_acknowledged_early_is_told_of_plans(tmp_path: Path) -> None:
+    lines = [*first_lines(MODERN)[:2], request(9, "server/discover", {"_meta": META})]
+    with opened_at(tmp_path) as opened, pipes() as (wire, given, taken):
+        server = build(opened, lambda _: "local", ("ws_mod",), "en", False)
+        table = await recorded(server, resources=True)
+        _, early = await anyio.to_thread.run_sync(from_table, table, lines[:2], lambda: None)
+        wire.head, wire.answered = b"\n".join([*lines, b""]), early.answered
+        async with anyio.create_task_group() as group:
+            async with messages_of(wire, at_end=lambda: None) as (incoming, outgoing):
+                made = server.create_initialization_options()
+                group.start_soon(server.run, incoming, outgoing, made)
+                discovered = json.loads(await anyio.to_thread.run_sync(line_of, taken))
+                opened.call("local", "prepare_file_append", {"path": FILE, "content": "b"})
+                told = json.loads(await anyio.to_thread.run_sync(line_of, taken))
+                given.close()
+            group.cancel_scope.cancel()
+    assert (list(early.answered), discovered["id"]) == ([1, "listen:0"], 9)
+    assert told["method"] == "notifications/resources/list_changed"
+    assert told["params"]["_meta"][SUBSCRIPTION] == "listen:0"
+
+
+@pytest.mark.anyio
 async def test_a_plan_that_came_after_the_early_answer_is_told(tmp_path: Path) -> None:
     lines, told = [hello(), READY, request(2, RESOURCES, {}), LIST], list[Any]()
     with opened_at(tmp_path) as opened, pipes() as (wire, given, taken):
@@ -472,6 +532,15 @@ async def test_a_plan_that_came_after_the_early_answer_is_told(tmp_path: Path) -
                 given.close()
             group.cancel_scope.cancel()
     assert told[0]["method"] == "notifications/resources/list_changed"
+
+
+def test_a_server_that_lives_shortly_keeps_a_table(tmp_path: Path) -> None:
+    kept: list[Table] = []
+    with opened_at(tmp_path) as opened, pipes() as (wire, given, _):
+        wire.keep = lambda table, state: kept.append(table)
+        given.close()
+        run_stdio(opened, "local", ("edit",), "en", False, wire=wire)
+    assert [list(table) for table in kept] == [[*LEGACY, MODERN]]
 
 
 def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None:
@@ -515,7 +584,9 @@ def answers(server: Process, lines: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize("version", ["2025-06-18", MODERN])
 def test_the_second_start_answers_as_the_first(tmp_path: Path, cache: Path, version: str) -> None:
     words = command(tmp_path)
-    meta: dict[str, Any] = {"_meta": META} if version == MODERN else {}
+    is_modern = version == MODERN
+    meta: dict[str, Any] = {"_meta": META} if is_modern else {}
+    last = (CLOSED if is_modern else b"", 0)
     given: dict[str, Any] = {**json.loads(call(9, "list_dir", {"path": "."}))["params"], **meta}
     kept: set[Path] = set()
     with closing(Process(tmp_path, *words)) as one:
@@ -525,7 +596,7 @@ def test_the_second_start_answers_as_the_first(tmp_path: Path, cache: Path, vers
             if kept:
                 break
             threading.Event().wait(0.1)
-        assert one.end() == (b"", 0)
+        assert one.end() == last
     assert kept
     for end in (b"{", json.dumps({"of": 0}).encode(), None):
         if end is not None:
@@ -538,7 +609,7 @@ def test_the_second_start_answers_as_the_first(tmp_path: Path, cache: Path, vers
             if end is not None:
                 while not next(iter(kept)).read_bytes().startswith(b'{"of": "'):
                     threading.Event().wait(0.1)
-            assert two.end() == (b"", 0)  # nothing is answered twice
+            assert two.end() == last  # nothing is answered twice
 
 
 @pytest.mark.slow

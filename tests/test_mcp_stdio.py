@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import (
     closing,
@@ -15,6 +16,7 @@ from pathlib import Path
 import mcp_types as t
 import pytest
 
+from copydesk.desk.overwritten import LOOK_SECONDS
 from support.cost import first
 from support.mcp_calls import FILE, call_each
 from support.mcp_transports import (
@@ -175,6 +177,7 @@ def test_stdio_ends_when_a_call_does_not(tmp_path: Path) -> None:
 
 LIGHT = """
 import sys
+import time
 import copydesk.app.cli.commands
 heavy = {"mcp", "mcp_types", "pydantic", "starlette", "uvicorn", "anyio", "jsonschema"}
 print(sorted(heavy & sys.modules.keys()))
@@ -184,3 +187,20 @@ print(sorted(heavy & sys.modules.keys()))
 @pytest.mark.slow
 def test_nothing_heavy_is_imported_before_a_server_is_started() -> None:
     assert subprocess.check_output([sys.executable, "-c", LIGHT]) == b"[]\n"
+
+
+@pytest.mark.slow
+def test_next_steps_are_calls_of_tools(tmp_path: Path) -> None:
+    """A client may have no shell: its agent is told calls, a person in a terminal commands."""
+    (tmp_path / "copydesk.toml").write_text('[members.local]\napply = "auto"\n')
+    file = tmp_path / "a.txt"
+    file.write_text("one\ntwo\nthree\n")
+    with started(tmp_path) as process:
+        process.send(call(2, "replace_text", {"path": "a.txt", "old": "two", "new": "second line"}))
+        assert process.answer()["result"].get("isError", False) is False
+        time.sleep(2 * LOOK_SECONDS)  # the file has been looked at
+        file.write_text("one\ntwo\nthree\n")  # an editor saves its old buffer
+        process.send(call(3, "read_file", {"path": "a.txt"}))
+        said = process.answer()["result"]["content"][0]["text"]
+        assert 'undo_file_modification({"edit_id": 1, "again": true}) puts it back' in said
+        assert process.end() == (b"", 0)

@@ -22,7 +22,9 @@ import pytest
 from copydesk import errors
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.changes import Selection
 from copydesk.desk.review import Seen
+from copydesk.edit.request import Append
 from copydesk.errors import (
     CheckFinding,
     Clash,
@@ -79,7 +81,7 @@ def placeholders(text: str) -> set[str]:
 
 def all_refusals(root: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
     for kind in root.__subclasses__():
-        if kind.__module__ == errors.__name__:
+        if kind.__module__ == errors.__name__ and kind is not errors.OfPlan:  # a base of others
             yield kind
         yield from all_refusals(kind)
 
@@ -209,6 +211,23 @@ def test_every_reason_in_the_code_has_chinese_words() -> None:
     assert not missing
 
 
+def test_every_error_of_the_command_line_has_chinese_words() -> None:
+    texts = {
+        text
+        for path, called, call in code().calls
+        if called == "UsageError" and "cli" in path.parts
+        for argument in call.args
+        for text in words_of(argument)
+    }
+    assert len(texts) > 25
+    named = ("copydesk help", "copydesk completion", "copydesk review", "copydesk apply")
+    missing = {text for text in texts if messages.say_reason(text, "zh") == text}
+    assert {text for text in missing if not text.startswith(("7", "no 7", *named))} <= {
+        "",
+        "the workspace 7 7",  # its two ends are translated
+    }
+
+
 def test_a_language_is_read_when_it_is_needed() -> None:
     code = (
         "from copydesk.tools import messages; before = messages.texts.cache_info().currsize; "
@@ -322,13 +341,20 @@ def test_facts_that_are_written_at_the_call() -> None:
             known = {cast(ast.Constant, key).value for key in facts.keys}
             for name in strings(call.args[0]):
                 checked += 1
-                assert placeholders(SAYINGS[name][0]) <= known, (where, name)
+                for said in _meant(name):
+                    assert placeholders(SAYINGS[said][0]) <= known, (where, said)
         elif facts is None:
-            for name in strings(call.args[0]):
-                for one in (one for one in SAYINGS if one.startswith(name.rstrip("*"))):
-                    if name.endswith("*") or one == name:
-                        assert not placeholders(SAYINGS[one][0]), (where, one)
+            for said in chain.from_iterable(map(_meant, strings(call.args[0]))):
+                assert not placeholders(SAYINGS[said][0]), (where, said)
     assert checked > 5
+
+
+def _meant(name: str) -> list[str]:
+    """The messages of a name, which ends with * where only its beginning is written in the code."""
+    start = name.removesuffix("*")
+    said = [key for key in SAYINGS if key == name or (start != name and key.startswith(start))]
+    assert said, name
+    return said
 
 
 class Recorded(dict[str, str]):
@@ -672,6 +698,48 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     yield desk.call("local", "replace_text", every, lang=lang).text
     plan = call("prepare_file_append", path="past.txt", content="x")
     yield call("discard_hunk", hunk_id=plan["hunk_id"])["said"]
+    (root / "seen.txt").write_text("one\ntwo\n")
+    changes, person = desk.desk.changes, desk.person("local")
+    seen = Selection(path=RelPath.parse("seen.txt"))
+    for decide in (
+        lambda hunk: changes.comment(person, seen, hunk, "why"),
+        lambda hunk: changes.rewrite(person, seen, hunk, "else"),
+        lambda hunk: changes.undo(person, seen, [hunk]),
+        lambda hunk: changes.undo(person, seen, [hunk], reason="no"),
+    ):
+        given = {"path": "seen.txt", "range": "1", "content": "eins", "apply": "auto"}
+        version = desk.call("local", "read_file", {"path": "seen.txt"}).data["version"]
+        desk.call("local", "prepare_file_range_edit", {**given, "version": version}, lang=lang)
+        for hunk in changes.view(person, seen)[0].hunks:
+            decide(hunk.id)
+        yield desk.call("local", "list_edits", {"max_results": 1}, lang=lang).text
+    for by, theirs in (("local", False), ("agent", False), ("local", True)):
+        (root / "task.txt").write_text("one\n")
+        member = desk.member("local").because("", "T-1")
+        request = Append(RelPath.parse("task.txt"), "two\nthree\n")
+        plan = desk.desk.prepare(member, request.tool, request).plan
+        desk.desk.apply(member, "apply_file_modification", plan.id)
+        yield desk.call(by, "list_edits", {"task": "T-1"}, lang=lang).text
+        if theirs:
+            (root / "task.txt").write_text("one\ntwo\n")
+        yield desk.call(by, "undo_file_modification", {"task": "T-1"}, lang=lang).text
+    for names in (["u.txt"], ["u.txt", "u.txt"], ["u.txt", "v.txt", "w.txt"], []):
+        for name in {*names, "x.txt"}:
+            (root / name).write_text("one\ntwo\n")
+        edits = [
+            call("prepare_file_append", path=name, content=name) for name in names or ["x.txt"]
+        ]
+        for plan in edits:
+            given = {"hunk_id": plan["hunk_id"]}
+            edit_id = desk.call("local", "apply_file_modification", given).data["edit_id"]
+        again = {"edit_id": edit_id, "again": True}
+        yield desk.call("local", "undo_file_modification", again, lang=lang).text
+        for name in names:
+            (root / name).write_text("one\ntwo\n")
+        if not names:
+            (root / "x.txt").unlink()
+        desk.desk.overwrites.look()
+        yield desk.call("local", "list_edits", {"max_results": 1}, lang=lang).text
 
 
 @pytest.mark.parametrize("lang", LANGS)

@@ -18,8 +18,9 @@ import pytest
 from copydesk.app import config as config_module
 from copydesk.app.config import Config, LiveConfig, MemberConfig, load
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.checks import Checks
-from copydesk.store import _os, writes
+from copydesk.desk.gates import Checks
+from copydesk.store import _os
+from copydesk.store import files as writes
 from copydesk.store.locks import LockQueues
 from test_group_recovery import ALL, APPLY, FAST, forked, plan
 from test_locks import child

@@ -66,6 +66,8 @@ def _lines(hunk: BlockHunk) -> list[str]:
     header = f"@@{command}{hunk.block_id}@@"
     if hunk.action == "DELETE":
         return [header]
+    if hunk.place:
+        return [header, f"@@{':'.join(hunk.place)}@@"]
     search = lines_of_hunk(hunk.search) if hunk.search else []
     text = lines_of_hunk(hunk.text) if hunk.text else []
     if hunk.action != "EDIT" and all(_is_plain(line) for line in text):
@@ -114,6 +116,15 @@ OPERATIONS: list[tuple[str, list[BlockHunk]]] = [
             BlockHunk("AFTER", ID, "y"),
         ],
     ),
+    # a move, with its target on the next line
+    (f"@@MOVE:{ID}@@\n@@AFTER:{OTHER}@@", [BlockHunk("MOVE", ID, place=("AFTER", OTHER))]),
+    (
+        f"@@move:{ID}@@[p]\n\n@@ append : {OTHER} @@Heading\n@@BEFORE:{ID}@@\nx",
+        [
+            BlockHunk("MOVE", ID, place=("APPEND", OTHER)),
+            BlockHunk("BEFORE", ID, "x"),
+        ],
+    ),
     # commands in any case, blanks within the signs, labels, short ids
     ("@@delete:a-b_c@@", [BlockHunk("DELETE", "a-b_c")]),
     ("@@After:x1@@ \nt", [BlockHunk("AFTER", "x1", "t")]),
@@ -121,6 +132,7 @@ OPERATIONS: list[tuple[str, list[BlockHunk]]] = [
     ("@@ DELETE : x1 @@", [BlockHunk("DELETE", "x1")]),
     (f"@@{ID}@@段落\n" + body("a", "b"), [edit("a", "b")]),
     (f"@@{ID}@@ List item \n" + body("a", "b"), [edit("a", "b")]),
+    (f"@@{ID}@@[p]\n" + body("a", "b"), [edit("a", "b")]),
     (f"@@AFTER:{ID}@@HTML块\nt", [BlockHunk("AFTER", ID, "t")]),
     # a command may have its text in a body, which then may hold anything
     (f"@@AFTER:{ID}@@\n" + body("", "t"), [BlockHunk("AFTER", ID, "t")]),
@@ -217,7 +229,18 @@ ERRORS: list[tuple[str, list[tuple[str, int]]]] = [
     (f"@@INSERT_AFTER:{ID}@@\ntext", [("INVALID_BLOCK_ID", 1)]),
     (f"@@DELETE:{ID}", [("INVALID_BLOCK_ID", 1)]),
     ("@@ -1,2 +1,2 @@\n-a\n+b", [("INVALID_BLOCK_ID", 1)]),
-    (f"@@AFTER:{ID}@@\ntext\n@@MOVE:{ID}@@\nmore", [("INVALID_BLOCK_ID", 3)]),
+    (f"@@AFTER:{ID}@@\ntext\n@@COPY:{ID}@@\nmore", [("INVALID_BLOCK_ID", 3)]),
+    # a move: one line says where to, and nothing follows
+    (f"@@AFTER:{ID}@@\ntext\n@@MOVE:{ID}@@\nmore", [("INVALID_SEQUENCE", 3)]),
+    (f"@@MOVE:{ID}@@", [("INVALID_SEQUENCE", 1)]),
+    (f"@@MOVE:{ID}@@\n@@DELETE:{OTHER}@@", [("INVALID_SEQUENCE", 1)]),
+    (f"@@MOVE:{ID}@@\n@@AFTER:a.b@@", [("INVALID_BLOCK_ID", 2)]),
+    (f"@@MOVE:a.b@@\n@@AFTER:{ID}@@", [("INVALID_BLOCK_ID", 1)]),
+    (f"@@MOVE:{ID}@@\n@@AFTER:{OTHER}@@\ntext", [("UNEXPECTED_TEXT", 3)]),
+    (
+        f"@@MOVE:{ID}@@\n@@AFTER:{OTHER}@@\n{S}\na\n{D}\nb\n{R}\n@@DELETE:{ID}@@\nx",
+        [("INVALID_SEQUENCE", 3), ("UNEXPECTED_TEXT", 9)],
+    ),
     (f"@@AFTER:{ID}@@\ntext\n@@{ID}\nmore", [("INVALID_BLOCK_ID", 3)]),
     (f"@@AFTER:{ID}@@\ntext\n@@delete:a b", [("INVALID_BLOCK_ID", 3)]),
     # nothing there
@@ -395,7 +418,16 @@ def test_plugin_10_indentation_stays() -> None:
 
 PARTS = (
     *("@@a@@", "@@DELETE:a@@", "@@AFTER:b-1@@", "@@replace:a@@段落", "@@ APPEND : c @@", "@@a.b@@"),
-    *("@@a@@ a b c d", "@@DELETE:a", "@@ -1 +1 @@", " @@a@@", "@@", "@@@@", "@@MOVE:a@@"),
+    *(
+        "@@a@@ a b c d",
+        "@@DELETE:a",
+        "@@ -1 +1 @@",
+        " @@a@@",
+        "@@",
+        "@@@@",
+        "@@COPY:a@@",
+        "@@MOVE:a@@",
+    ),
     *(S, D, R, S8, D8, R8, "<<<<<< SEARCH", "======", f" {S}", f"{R} ", "<<<<<<<", "=" * 9),
     *(
         "",

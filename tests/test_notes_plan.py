@@ -167,6 +167,131 @@ def test_what_a_diff_makes(diff: str, expected: str) -> None:
     check_document(diff, expected)
 
 
+def move(block_id: str, place: str) -> str:
+    return f"@@MOVE:{block_id}@@\n@@{place}@@"
+
+
+TAIL = "l(- a, - b) | # Three | b(quoted, more) | ```/code/```"
+
+
+@pytest.mark.parametrize(
+    ("diff", "expected"),
+    [
+        # beside, at the ends of a container, into another one
+        (move("p1", "AFTER:p2"), f"# One | ## Two | second | first | {TAIL}"),
+        (move("c1", "BEFORE:h1"), "```/code/``` | " + BASE.removesuffix(" | ```/code/```")),
+        (move("p1", "APPEND:doc"), f"{BASE.replace('first | ', '')} | first"),
+        (move("c1", "PREPEND:b1"), base("quoted", "```/code/```, quoted").rpartition(" | ")[0]),
+        (
+            move("q2", "AFTER:p1"),
+            base("first", "first | more").replace("(quoted, more)", "(quoted)"),
+        ),
+        (move("p1", "APPEND:b1"), base("more", "more, first").replace("first | ", "", 1)),
+        (move("i2", "BEFORE:i1"), base("- a, - b", "- b, - a")),
+        (move("i1", "APPEND:l1"), base("- a, - b", "- b, - a")),
+        # where it is already
+        (move("p1", "AFTER:h1"), BASE),
+        (move("p2", "BEFORE:l1"), BASE),
+        # a heading takes its section along, and goes after the section of another heading
+        (move("h2", "BEFORE:p1"), f"# One | ## Two | second | l(- a, - b) | first | {TAIL[14:]}"),
+        (
+            move("h1", "AFTER:h3"),
+            "# Three | b(quoted, more) | ```/code/``` | # One | first | ## Two | second | l(- a, - b)",
+        ),
+        (
+            move("h2", "APPEND:h3"),
+            "# One | first | # Three | b(quoted, more) | ```/code/``` | ## Two | second | l(- a, - b)",
+        ),
+        (move("p1", "APPEND:h2"), f"# One | ## Two | second | l(- a, - b) | first | {TAIL[14:]}"),
+        (move("p1", "PREPEND:h3"), base("# Three", "# Three | first").replace("first | ", "", 1)),
+        # with other hunks
+        (
+            f"@@REPLACE:p1@@\nnew\n{move('p1', 'AFTER:p2')}",
+            f"# One | ## Two | second | new | {TAIL}",
+        ),
+        (
+            f"@@AFTER:p2@@\nx\n{move('p1', 'AFTER:p2')}\n@@AFTER:p2@@\ny",
+            f"# One | ## Two | second | x | first | y | {TAIL}",
+        ),
+        (
+            f"{move('p1', 'AFTER:p2')}\n@@AFTER:p1@@\nx\n@@BEFORE:p1@@\ny",
+            f"# One | ## Two | second | y | first | x | {TAIL}",
+        ),
+        (
+            f"{move('p1', 'AFTER:p2')}\n{move('c1', 'AFTER:p1')}",
+            f"# One | ## Two | second | first | ```/code/``` | {TAIL.rpartition(' | ')[0]}",
+        ),
+        (
+            f"@@APPEND:h2@@\nx\n{move('h2', 'APPEND:doc')}\n@@APPEND:h2@@\ny",
+            "# One | first | # Three | b(quoted, more) | ```/code/``` | ## Two | second"
+            " | l(- a, - b) | x | y",
+        ),
+        (
+            f"@@DELETE:p2@@\n{move('h2', 'BEFORE:h1')}",
+            "## Two | l(- a, - b) | # One | first | # Three | b(quoted, more) | ```/code/```",
+        ),
+        (f"{move('i1', 'AFTER:i2')}\n@@DELETE:i2@@", base("- a, - b", "- a")),
+        (f"{move('q1', 'AFTER:p1')}\n@@DELETE:b1@@", None),
+    ],
+)
+def test_what_a_move_makes(diff: str, expected: str | None) -> None:
+    """Ids stay: the model moves blocks, and takes each move back."""
+    if expected is None:
+        assert [one.code for one in problems(diff)] == ["CONFLICTING_HUNKS"]
+    else:
+        check_document(diff, expected)
+
+
+TASKS: Spec = (
+    "doc",
+    "d",
+    "",
+    [
+        (
+            "l1",
+            "l",
+            "",
+            [
+                ("i1", "i", "- [ ] order lamps\n  of glass\n  - [ ] two", [
+                    ("ip", "p", "order lamps\nof glass", []),
+                    ("l2", "l", "", [("i3", "i", "- [ ] two", [("iq", "p", "two", [])])]),
+                ]),
+                ("i2", "i", "- plain", [("ir", "p", "plain", [])]),
+            ],
+        )
+    ],
+)  # fmt: skip
+HEAD, DONE = "- [ ] order lamps\n  of glass", "- [x] order lamps"
+
+
+@pytest.mark.parametrize(
+    ("diff", "block_id", "text"),
+    [
+        (edit("i1", HEAD, DONE), "i1", f"{DONE}\n  - [ ] two"),
+        (edit("ip", HEAD, DONE), "i1", f"{DONE}\n  - [ ] two"),
+        (edit("ip", "order lamps\nof glass", DONE), "i1", f"{DONE}\n  - [ ] two"),
+        (f"@@REPLACE:ip@@\n{DONE}", "i1", f"{DONE}\n  - [ ] two"),
+        (f"@@REPLACE:i1@@\n{DONE}", "i1", f"{DONE}\n  - [ ] two"),
+        (edit("iq", "two", "- [x] two"), "i3", "- [x] two"),
+        # other texts are those of the block that is named
+        (edit("ip", "order lamps\nof glass", "order bulbs"), "ip", "order bulbs"),
+        (f"@@REPLACE:i1@@\n{DONE}\n  - [ ] three", "i1", f"{DONE}\n  - [ ] three"),
+        (edit("i1", f"{HEAD}\n  - [ ] two", DONE), "i1", DONE),
+        (edit("ir", "plain", "- [x] plain"), "ir", "- [x] plain"),
+    ],
+)
+def test_a_task_is_edited_as_its_item(diff: str, block_id: str, text: str) -> None:
+    found = plan_blocks(parse_block_diff(diff), Model.of(TASKS).tree, split)
+    assert [one.change for one in found.operations] == [Update(block_id, text)]
+    assert [hunk.block_id for hunk in found.hunks] == [one.id for one in found.reads] == [block_id]
+
+
+def test_the_text_of_a_task_is_compared_too() -> None:
+    for search in ("- [ ] order", "order lamps", "- [x] order lamps\n  of glass"):
+        with pytest.raises(BlockDiffRefused):
+            plan_blocks(parse_block_diff(edit("ip", search, DONE)), Model.of(TASKS).tree, split)
+
+
 def problems(diff: str, *, strict: bool = True) -> list[Problem]:
     with pytest.raises(BlockDiffRefused) as refused:
         planned(diff, strict=strict)
@@ -212,6 +337,24 @@ REFUSED: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("@@APPEND:l1@@\nx", [("LIST_ITEM_REQUIRED", None, 1, None)]),
     ("@@REPLACE:i2@@\nx", [("LIST_ITEM_REQUIRED", None, 1, None)]),
     ("@@AFTER:p1@@\n% a comment", [("EMPTY_CONTENT", "blocks", 1, None)]),
+    # what cannot be moved there
+    (move("p9", "AFTER:p1"), [("BLOCK_NOT_FOUND", None, 1, None)]),
+    (move("p1", "AFTER:p9"), [("BLOCK_NOT_FOUND", None, 1, None)]),
+    (move("doc", "AFTER:p1"), [("INVALID_TARGET", "document", 1, None)]),
+    (move("p1", "AFTER:doc"), [("INVALID_TARGET", "document", 1, None)]),
+    (move("p1", "APPEND:p2"), [("INVALID_TARGET", "leaf", 1, None)]),
+    (move("p1", "AFTER:p1"), [("INVALID_TARGET", "itself", 1, None)]),
+    (move("b1", "AFTER:q1"), [("INVALID_TARGET", "itself", 1, None)]),
+    (move("h2", "APPEND:h2"), [("INVALID_TARGET", "itself", 1, None)]),
+    (move("h1", "AFTER:p2"), [("INVALID_TARGET", "itself", 1, None)]),
+    (move("i1", "AFTER:p1"), [("INVALID_TARGET", "item", 1, None)]),
+    (move("p1", "AFTER:i1"), [("LIST_ITEM_REQUIRED", None, 1, None)]),
+    (move("p1", "AFTER:p2") + "\n" + move("p1", "AFTER:h1"), [("CONFLICTING_HUNKS", "same", 3, 1)]),
+    (move("p1", "AFTER:p2") + "\n@@DELETE:p1@@", [("CONFLICTING_HUNKS", "same", 3, 1)]),
+    ("@@DELETE:p1@@\n" + move("p1", "AFTER:p2"), [("ANCHOR_DELETED", None, 2, 1)]),
+    ("@@DELETE:p2@@\n" + move("p1", "AFTER:p2"), [("ANCHOR_DELETED", None, 2, 1)]),
+    ("@@REPLACE:b1@@\n> x\n" + move("q1", "AFTER:p2"), [("CONFLICTING_HUNKS", "inside", 3, 1)]),
+    (move("p1", "APPEND:b1") + "\n@@DELETE:b1@@", [("CONFLICTING_HUNKS", "contains", 3, 1)]),
     # all at once, each judged by itself
     (
         edit("p1", "no", "x")

@@ -6,6 +6,7 @@ these tools got wrong.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -159,6 +160,9 @@ SLICES = {
     "0:-1": "012345678",
     "{2}:8": "234567",
     ":": "0123456789",
+    "{2} :+2": "23",
+    ":+2": "01",
+    "END:3": "789",
 }
 
 
@@ -187,7 +191,7 @@ def test_paging_by_what_comes_next_reads_each_block_once_4_2(stage: Stage) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["5:+3", "END:-3", "abc:5", "begin:3", "{5}:{2}", "{2} :+2", NOWHERE, "1:2:3", "x", "{2}:+0"],
+    ["5:+3", "END:-3", "abc:5", "begin:3", "{5}:{2}", "{2} {3}", NOWHERE, "1:2:3", "x", "{2}:+0"],
 )
 def test_what_is_no_slice_is_refused_4_2(stage: Stage, text: str) -> None:
     ids = stage.ids(document := stage.document(TEN))
@@ -749,8 +753,8 @@ def test_a_write_of_another_in_between_is_not_lost(stage: Stage) -> None:
     home = notes_of(stage.opened.desk).reading.home(stage.opened.member("local"))
     prepare, turns = home.store.prepare, iter([True])
 
-    def meddling(changes: Any) -> Any:
-        found = prepare(changes)
+    def meddling(changes: Any, **more: Any) -> Any:
+        found = prepare(changes, **more)
         if next(turns, False):
             if stage.kernel is None:
                 path = stage.root / "One.md"
@@ -764,3 +768,151 @@ def test_a_write_of_another_in_between_is_not_lost(stage: Stage) -> None:
     assert answer.is_error
     assert stage.texts(document) == ["a", "changed"]
     assert stage.ids(document)[0] == first
+
+
+# Every day: what is left, tasks, moves, links, lists.
+
+
+def test_a_list_and_a_search_tell_what_is_left_and_take_a_name_and_a_folder(stage: Stage) -> None:
+    top = stage.document("kiwi", "Work")
+    for number in range(25):
+        arguments = {"title": f"Plan {number:02}", "anchorDocumentId": top, "location": "children"}
+        stage.done("createNewDoc", markdown=f"kiwi {number}", **arguments)
+    stage.document("kiwi", "Plan of all")
+    (box,) = stage.done("listNotebooks")["notebooks"]
+    assert (len(box["documents"]), box["more"]) == (20, 7)
+    assert "… and 7 more:" in stage.call("listNotebooks").text
+    assert "……另有 7 个：" in stage.call("listNotebooks", "zh").text
+    (box,) = stage.done("listNotebooks", name="plan 0", documents=50)["notebooks"]
+    assert [one["hpath"] for one in box["documents"]] == [f"/Work/Plan 0{i}" for i in range(10)]
+    assert "more" not in box
+    (box,) = stage.done("listNotebooks", name="plan", folder="work", documents=3)["notebooks"]
+    assert (len(box["documents"]), box["more"]) == (3, 22)
+    found = stage.done("searchBlocks", query="kiwi", limit=3)
+    assert (found["count"], found["more"]) == (3, 24)
+    assert "… and 24 more:" in stage.call("searchBlocks", query="kiwi", limit=3).text
+    found = stage.done("searchBlocks", query="kiwi", name="of all")
+    assert [one["hpath"] for one in found["blocks"]] == ["/Plan of all"]
+    assert stage.done("searchBlocks", query="kiwi", folder="Work", limit=50)["count"] == 25
+    assert stage.done("searchBlocks", query="kiwi", folder="wor")["count"] == 0
+
+
+def test_a_task_is_found_shown_and_edited_as_its_item(stage: Stage) -> None:
+    document = stage.document("- [ ] order lamps\n  - [ ] call Ann\n- [ ] rest")
+    (found,) = stage.done("searchBlocks", query="order lamps")["blocks"]
+    assert (found["type"], found["content"]) == ("i", "- [ ] order lamps")
+    text = stage.call("searchBlocks", query="lamps").text
+    assert text.endswith(f"- [{found['id']}][i] {found['hpath']}: - [ ] order lamps")
+    (inner_id, words), _ = stage.parts(found["id"])
+    assert (inner_id != found["id"], words) == (True, "order lamps")
+    assert stage.parts(inner_id) == [(found["id"], "- [ ] order lamps")]
+    inner = stage.done("getBlockInfo", ids=found["id"])["childBlockCount"]
+    assert inner == 2
+    stage.done("applyBlockDiff", diff=edit(found["id"], "- [ ] order lamps", "- [x] order lamps"))
+    (below,) = stage.done("searchBlocks", query="Ann")["blocks"]
+    stage.done("applyBlockDiff", diff=edit(below["id"], "- [ ] call Ann", "- [x] call Ann"))
+    (text,) = stage.texts(document)
+    assert [line.strip().lower() for line in text.split("\n") if line] == [
+        "- [x] order lamps",
+        "- [x] call ann",
+        "- [ ] rest",
+    ]
+    assert stage.done("searchBlocks", query="Ann")["blocks"][0]["id"] == below["id"]
+
+
+def test_blocks_are_moved_with_their_ids_also_between_documents(stage: Stage) -> None:
+    one = stage.document("# A\n\na\n\n- x\n  - y\n\n# B\n\nb")
+    two = stage.document("c\n\nd", "Two")
+    before = stage.state()
+    ids, (c, d) = stage.ids(one), stage.ids(two)
+    a, _, listed, b, _ = ids
+    items = stage.ids(listed)
+    done = stage.done(
+        "applyBlockDiff", diff=f"@@MOVE:{a}@@\n@@AFTER:{b}@@\n@@MOVE:{ids[4]}@@\n@@AFTER:{c}@@"
+    )
+    assert stage.ids(one) == [b, *ids[:3]]
+    assert stage.ids(two) == [c, ids[4], d]
+    assert stage.ids(listed) == items
+    assert [row["edit"]["type"] for row in done["results"]] == ["MOVE", "MOVE"]
+    edit_ids = done["edit_ids"]
+    stage.done("undo_file_modification", edit_id=edit_ids[0], transaction=len(edit_ids) > 1)
+    assert stage.state() == before
+    assert (stage.ids(one), stage.ids(two)) == (ids, [c, d])
+    nested = stage.refused("applyBlockDiff", diff=f"@@MOVE:{listed}@@\n@@AFTER:{items[0]}@@")
+    assert nested["problems"][0]["code"] == "INVALID_TARGET"
+
+
+def test_a_diff_of_several_documents_is_one_transaction_with_one_undo(stage: Stage) -> None:
+    one, two = stage.document("a"), stage.document("b", "Two")
+    before = stage.state()
+    (a,), (b,) = stage.ids(one), stage.ids(two)
+    text = stage.call("applyBlockDiff", diff=edit(a, "a", "A") + edit(b, "b", "B")).text
+    assert text.count("undo_file_modification(") == 1
+    arguments = json.loads(text.partition("undo_file_modification(")[2].partition(")")[0])
+    stage.done("undo_file_modification", **arguments)
+    assert stage.state() == before
+
+
+def test_a_new_document_is_undone_while_it_is_unchanged(stage: Stage) -> None:
+    top = stage.document("t", "Top")
+    before = stage.state()
+    new = {"title": "New", "markdown": "a\n\nb", "anchorDocumentId": top, "location": "children"}
+    made = stage.done("createNewDoc", **new)
+    assert made["docId"] in stage.call("getBlockInfo", ids=made["docId"]).text
+    stage.done("undo_file_modification", edit_id=made["edit_ids"][0])
+    assert stage.state() == before
+    text = stage.call("createNewDoc", **{**new, "title": "Newer"}).text
+    assert text.startswith("Created the document [/Top/Newer](")
+    (found,) = stage.done("listNotebooks", name="Newer")["notebooks"][0]["documents"]
+    assert text.endswith(f", id {found['id']}")
+    changed = stage.done("createNewDoc", **{**new, "title": "Other"})
+    stage.done("applyBlockDiff", diff=f"@@DELETE:{stage.ids(changed['docId'])[0]}@@")
+    assert stage.call("undo_file_modification", edit_id=changed["edit_ids"][0]).is_error
+
+
+ENTRIES = {
+    "a daily note": ("- one", "- two", ["- one\n- two"]),
+    "another list": ("1. one", "- two", ["1. one", "- two"]),
+    "text after the items": ("- one", "- two\n\nmore", ["- one\n- two", "more"]),
+    "text before": ("- one", "more\n\n- two", ["- one", "more", "- two"]),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("way", ["dailynote", "document", "diff"])
+def test_items_join_the_list_at_the_end(stage: Stage, way: str, name: str) -> None:
+    first, second, expected = ENTRIES[name]
+    if way == "dailynote":
+        arguments = {"targetType": "dailynote", "target": stage.box}
+        document = stage.done("appendContent", markdown=first, **arguments)["targetId"]
+        done = stage.done("appendContent", markdown=second, **arguments)
+        assert len(done["newBlockIds"]) == 1 + ("more" in second)
+    elif way == "document":
+        document = stage.document(first)
+        arguments = {"targetType": "document", "target": document}
+        stage.done("appendContent", markdown=second, **arguments)
+    elif "more" in second:
+        pytest.skip("a hunk of several blocks is not parted")
+    else:
+        document = stage.document(first)
+        stage.done("applyBlockDiff", diff=f"@@APPEND:{document}@@\n{second}")
+    assert [text for text in stage.texts(document) if text] == expected
+
+
+def test_links_to_a_renamed_heading_are_told_and_changed(tmp_path: Path) -> None:
+    with stage_at(tmp_path, "folder") as stage:
+        one = stage.document("# Old name\n\nx")
+        two = stage.document("see [[One#Old name]]", "Two")
+        heading, _ = stage.ids(one)
+        diff = edit(heading, "# Old name", "# New name")
+        plan = stage.call("prepareBlockDiff", diff=diff)
+        for text in (plan.text, stage.call("applyBlockDiff", diff=diff, dryRun=True).text):
+            assert "would lead nowhere" in text
+            assert "Two.md" in text
+            assert "updateLinks: true" in text
+        before = stage.state()
+        done = stage.done("applyBlockDiff", diff=diff, updateLinks=True)
+        assert done["paths"] == ["One.md", "Two.md"]
+        assert stage.texts(two) == ["see [[One#New name]]"]
+        stage.done("undo_file_modification", edit_id=done["edit_ids"][0], transaction=True)
+        assert stage.state() == before

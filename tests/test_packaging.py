@@ -144,11 +144,84 @@ def test_what_is_in_them(dist: Path) -> None:
     assert heads == {"copydesk", f"copydesk-{copydesk.__version__}.dist-info"}
     shipped = {f"copydesk/{path.relative_to(ROOT / 'src' / 'copydesk')}" for path in ours()}
     assert shipped == {name for name in names if name.startswith("copydesk/")}
-    for extra in ("mcp", "web", "ripgrep", "redis", "batch"):
-        assert f"Provides-Extra: {extra}\n" in metadata, "commands of earlier days still work"
+    extras = re.findall(r"^Provides-Extra: (.*)$", metadata, re.MULTILINE)
+    assert extras == ["checks", "redis"]
+    for extra in extras:
+        assert f"extra == '{extra}'" in metadata, "no empty ones"
+    links = re.findall(r"\]\(([^)\s]+)\)", metadata.partition("\n\n")[2])
+    assert links
+    assert all(link.startswith(("https://", "#")) for link in links), (
+        "the index has no files of ours"
+    )
     with tarfile.open(only(dist, "*.tar.gz")) as source:
         inside = {name.partition("/")[2] for name in source.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"} <= inside
+    command = ["git", "ls-files"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        assert {name for name in listed.stdout.split("\n") if (ROOT / name).is_file()} <= inside
+    assert {"pyproject.toml", "README.md", "LICENSE", "NOTICE", "tests/conftest.py"} <= inside
+
+
+@pytest.mark.slow
+def test_the_tests_run_from_the_source_distribution(dist: Path, tmp_path: Path) -> None:
+    with tarfile.open(only(dist, "*.tar.gz")) as source:
+        source.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.glob("copydesk-*")
+    words = ["tests/test_change.py", "tests/test_publishing.py", "tests/test_house.py"]
+    done(sys.executable, "-m", "pytest", "-q", "-m", "not slow", *words, cwd=folder)
+
+
+@pytest.mark.slow
+def test_a_new_version_is_installed_beside_a_running_server(dist: Path, tmp_path: Path) -> None:
+    """The old server goes on; what both write is one history; another schema is refused by both."""
+    commands = installed(tmp_path, "3.11", only(dist, "*.whl"))
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n")
+    package = next((tmp_path / "venv").glob("lib/python*/site-packages/copydesk"))
+    anyio.run(_old_server, commands, root, package)
+
+
+async def _old_server(commands: Path, root: Path, package: Path) -> None:
+    server = StdioServerParameters(
+        command=str(commands / "copydesk"), args=["mcp", "--root", str(root)], cwd="/"
+    )
+    append = ("call", "prepare_file_append", "--path", "a.txt", "--apply", "auto", "--content")
+    async with Client(server) as agent:
+
+        async def call(name: str, **arguments: str) -> str:
+            return text_of(await agent.call_tool(name, arguments))
+
+        assert "ok a.txt" in await call(
+            "prepare_file_append", path="a.txt", content="two", apply="auto"
+        )
+        version = package / "__init__.py"
+        version.write_text(version.read_text().replace("0.1.0", "0.1.1"))
+        said = done(commands / "copydesk", "--version", cwd=root)
+        assert said == "copydesk 0.1.1\n"
+        assert "edit 2" in done(commands / "copydesk", *append, "three", cwd=root)
+        assert "edit 3" in await call(
+            "prepare_file_append", path="a.txt", content="four", apply="auto"
+        )
+        for name, arguments in {
+            "ripgrep_search": {"pattern": "two"},
+            "list_dir": {"path": "."},
+            "list_edits": {},
+            "undo_file_modification": {"edit_id": 3},
+        }.items():
+            result = await agent.call_tool(name, arguments)
+            assert not result.is_error, text_of(result)
+        api = package / "desk/backends/api.py"
+        text = api.read_text()
+        (number,) = re.findall(r"^SCHEMA = (\d+)$", text, re.MULTILINE)
+        api.write_text(text.replace(f"\nSCHEMA = {number}\n", "\nSCHEMA = 99\n"))
+        newer = run(commands / "copydesk", *append, "five", cwd=root)
+        assert newer.returncode != 0
+        assert f"has schema {number}" in (newer.stdout + newer.stderr).decode()
+        assert "edit 5" in await call(
+            "prepare_file_append", path="a.txt", content="six", apply="auto"
+        )
+    assert (root / "a.txt").read_text() == "one\ntwo\nthree\nsix\n"
 
 
 def ours() -> Iterator[Path]:
@@ -185,7 +258,7 @@ def test_a_package_that_is_missing_is_one_sentence(
 def test_from_nothing_to_an_approved_edit_as_the_readme_has_it(dist: Path, tmp_path: Path) -> None:
     """An empty home, a new project: install, init, an agent plans, the page approves, it is written."""
     text = (ROOT / "README.md").read_text("utf-8")
-    typed = re.findall(r"^(?:pip|copydesk) .*", text.partition("## Start")[2], re.MULTILINE)[:3]
+    typed = re.findall(r"^(?:pip|copydesk) .*", text, re.MULTILINE)[:3]
     install, init, serve = (line.split() for line in typed)
     assert (install, init[:2], serve) == (
         ["pip", "install", "copydesk"],

@@ -12,12 +12,14 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -61,7 +63,7 @@ class Scene:
     def root(self) -> Path:
         return self.room.root
 
-    def person(self, name: str = "Ada", **options: Any) -> Any:
+    def person(self, name: str = "Ada", *, name_label: str = "Your name", **options: Any) -> Any:
         """A tab of a person who has come in with a one-time token."""
         context = self.browser.new_context(
             **{"viewport": {"width": 1280, "height": 800}, **options}
@@ -73,8 +75,8 @@ class Scene:
         page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
         page.on("console", self._heard)
         page.goto(f"{self.room.address}/sign-in?token={self.room.tokens[-1]}")
-        page.get_by_label("Your name").fill(name)
-        page.get_by_role("button", name="Sign in").click()
+        page.get_by_label(name_label).fill(name)
+        page.locator("form button").click()
         page.wait_for_selector("#live.on")
         return page
 
@@ -296,7 +298,7 @@ def test_all_can_be_done_by_keyboard(scene: Scene) -> None:
     page.keyboard.press("a")
     see(page, "is approved")
     page.wait_for_selector("#live.on")
-    page.keyboard.press("2")
+    page.keyboard.press("3")
     page.wait_for_url("**/history")
     page.wait_for_selector("#live.on")
     page.keyboard.press("j")
@@ -468,6 +470,84 @@ def test_the_other_forms(scene: Scene) -> None:
         assert scene.call("apply_file_modification", hunk_id=one)["reason"] == "No documents now."
 
 
+def test_a_plan_is_decided_on_where_it_is_shown(scene: Scene) -> None:
+    """In place: a part of a plan, a suggestion at a line, one of several; and the way back."""
+    (scene.root / "many.txt").write_text("".join(f"line {n}\n" for n in range(1, 31)))
+    edits = [{"old_string": f"line {n}\n", "new_string": f"new {n}\n"} for n in (2, 12, 25)]
+    hunk = scene.call("prepare_batch_edit", path="many.txt", edits=edits)["hunk_id"]
+    others = [scene.prepare(f"docs/{name}.md") for name in "abc"]
+    broken = {"path": "bad.py", "content": "x = (\n"}
+    others.append(str(scene.call("prepare_file_append", **broken)["hunk_id"]))
+    page = scene.person()
+    see(page, "1 plan breaks a check.")
+    api.expect(page.locator(f"#hunk-{others[3]} .badge.bad")).to_have_text("breaks a check")
+    scene.go(page, f"/hunk/{hunk}")
+    page.locator("td.number.come").nth(1).click()
+    form = page.locator(".diff tr.said form")
+    api.expect(form.get_by_label("Line")).to_have_value("12")
+    form.get_by_role("button", name="Suggest another text").click()
+    page.keyboard.type("twelve")
+    form.get_by_role("button", name="Comment").click()
+    see(page, "is told your comment")
+    (told,) = scene.call("read_file", path="a.txt")["decisions"]
+    assert (told["line"], told["reason"]) == (12, "```suggestion\ntwelve\n```")
+    api.expect(page.locator(".diff tr.said")).to_contain_text("twelve")
+    page.keyboard.press("e")
+    field_ = page.get_by_label("The new text")
+    field_.fill(field_.input_value().replace("new 25", "25, as Ada has it"))
+    page.get_by_role("button", name="Preview").click()
+    see(page, "not approved yet")
+    page.locator(".part").nth(1).get_by_role("button", name="Approve and apply this part").click()
+    see(page, "many.txt is written")
+    lines = (scene.root / "many.txt").read_text().splitlines()
+    assert (lines[1], lines[11], lines[24]) == ("line 2", "new 12", "line 25")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("z")
+    see(page, "is undone, by this one")
+    assert (scene.root / "many.txt").read_text().splitlines()[11] == "line 12"
+    page.goto(f"{scene.room.address}/together?" + "&".join(f"hunk={one}" for one in others))
+    page.wait_for_selector("body[data-ready]")
+    see(page, "1 of 4 plans breaks a check.")
+    page.keyboard.press("j")
+    page.keyboard.press("o")
+    api.expect(page.locator(".plan.here")).to_have_class(re.compile("collapsed"))
+    page.keyboard.press("y")
+    see(page, "docs/b.md is approved")
+    api.expect(page.locator("#rows > .plan")).to_have_count(3)
+    assert scene.call("apply_file_modification", hunk_id=others[1])["status"] == "ok"
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("d")
+    page.keyboard.type("No.")
+    page.locator(".plan.here").get_by_role("button", name="Reject", exact=True).click()
+    see(page, "docs/a.md is rejected")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("z")
+    see(page, "1 plan to be decided on again.")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("a")
+    see(page, "1 plan approved.")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("z")
+    see(page, "1 plan to be decided on again.")
+
+
+def test_white_space_alone_is_hidden_and_shown(scene: Scene) -> None:
+    """What is hidden is not shown, so that it can only be approved when it was seen."""
+    (scene.root / "b.py").write_text("if x:\n  one\n  two\n")
+    given = {"path": "b.py", "range": "2~3", "content": "    one\n    three\n"}
+    hunk = scene.call("prepare_file_range_edit", **given)["hunk_id"]
+    page = scene.person()
+    scene.go(page, f"/hunk/{hunk}?space=hide")
+    api.expect(page.locator(".diff tr.changed")).to_have_count(1)
+    assert page.get_by_role("button", name="Approve a").count() == 0
+    page.keyboard.press("w")
+    api.expect(page.locator(".diff tr.changed")).to_have_count(2)
+    scene.go(page, f"/hunk/{hunk}")
+    page.keyboard.press("w")
+    api.expect(page.locator(".diff tr.changed")).to_have_count(1)
+    api.expect(page.get_by_role("button", name="Approve a", exact=True)).to_be_visible()
+
+
 TEAM = ("ann", "ben", "cyd")
 
 
@@ -586,6 +666,116 @@ def test_a_person_reviews_what_three_agents_planned(tmp_path: Path, browser: Any
             context.close()
 
 
+class Keyboard:
+    """A person's keys, which are counted, each when the page is ready for it."""
+
+    def __init__(self, page: Any) -> None:
+        self._page, self.count, self.began = page, 0, time.monotonic()
+
+    def __call__(self, *keys: str) -> None:
+        for key in keys:
+            self._page.wait_for_selector("body[data-ready]")
+            self._page.keyboard.press(key)
+            self.count += 1
+
+    def sends(self, *keys: str) -> None:
+        """The last key sends a form, which leads to another page."""
+        self(*keys[:-1])
+        self._page.wait_for_selector("body[data-ready]")
+        with self._page.expect_navigation(wait_until="load"):
+            self(keys[-1])
+
+    def types(self, text: str) -> None:
+        self._page.keyboard.type(text)
+        self.count += len(text)
+
+    def told(self, what: str) -> None:
+        print(f"{what}: {self.count} keys, {time.monotonic() - self.began:.0f} s")
+
+
+class Editor(threading.Thread):
+    """An editor in which a person adds lines at the end of files; it saves by another name."""
+
+    def __init__(self, files: list[Path]) -> None:
+        super().__init__(daemon=True)
+        self._files, self.typed, self.closed = files, 0, threading.Event()
+
+    def run(self) -> None:
+        while not self.closed.wait(0.7):
+            path = self._files[self.typed % len(self._files)]
+            saved = path.with_name(f".{path.name}.swp")
+            saved.write_text(path.read_text() + f"typed {self.typed}\n")
+            saved.replace(path)
+            self.typed += 1
+
+
+@pytest.mark.parametrize(("lang", "hunks", "plans"), [("en", 60, 43), ("zh", 12, 8)])
+def test_three_agents_and_an_editor_are_reviewed_by_keyboard_alone(
+    tmp_path: Path, browser: Any, lang: str, hunks: int, plans: int
+) -> None:
+    """Hunks are kept or undone and plans decided, while a person types in the same files."""
+    root = tmp_path / "project"
+    root.mkdir()
+    names = "".join(f'[members.{name}]\napproval = "self"\n' for name in TEAM)
+    (root / "copydesk.toml").write_text(f'durability = "fast"\nlang = "{lang}"\n{names}')
+    text = "".join(f"line {n}\n" for n in range(1, 201))
+    files = [root / f"file{number}.txt" for number in range(6)]
+    for path in files:
+        path.write_text(text)
+    editor = Editor(files)
+    with (
+        open_workspace(str(root)) as desk,
+        open_workspace(str(root)) as agent,
+        room_at(root, desk) as room,
+    ):
+        scene = Scene(room, agent, browser)
+        for number in range(hunks):
+            by, path = TEAM[number % 3], files[number % 6].name
+            given = {"path": path, "range": str(number // 6 * 12 + number % 6 + 5)}
+            given |= {"content": f"{by} {number}", "why": f"reason {number}"}
+            said = agent.call(by, "prepare_file_range_edit", given, task=f"task of {by}")
+            hunk = {"hunk_id": said.fields["hunk_id"]}
+            done = agent.call(by, "apply_file_modification", hunk, task=f"task of {by}")
+            assert done.fields["status"] == "ok", done.text
+        for number in range(plans):
+            given = {"path": f"plan{number}.txt", "content": f"plan {number}\n"}
+            agent.call(TEAM[number % 3], "prepare_file_append", given, task="plans")
+        page = scene.person("Ada", name_label="Your name" if lang == "en" else "你的名字")
+        editor.start()
+        press = Keyboard(page)
+        for _ in TEAM:
+            press.sends("2")
+            press("j")
+            press.sends("Enter")
+            for at in range(hunks // len(TEAM)):
+                press.sends("u" if at % 3 == 2 else "k")
+        press.told(f"{hunks} hunks ({lang})")
+        assert press.count == hunks + 3 * len(TEAM)
+        written = "".join(path.read_text() for path in files)
+        kept = sum(f"{TEAM[number % 3]} {number}\n" in written for number in range(hunks))
+        assert kept == hunks - len(TEAM) * (hunks // len(TEAM) // 3)
+        press = Keyboard(page)
+        press.sends("1")
+        press("j")
+        press.sends("Enter")
+        for number in range(plans):
+            if number % 7 == 6:
+                press("r")
+                press.types("No.")
+                press.sends("Control+Enter")
+            else:
+                press.sends("Shift+A" if number % 2 else "a")
+        press.told(f"{plans} plans ({lang})")
+        api.expect(page.locator("#waiting")).to_have_count(0)
+        editor.closed.set()
+        editor.join()
+        lines = "".join(path.read_text() for path in files).splitlines()
+        assert sum(line.startswith("typed ") for line in lines) == editor.typed > hunks // 6
+        assert scene.wrong == []
+        for context in scene.contexts:
+            context.close()
+
+
 CODE = '''"""How long a line is."""
 
 WIDTH = 80
@@ -645,6 +835,12 @@ def furnished(scene: Scene) -> dict[str, str]:
     scene.agent.desk.review.comment(
         scene.agent.member("local"), moved["hunk_id"], "Where does three come from?", 7
     )
+    broken = {"path": "src/wrap.py", "range": "3", "content": "WIDTH = (80\n"}
+    scene.call("prepare_file_range_edit", by="fixer", why="a wider page", **broken)
+    old = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><circle r="4" cx="5" cy="5"/></svg>\n'
+    (scene.root / "docs/mark.svg").write_text(old)
+    new = {"path": "docs/mark.svg", "range": "1", "content": old.replace("/>", ' fill="#2450c8"/>')}
+    picture = scene.call("prepare_file_range_edit", by="fixer", **new)["hunk_id"]
     refused = scene.prepare("notes/0.md", by="local")
     (scene.root / "notes/0.md").unlink()
     scene.call("apply_file_modification", by="local", hunk_id=refused)
@@ -653,6 +849,7 @@ def furnished(scene: Scene) -> dict[str, str]:
     (scene.root / "notes/1.md").write_text("before all\n- note 1\n")
     scene.call("apply_file_modification", by="fixer", hunk_id=carried)
     assert {fared.how for fared in scene.agent.tally.noted()} == {"fuzz", "rejected"}
+    task = scene.agent.desk.changes.tasks(scene.agent.member("local"))[0].key
     one = f"/hunk/{told['hunk_id']}"
     together = f"/together?hunk={told['hunk_id']}&hunk={moved['hunk_id']}"
     return {
@@ -661,35 +858,136 @@ def furnished(scene: Scene) -> dict[str, str]:
         "column": f"{one}?view=unified",
         "conflict": f"/hunk/{conflict}",
         "expiring": f"/hunk/{moved['hunk_id']}",
+        "picture": f"/hunk/{picture}",
+        "gone": "/hunk/01234567",
         "together": together,
+        "changes": "/changes",
+        "change": f"/changes?task={quote(task)}",
         "history": "/history",
         "edit": "/edit/2",
         "trends": "/trends",
     }
 
 
-LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1400, 800, 360)]
+LOOKS = [
+    *(
+        (scheme, width, lang)
+        for lang in ("en", "zh")
+        for scheme in ("light", "dark")
+        for width in (1400, 390)
+    ),
+    *(("light", width, "en") for width in (800, 360)),
+]
 
 
 def each_look(scene: Scene, then: Callable[[Any, str, str], None]) -> None:
-    """Call `then` with each view, light and dark, on a desktop and on a phone."""
+    """Call `then` with each view, light and dark, on a desktop and on a phone, in both languages."""
     views = furnished(scene)
     state = scene.person("Ada").context.storage_state()
-    for scheme, width in LOOKS:
+    for scheme, width, lang in LOOKS:
         options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
         context = scene.browser.new_context(storage_state=state, **options)
         scene.contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: scene.wrong.append(str(error)))
+        look = f"{scheme}-{width}" + "-zh" * (lang == "zh")
+        scene.go(page, f"/?lang={lang}")
         for name, path in views.items():
             scene.go(page, path)
-            then(page, name, f"{scheme}-{width}")
+            then(page, name, look)
         page.keyboard.press("?")
         page.wait_for_selector("#help[open]")
-        then(page, "help", f"{scheme}-{width}")
+        then(page, "help", look)
         page.context.clear_cookies()
+        page.set_extra_http_headers({"Accept-Language": lang})
         page.goto(f"{scene.room.address}/sign-in?token={scene.room.tokens[-1]}")
-        then(page, "sign-in", f"{scheme}-{width}")
+        then(page, "sign-in", look)
+        page.goto(f"{scene.room.address}/nowhere")
+        api.expect(page.locator("h1")).to_be_visible()
+        then(page, "error", look)
+
+
+def _written(scene: Scene, path: str, content: str, lines: str, **given: str) -> None:
+    task = given.pop("task", "words and widths")
+    given |= {"path": path, "content": content, "range": lines}
+    planned = scene.agent.call("fixer", "prepare_file_range_edit", given, task=task)
+    hunk_id = {"hunk_id": planned.fields["hunk_id"]}
+    done = scene.agent.call("fixer", "apply_file_modification", hunk_id, task=task)
+    assert not done.is_error, done.text
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_changes_are_kept_and_undone_by_keys(scene: Scene, width: int) -> None:
+    """A person walks through the hunks while the agent goes on."""
+    folder = os.environ.get("COPYDESK_SHOTS")
+    (scene.root / "src").mkdir()
+    (scene.root / "src/wrap.py").write_text(CODE)
+    (scene.root / "notes.txt").write_text("".join(f"note {n}\n" for n in range(1, 60)))
+    _written(scene, "src/wrap.py", NEW, "7~10", why="the words of a line are parted by one blank")
+    _written(
+        scene,
+        "src/wrap.py",
+        'def fill(text, width=WIDTH):\n    return "\\n".join(wrap(text, width))\n',
+        "17~18",
+        why="a width of its own",
+    )
+    for number in (3, 20, 40):
+        _written(scene, "notes.txt", f"a note of {number}\nand a second line", str(number))
+    page = scene.person(viewport={"width": width, "height": 844})
+
+    def shot(name: str) -> None:
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        if folder:
+            page.screenshot(path=f"{folder}/{name}-{width}.png")
+        if AXE.exists():
+            page.evaluate(AXE.read_text("utf-8"))
+            assert [one["id"] for one in page.evaluate("axe.run()")["violations"]] == [], name
+
+    scene.go(page, "/changes")
+    api.expect(page.locator("#changed")).to_have_text("5")
+    shot("changes")
+    page.get_by_role("link", name="words and widths").click()
+    page.wait_for_selector("body[data-ready]")
+    api.expect(page.locator(".change")).to_have_count(5)
+    shot("change")
+    page.keyboard.press("j")
+    api.expect(page.locator(".change").nth(1)).to_have_class(re.compile("here"))
+    page.keyboard.press("n")
+    api.expect(page.locator(".change").nth(3)).to_have_class(re.compile("here"))
+    page.keyboard.press("p")
+    api.expect(page.locator(".change").nth(0)).to_have_class(re.compile("here"))
+    page.keyboard.press("k")
+    see(page, "1 change kept.")
+    api.expect(page.locator(".change")).to_have_count(4)
+    api.expect(page.locator(".change").nth(0)).to_have_class(re.compile("here"))
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("u")
+    see(page, "1 change undone")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("e")
+    page.locator(".change.here textarea[name=content]").fill("in Ada's words\n")
+    shot("change-edit")
+    _written(scene, "notes.txt", "first", "1")  # it comes in without disturbing who types
+    api.expect(page.locator(".change")).to_have_count(4)
+    page.keyboard.press("Control+Enter")
+    see(page, "Your text is written")
+    page.wait_for_selector("body[data-ready]")
+    page.keyboard.press("c")
+    page.keyboard.type("Why so?")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    see(page, "is told with the next call")
+    code = (scene.root / "src/wrap.py").read_text().replace("text.split()", "text.split(None)")
+    (scene.root / "src/wrap.py").write_text(code)
+    see(page, "changed since by another program")
+    page.get_by_role("button", name="Undo the rest").click()
+    see(page, "not undone")
+    page.wait_for_selector("#live.on")
+    shot("change-refused")
+    page.get_by_role("button", name="Undo the other").click()
+    see(page, "undone, by edit")
+    left = (scene.root / "src/wrap.py").read_text()
+    assert "text.split(None)" in left
+    assert "def fill(text):" in left
 
 
 def test_each_view_fits_and_can_be_used_by_all(scene: Scene) -> None:

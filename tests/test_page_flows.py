@@ -10,12 +10,9 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.web.actions import ACTIONS, RequestContext
-from copydesk.app.web.pages import DiffOptions, Frame, Neighbours, PlanFilter, review, tool_words
-from copydesk.app.web.reviewer import Counted, Reviewer
+from copydesk.app.web.pages import ACTIONS, Counted, RequestContext, Reviewer, tool_words
 from copydesk.app.web.security import Session
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.review import Rights
 from copydesk.errors import HunkNotFound
 from support.cost import spread
 from support.mcp_calls import settings
@@ -523,6 +520,7 @@ FORMS: tuple[tuple[str, dict[str, str], str, str, int, int], ...] = (
     ("/approve", {}, "approved approved", TWO, 0, 0),
     ("/reject", NO, "rejected rejected", TWO, 0, 0),
     ("/reject", CHANGE, "changes_requested changes_requested", TWO, 0, 0),
+    ("/withdraw", {}, "- -", TWO, 0, 0),
     ("/extend", {}, "- -", TWO, 0, 2),
     ("/edit/{edit_id}/undo", {}, "gone gone", TWO, 0, 0),
 )
@@ -530,8 +528,9 @@ FORMS: tuple[tuple[str, dict[str, str], str, str, int, int], ...] = (
 
 
 def test_each_form_has_a_row() -> None:
-    """The form to split a plan has a test of its own."""
-    assert {row[0] for row in FORMS} == set(ACTIONS) - {"/hunk/{hunk_id}/split"}
+    """The form to split a plan and those of changes have tests of their own."""
+    own = {path for path in ACTIONS if path.startswith("/changes/")} | {"/hunk/{hunk_id}/split"}
+    assert {row[0] for row in FORMS} == set(ACTIONS) - own
 
 
 @pytest.mark.parametrize("row", FORMS, ids=[f"{row[0]} {row[2]}" for row in FORMS])
@@ -579,7 +578,7 @@ def test_each_form_does_what_it_says(
         for name in ("amend", "replan"):
             if address.endswith(name):
                 assert f"+{fields['content']}".encode() in left[0].diff
-                assert not session.was_shown(left[0])
+                assert left[0].seen not in session.seen
 
 
 @pytest.mark.slow
@@ -700,12 +699,11 @@ def test_a_string_that_began_before_the_lines_shown_is_coloured_as_one(tmp_path:
     lines = [f"return {n}" for n in range(5_000)]
     lines[2_500:2_520] = ['"""It begins here.', *["if not this: return"] * 18, '"""']
     (tmp_path / "a.py").write_text("\n".join(lines) + "\n")
-    with desk_at(tmp_path) as desk:
+    with room_at(tmp_path) as room:
         given = {"path": "a.py", "range": "2515", "content": "for that\n"}
-        hunk = str(desk.call(AGENT, "prepare_file_range_edit", given).fields["hunk_id"])
-        shown = desk.desk.review.show(desk.member("fixer"), hunk)
-        frame = Frame("Ada", "", "w", 1, 0)
-        page = review(frame, shown, Rights(), DiffOptions(), Neighbours(), PlanFilter())
+        page = room.reader().page(
+            f"/hunk/{prepared(room.desk, 'prepare_file_range_edit', **given)}"
+        )
         assert page.count('<span class="s-s">if not this: return</span>') == 13
         assert '<span class="s-k">' not in page
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from starlette.applications import Starlette
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.mcp.limits import MOST_FAILED, MOST_FAILED_ALL, WINDOW_MS, TooMany
-from copydesk.app.web.actions import ACTIONS
+from copydesk.app.web.pages import ACTIONS
 from copydesk.app.web.security import (
     FAULTS,
     HEADERS,
@@ -32,6 +33,9 @@ from support.review_page import AGENT, Elements, Reader, Room, desk_at, fields_o
 
 VIEWS = (
     "/",
+    "/changes",
+    "/changes?task=tidy",
+    "/changes/diff?task=tidy",
     "/history",
     "/trends",
     "/together?hunk=01234567",
@@ -197,7 +201,19 @@ NO_IDS = (
 )
 """What stands where a number or an id is wanted."""
 
-QUERIES = ("before", "context", "view", "all", "hunk", "path", "member", "q", "state", "sort")
+QUERIES = (
+    "before",
+    "context",
+    "view",
+    "all",
+    "hunk",
+    "path",
+    "member",
+    "q",
+    "state",
+    "sort",
+    "task",
+)
 
 
 @pytest.mark.slow
@@ -221,11 +237,13 @@ def test_no_address_and_no_form_breaks_the_page(tmp_path: Path, shared: bool) ->
             part = quote(one, safe="%")
             for place in ("/hunk/{}", "/hunk/{}/diff", "/edit/{}", "/edit/{}/diff"):
                 seen(place.format(part))
-            for view in ("/", "/history", "/trends", "/together", "/sign-in", f"/edit/{edit_id}"):
+            views = "/", "/changes", "/changes/diff", "/history", "/trends", "/together", "/sign-in"
+            for view in (*views, f"/edit/{edit_id}"):
                 seen(view + "?" + "&".join(f"{name}={part}" for name in QUERIES))
             seen(f"/hunk/{hunk_id}?view={part}&context={part}&all={part}")
             csrf = fields_of(reader.page("/history"), "/sign-out")["csrf"]
             names = ("before", "after", "content", "reason", "onward", "seen", "hunk", "next")
+            names += ("hunks", "text", "partly")
             fields = {"csrf": csrf, **dict.fromkeys(names, one)}
             for path in ACTIONS:
                 filled = path.replace("{hunk_id}", part).replace("{edit_id}", part)
@@ -513,6 +531,7 @@ HOSTILE = (
     "a\rb",
     "&lt;b&gt; &#x202e;",
 )
+HREF = re.compile(r"/(?!/)|#(content|file-\d+|(?:change|plan)-[0-9a-f]{8})$")
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -529,7 +548,7 @@ def check_harmless(page: str, path: str, *, fields: bool = False) -> None:
             assert attributes == {"src": "/static/desk.js", "defer": None}, path
         assert not any('class="odd"' in (value or "") for value in attributes.values()), path
         for name in ("href", "action", "src"):
-            assert re.match(r"/(?!/)|#content$", attributes.get(name) or "/"), (path, attributes)
+            assert HREF.match(attributes.get(name) or "/"), (path, attributes)
         if not fields:
             assert not any(UNSEEN.search(value or "") for value in attributes.values()), (
                 path,
@@ -570,8 +589,20 @@ def _check_hostile(room: Room, text: str) -> None:
     check_harmless(reader.page("/"), "/")
     check_harmless(reader.send(one, f"{one}/apply"), "apply", fields=True)
     edit = f"/edit/{room.desk.history('fixer')[0].edit_id}"
-    for path in ("/history", edit, "/trends"):
+    for path in ("/history", edit, "/trends", "/changes"):
         check_harmless(reader.page(path), path)
+    given = {"path": f"{name}.py", "content": f"{text}\n"}
+    planned = room.desk.call("fixer", "prepare_file_append", {**given, "why": text}, task=text)
+    if planned.is_error:  # such a reason, or such a task, is refused
+        planned = room.desk.call("fixer", "prepare_file_append", given)
+    written = {"hunk_id": planned.fields["hunk_id"]}
+    assert not room.desk.call("fixer", "apply_file_modification", written).is_error
+    links = re.findall(r'href="(/changes\?task=[^"]*)"', reader.page("/changes"))
+    assert links
+    for link in links:
+        for view in ("split", "unified"):
+            path = f"{html.unescape(link)}&view={view}"
+            check_harmless(reader.page(path), path, fields=True)
     if "<script>" in text:
         assert "<script>" in Elements(reader.page(edit)).text
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from copydesk.desk.backends.api import decode, encode
-from copydesk.edit.draft import compose, locate
+from copydesk.edit.draft import compose
 from copydesk.edit.kinds import patch as patch_kind
 from copydesk.edit.kinds.correction import occurrences
 from copydesk.edit.kinds.patch import _Sought, patch_of
@@ -36,7 +36,7 @@ def made(data: bytes, text: str, parse: Parse = parse_diff) -> bytes:
     is_new = patch.kind == "add"
     request = PatchEdit(path, patch.hunks, patch.base, patch.after, creates=is_new)
     assert decode(encode(request)) == request
-    draft = compose(request, base, locate(request, base), created=request.creates)
+    draft = compose(request, base, request.locate(base), created=request.creates)
     return draft.after.whole().data
 
 
@@ -468,7 +468,7 @@ def test_the_patch_of_a_change_makes_it(
     if created and data:
         return
     request = patch_of(RelPath.parse("x"), base, change, created=created)
-    place = locate(request, base)
+    place = request.locate(base)
     assert compose(request, base, place, created=created).change.apply(data) == change.apply(data)
 
 
@@ -476,7 +476,7 @@ def test_bytes_that_a_hunk_means_are_told() -> None:
     base = Snapshot.of(b"\xe4\na\n")
     (patch,) = parse_diff(diff("-\\xe4\n+\\xe4\\xfe\n a\n"))
     request = PatchEdit(RelPath.parse("x"), patch.hunks)
-    escapes = compose(request, base, locate(request, base)).escapes
+    escapes = compose(request, base, request.locate(base)).escapes
     assert (escapes.meant, escapes.kept) == ({"\\xe4"}, {"\\xfe"})
 
 
@@ -560,6 +560,9 @@ def test_a_hunk_that_does_not_fit_tells_why(
     ("old", "body", "reason", "lines"),
     [
         (b"c\na\nb\n", "-b\n-c\n+d\n", "not_found", None),
+        (b"z\na\nnew\nb\n", " a\n-old\n+new\n b\n", "already_there", (3,)),
+        (b"z\nnew\nb\n", "-old\n+new\n b\n", "already_there", (2,)),
+        (b"z\na\nb\nc\n", " a\n b\n-old\n", "already_there", (3,)),
         (b"\xe4\na\n", "-\u00df\n+a\n", "not_found", None),
         (b"\xef\xbb\xbfa\nx\na\n", "-x\n-\ufeffa\n+c\n", "not_found", None),
         (b"a\nb\n", "-a\n-b\n+x\n@@ -2 +2 @@\n-b\n+c\n", "hunks_overlap", (2,)),

@@ -53,6 +53,35 @@ def test_the_registry_finds_its_name_in_the_readme() -> None:
     assert len(entry["description"]) <= 100
 
 
+def test_actions_are_pinned_by_digest() -> None:
+    workflows = [*(ROOT / ".github/workflows").glob("*.yml")]
+    assert len(workflows) == 2
+    for workflow in workflows:
+        for used in re.findall(r"uses: (.*)", workflow.read_text()):
+            assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v[\d.]+", used), used
+
+
+def test_the_classifiers_agree_with_the_readme_and_the_checks() -> None:
+    classifiers = project("pyproject.toml")["classifiers"]
+    pythons = re.findall(r"Python :: (3\.\d+)", "\n".join(classifiers))
+    checks = (ROOT / ".github/workflows/checks.yml").read_text()
+    assert re.findall(r'"(3\.\d+)"', checks.partition("python: [")[2].partition("]")[0]) == pythons
+    least = project("pyproject.toml")["requires-python"].removeprefix(">=")
+    assert pythons[0] == least
+    readme = (ROOT / "README.md").read_text()
+    assert f"Python {least} or newer on Linux" in readme
+    assert "Operating System :: POSIX :: Linux" in classifiers
+    assert set(project("pyproject.toml")["urls"]) >= {"Homepage", "Documentation", "Changelog"}
+
+
+@pytest.mark.slow
+def test_the_package_is_a_program_as_well() -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "copydesk", "--version"], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.startswith("copydesk ")
+
+
 def hook(root: Path, **call: object) -> str:
     """What the plugin's command answers to a call of the client, as the client would run it."""
     hooks = json.loads((ROOT / "integrations/claude-code-edits/hooks/hooks.json").read_text())
@@ -70,6 +99,13 @@ def hook(root: Path, **call: object) -> str:
         check=True,
     )
     return done.stdout
+
+
+@pytest.mark.parametrize("name", ["x\ud800", "a\ud800/b.txt", "\udc80/b.txt"])
+def test_a_name_with_half_of_a_pair_is_refused(tmp_path: Path, name: str) -> None:
+    asked = call_for(str(tmp_path), "Write", {"file_path": name, "content": ""})
+    assert asked is not None
+    assert asked[1]["path"] == name
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from sysconfig import get_path
 
@@ -163,3 +164,13 @@ def test_the_budget_counts_long_line_numbers(
     answer = read(desk, range="110000~")
     assert answer.next_steps
     assert tokens(answer.text) <= 1.1 * 12_000
+
+
+@pytest.mark.parametrize(
+    "row", [lambda at: at % 10, lambda at: at * 7919 % 10**6, lambda at: f"{at % 90},{at % 70},1"]
+)
+def test_the_budget_counts_short_numbers(
+    desk: OpenWorkspace, tmp_path: Path, row: Callable[[int], object]
+) -> None:
+    (tmp_path / "f.txt").write_text("".join(f"{row(at)}\n" for at in range(20_000)))
+    assert 0.9 * 12_000 <= tokens(read(desk).text) <= 1.1 * 12_000

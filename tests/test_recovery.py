@@ -18,7 +18,7 @@ import pytest
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import open_workspace
-from copydesk.desk.recovery import LEFT_OVER_MS, Settled
+from copydesk.desk.transaction import LEFT_OVER_MS, Settled
 from copydesk.errors import Busy
 from copydesk.store.contents import new_temp
 from copydesk.store.files import Files
@@ -194,7 +194,7 @@ def test_a_start_does_not_wait_for_one_who_is_writing(
 ) -> None:
     (tmp_path / "f.txt").write_text(BEFORE)
     hunk = plan(tmp_path)
-    monkeypatch.setattr("copydesk.desk.recovery.LIVING_SECONDS", 0)
+    monkeypatch.setattr("copydesk.desk.transaction.LIVING_SECONDS", 0)
     found: list[Settled] = []
 
     def start(*args: object, **named: object) -> object:
@@ -224,7 +224,7 @@ def test_what_cannot_be_recovered_yet_is_said_in_words(
 ) -> None:
     for name in ("f.txt", "g.txt"):
         (tmp_path / name).write_text(BEFORE)
-    monkeypatch.setattr("copydesk.desk.recovery.LIVING_SECONDS", 0)
+    monkeypatch.setattr("copydesk.desk.transaction.LIVING_SECONDS", 0)
     with open_workspace(str(tmp_path)) as opened:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(opened.journal, "close_all", lambda *_: None)

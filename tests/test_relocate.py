@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from copydesk.edit.draft import Plan, compose, locate, span_of
+from copydesk.edit.draft import Plan, compose, span_of
 from copydesk.edit.kinds.base import end_of
 from copydesk.edit.relocate import Drift, carried, drift_of, place_of, stale
 from copydesk.edit.request import Append, DeleteFile, Place, RangeEdit, RangeEdits, Request
@@ -207,7 +207,7 @@ def test_a_plan_goes_to_its_lines_or_is_refused(
     base, (now, inverses) = Snapshot.of(text), later(text, steps)
     ranges = [RangeEdit(PATH, lines, content) for lines, content in edits]
     request = ranges[0] if len(ranges) == 1 else RangeEdits(PATH, tuple(ranges))
-    place = locate(request, base)
+    place = request.locate(base)
     span = None if place.parts else span_of(base, place.start, place.stop)
     names = ("1", "me", "ws_mod", "tool")
     plan = Plan(*names, request, place, "replace", base.digest, "0" * 64, 1, 2, span)
@@ -256,7 +256,7 @@ def test_several_edits_leave_what_they_only_repeat(
     base, text = Snapshot.of(b"a\nb\nc\nd\ne\nf\n"), Snapshot.of(now.encode())
     request = RangeEdits(PATH, tuple(RangeEdit(PATH, *edit) for edit in edits))
     plan = Plan(
-        *("1", "me", "ws_mod", "tool", request, locate(request, base), "replace"),
+        *("1", "me", "ws_mod", "tool", request, request.locate(base), "replace"),
         *(base.digest, "0" * 64, 1, 2),
     )
     try:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.edit.draft import compose, locate
+from copydesk.edit.draft import compose
 from copydesk.edit.relocate import check_not_there, relocate
 from copydesk.edit.request import Place, RangeEdit, RangeEdits, ReplaceText, StringEdit
 from copydesk.errors import Busy, Refusal
@@ -288,10 +288,10 @@ def test_several_ranges_are_each_alone_from_the_bottom_up(
     """Also on a file that is drifted: what each alone refuses, all together refuse."""
     data, edits = case
     base, request = Snapshot(data, UTF8), RangeEdits(PATH, tuple(edits))
-    together = compose(request, base, locate(request, base))
+    together = compose(request, base, request.locate(base))
     alone = base
     for edit in sorted(edits, key=lambda each: -int(each.range.partition("~")[0])):
-        place = locate(edit, base)
+        place = edit.locate(base)
         alone = compose(edit, alone, place).after  # those below it are made, those above stay
         assert isinstance(alone, Snapshot)
     assert together.after.data == alone.data  # type: ignore[union-attr]  # it is all at hand
@@ -313,7 +313,7 @@ def test_ranges_are_carried_as_each_alone_is(
     request = RangeEdits(PATH, tuple(edits))
 
     def carried(one: RangeEdit | RangeEdits) -> Place:
-        place = locate(one, base)
+        place = one.locate(base)
         moved = relocate(place, base, now)
         if moved.foot is not None:  # an append goes to the end, whatever stands there
             check_not_there(one, (base, place), (now, moved))
@@ -326,7 +326,7 @@ def test_ranges_are_carried_as_each_alone_is(
             carried(request)
         return
     spans = sorted((each.start, each.stop) for each in alone)
-    order = [index for index, _ in sorted(enumerate(edits), key=lambda e: locate(e[1], base).start)]
+    order = [index for index, _ in sorted(enumerate(edits), key=lambda e: e[1].locate(base).start)]
     in_order = [alone[index] for index in order]
     if spans != [(each.start, each.stop) for each in in_order]:
         with pytest.raises(Refusal):  # carried past one another
@@ -343,9 +343,9 @@ def test_every_place_is_replaced_as_python_does(body: list[str], old: str, new: 
     base = Snapshot(text.encode(), UTF8)
     if old not in text or old == put:
         with pytest.raises(Refusal):
-            locate(request, base)
+            request.locate(base)
         return
-    place = locate(request, base)
+    place = request.locate(base)
     assert place.candidates == text.count(old)
     found = compose(request, base, place).after.data  # type: ignore[union-attr]  # it is all at hand
     wanted = text.replace(old, put)

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.app.backends import in_process
 from copydesk.app.config import Config
 from copydesk.app.doctor import examine
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace, in_process, open_workspace
 from copydesk.desk.backends.api import DAY_MS, Day, Records, days_left, due, minutes_since_2020
 from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, Database, SqliteRecords
 from copydesk.desk.redis.records import RedisRecords

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,15 +14,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.cli.completion import SCRIPTS
-from copydesk.app.cli.watch import _Seen
+from copydesk.app.cli.parser import FIRST_STEPS, new_parser
 from copydesk.app.config import Config, MemberConfig
+from copydesk.app.library import Events
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.tools import messages
 from support.cost import first
 from support.mcp_calls import settings
 
@@ -148,6 +152,68 @@ def test_help_is_that_of_the_command(root: Path, capsys: pytest.CaptureFixture[s
     assert "did you mean apply" in capsys.readouterr().err
 
 
+def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """What a parser says, and those of its commands."""
+    actions = cast("list[argparse.Action]", vars(parser)["_actions"])
+    for action in actions:
+        if action.help != argparse.SUPPRESS:
+            yield action.help or ""
+        facts: dict[str, object] = vars(action)
+        for each in cast("list[argparse.Action]", facts.get("_choices_actions", [])):
+            yield each.help or ""
+        if "_choices_actions" in facts:
+            for below in cast("dict[str, argparse.ArgumentParser]", facts["choices"]).values():
+                yield from helps(below)
+    for text in (parser.description, parser.epilog):
+        yield from (text or "").split("\n")
+
+
+def test_all_help_is_there_in_chinese(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parser, names = new_parser()
+    texts = {text for text in helps(parser) if text and not text.startswith("  copydesk ")}
+    assert len(texts) > 100
+    assert not [text for text in {*texts, *FIRST_STEPS.split("\n")} if text and said(text) == text]
+    (root / "copydesk.toml").write_text('lang = "zh"\n')
+    for name in names:
+        with suppress(SystemExit):
+            main([name, "--help"])
+        shown = capsys.readouterr().out.split("\n")
+        assert shown[0].startswith("用法：copydesk")
+        assert not [line for line in shown if re.search("[A-Za-z]+ [a-z]+ [a-z]+ [a-z]+", line)]
+    assert main(["apply"]) == 2
+    assert capsys.readouterr().err.startswith("copydesk: 缺少以下参数：HUNK\n")
+    assert main(["apply", "--lang", "en"]) == 2
+    assert "required: HUNK" in capsys.readouterr().err
+
+
+def said(text: str) -> str:
+    return text if text.startswith("  copydesk call prep") else messages.say_reason(text, "zh")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "named"),
+    [
+        (["completion"], 2, "which shell? bash, zsh or fish"),
+        (["watch", "--nope"], 2, "copydesk watch --help"),
+        (["notes", "ls", "--nope"], 2, "copydesk notes --help"),
+    ],
+)
+def test_a_next_step_is_that_of_the_command(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    status: int,
+    named: str,
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    assert main(words) == status
+    assert named in capsys.readouterr().err
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    assert main(["completion"]) == 0
+    assert capsys.readouterr().out == SCRIPTS["fish"]
+
+
 def test_nothing_says_what_to_do_first(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     said = capsys.readouterr()
@@ -156,8 +222,8 @@ def test_nothing_says_what_to_do_first(root: Path, capsys: pytest.CaptureFixture
         assert words in said.err
 
 
-def kinds(seen: _Seen) -> list[tuple[Any, ...]]:
-    return [(each["event"], each["member"], each["hunk_id"]) for each in seen.news()]
+def kinds(seen: Events) -> list[tuple[Any, ...]]:
+    return [(event.kind, event.member, event.hunk_id) for event in seen.look()]
 
 
 def test_what_happens_is_seen_once(tmp_path: Path) -> None:
@@ -165,15 +231,17 @@ def test_what_happens_is_seen_once(tmp_path: Path) -> None:
     config = settings(members={"ann": MemberConfig(approval="human")})
     with open_workspace(str(tmp_path), config) as agent:
         first = planned(agent, why="for the tests")
-        seen = _Seen(agent)
+        seen = Events(agent, agent.config.member)
         assert kinds(seen) == [("planned", "ann", first)]
         assert kinds(seen) == []
         planned(agent, "drei", existing_hunk_id=first)
         assert kinds(seen) == [("replanned", "ann", first)]
         person, review = agent.member("Ada"), agent.desk.review
         review.reject(person, first, "too short")
-        (event,) = seen.news()
-        assert (event["event"], event["by"], event["reason"]) == ("rejected", "Ada", "too short")
+        (event,) = seen.look()
+        assert event.decision is not None
+        decided = event.kind, event.decision.by, event.decision.reason
+        assert decided == ("rejected", "Ada", "too short")
         review.withdraw(person, first)
         assert kinds(seen) == [("withdrawn", "ann", first)]
         shown = review.show(person, first)
@@ -182,8 +250,9 @@ def test_what_happens_is_seen_once(tmp_path: Path) -> None:
         done = agent.call("ann", "apply_file_modification", {"hunk_id": first})
         assert kinds(seen) == [("written", "ann", first)]
         agent.call("local", "undo_file_modification", {"edit_id": done.fields["edit_id"]})
-        (event,) = seen.news()
-        assert (event["event"], event["undoes"]) == ("undone", done.fields["edit_id"])
+        (event,) = seen.look()
+        assert event.edit is not None
+        assert (event.kind, event.edit.undoes) == ("undone", done.fields["edit_id"])
         second = planned(agent)
         assert kinds(seen) == [("planned", "ann", second)]
         agent.call("ann", "discard_hunk", {"hunk_id": second})

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from copydesk.store import threads, writes
+from copydesk.store import files as writes
+from copydesk.store import threads
 from copydesk.store.files import Files
 from copydesk.store.threads import Soon
 from copydesk.text.relpath import RelPath

@@ -237,7 +237,7 @@ def test_a_file_that_cannot_be_used_for_now_is_left_alone(
     hindrance: Callable[[Path], AbstractContextManager[None]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("copydesk.app.backends.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("copydesk.app.workspace.BUSY_SECONDS", 0.05)
     root = folder / "root"
     shutil.copytree(used, root)
     file = root / ".copydesk" / name
@@ -279,7 +279,7 @@ def test_an_edit_that_was_written_is_reported_whatever_its_end_meets(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Between the write and the end of the process another program gets at the journal."""
-    monkeypatch.setattr("copydesk.app.backends.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("copydesk.app.workspace.BUSY_SECONDS", 0.05)
     (tmp_path / "a.txt").write_text(TEXT)
     journal = tmp_path / ".copydesk/state.sqlite"
     hindered = ExitStack()

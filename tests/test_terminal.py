@@ -7,6 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -176,6 +177,34 @@ def test_a_table_is_aligned_whatever_is_in_it() -> None:
     assert terminal.table([]) == ""
 
 
+@pytest.mark.parametrize("columns", [20, 40, 60, 100])
+def test_a_table_fits_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setattr(terminal, "screen_columns", Mock(return_value=columns))
+    words = " ".join(f"word{number}" for number in range(20))
+    rows = [("HUNK", "PATH", "WHY"), ("12345678", "中文/a.txt", words), ("87654321", "b", "")]
+    lines = terminal.table(rows).split("\n")
+    assert max(map(terminal.columns, lines)) <= columns
+    assert re.findall(r"word\d+", " ".join(lines)) == words.split(" "), "no word is broken"
+
+
+def test_a_command_that_is_told_is_never_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "screen_columns", Mock(return_value=30))
+    terminal.tell("It may be long. To write it: copydesk apply --approve 12345678. Or: copydesk q")
+    terminal.tell("写入：copydesk apply --approve 12345678。其他：copydesk q。")
+    assert capsys.readouterr().out.split("\n") == [
+        "It may be long.",
+        "To write it:",
+        "  copydesk apply --approve 12345678",
+        "Or: copydesk q",
+        "写入：",
+        "  copydesk apply --approve 12345678",
+        "其他： copydesk q",
+        "",
+    ]
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
@@ -187,6 +216,7 @@ def test_a_table_is_aligned_whatever_is_in_it() -> None:
         (5_400, "2h"),
         (86_400, "24h"),
         (200_000, "2d"),
+        (7 * 86_400 - 7_200, "7d"),
     ],
 )
 def test_lengths_of_time(seconds: float, shown: str) -> None:

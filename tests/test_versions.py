@@ -22,7 +22,7 @@ from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State
 from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.backends.sqlite import Database, SqliteRecords, SqliteSnapshots
 from copydesk.desk.redis.records import RedisRecords, RedisSnapshots
-from copydesk.edit.draft import compose, locate
+from copydesk.edit.draft import compose
 from copydesk.edit.kinds.base import of_parts
 from copydesk.edit.relocate import relocate
 from copydesk.edit.request import Place, RangeEdit
@@ -475,12 +475,12 @@ def test_two_that_share_no_line_converge(case: tuple[Snapshot, RangeEdit, RangeE
     base, *edits = case
     ends: list[bytes] = []
     for first, second in (edits, edits[::-1]):
-        draft = compose(first, base, locate(first, base))
+        draft = compose(first, base, first.locate(base))
         now = draft.after
-        place = relocate(locate(second, base), base, now, (draft.change.invert(base.data),))
+        place = relocate(second.locate(base), base, now, (draft.change.invert(base.data),))
         assert (
             now.raw(place.start, place.stop).rstrip()
-            == base.raw(*locate(second, base).foot or ()).rstrip()
+            == base.raw(*second.locate(base).foot or ()).rstrip()
         )
         ends.append(compose(second, now, place).after.data)
     assert ends[0] == ends[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.arena import Cell
 from bench.results import Section, Table, cell_of, under_bar
 from bench.setting import Setting
-from copydesk.desk.checks import Checks, Edited
+from copydesk.desk.gates import Checks, Edited
 from copydesk.store.checks import missing_parsers, suffix_of
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath

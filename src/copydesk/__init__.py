@@ -1,7 +1,8 @@
 """copydesk: the copy desk for AI agents.
 
-`Desk` is the entry point of the library. It is imported on first use, so that
-`import copydesk` is fast.
+`Desk` is the entry point of the library; the names beside it, which `copydesk.app.library` lists,
+are what its methods take, return and raise. All are imported on first use, so that `import
+copydesk` is fast.
 """
 
 from __future__ import annotations
@@ -9,16 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from copydesk.app.library import Desk
+    # what __getattr__ returns, for type checkers
+    from copydesk.app.library import *  # noqa: F403
+    from copydesk.errors import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-__all__ = ["Desk", "__version__"]
-
 
 def __getattr__(name: str) -> object:
-    if name == "Desk":
-        from copydesk.app.library import Desk
+    # The import system asks for submodules here too, before it imports them.
+    if name[:1].isupper() or name in ("__all__", "cancelled_by"):
+        from copydesk.app import library
 
-        return Desk
+        if name == "__all__" or name in vars(library)["__all__"]:
+            return getattr(library, name)
     raise AttributeError(f"module 'copydesk' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from copydesk.app import library
+
+    return [*globals(), *vars(library)["__all__"]]

@@ -15,6 +15,65 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import ClassVar, dataclass_transform
 
+__all__ = [
+    "AccessDenied",
+    "AlreadyDecided",
+    "AmbiguousMatch",
+    "AnchorAmbiguous",
+    "AnchorNotFound",
+    "ApprovalRequired",
+    "BinaryFile",
+    "Busy",
+    "Cancelled",
+    "CheckFailed",
+    "CheckFinding",
+    "Clash",
+    "CollisionDetected",
+    "ConfigInvalid",
+    "Conflict",
+    "ContentChanged",
+    "ContentRequired",
+    "Crashed",
+    "DuplicateEdits",
+    "EditNotFound",
+    "EncodingRefused",
+    "Failed",
+    "FailedEdit",
+    "FileExists",
+    "FileNotFound",
+    "FileTooLarge",
+    "HunkNotFound",
+    "HunkRejected",
+    "IncompleteRead",
+    "InvalidArgs",
+    "InvalidHunkId",
+    "InvalidPath",
+    "InvalidRange",
+    "LineShown",
+    "LockLost",
+    "NotAFile",
+    "OccurrenceOutOfRange",
+    "PartialMatchFail",
+    "PatchInvalid",
+    "PatchRejected",
+    "PathRequired",
+    "RangeOutOfBounds",
+    "Refusal",
+    "RejectedHunk",
+    "SchemaMismatch",
+    "ServerFailed",
+    "StaleRead",
+    "StateDamaged",
+    "StateFailed",
+    "StatsMismatch",
+    "SuspiciousDiff",
+    "SuspiciousText",
+    "Unsettled",
+    "WrongMode",
+    "WrongOwner",
+    "cancelled_by",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class LineShown:
@@ -111,10 +170,15 @@ Fact = str | int | bool | tuple[Told, ...] | Mapping[str, Mapping[str, int | str
 class Refusal(Exception):
     """The base of all refusals: the request cannot be carried out, and nothing was written.
 
-    Every subclass becomes a dataclass, and has its parent's code unless it names one.
+    Every subclass becomes a dataclass, and has its parent's code unless it names one. `path` is the
+    file that a call of the library was about, if it was about one. As text it is its sentence, then
+    the code and the short ones of its facts.
     """
 
     code: ClassVar[str] = "FAILED"
+    path: ClassVar[str] = ""
+    words: ClassVar[Callable[[Refusal], str]] = lambda refusal: type(refusal).__name__
+    """The sentence of a refusal; `copydesk.tools.refusals`, which has the words, sets it."""
 
     def __init_subclass__(cls, code: str | None = None) -> None:
         cls.code = code or cls.code
@@ -126,8 +190,12 @@ class Refusal(Exception):
         return {name: value for name, value in found if value is not None}
 
     def __str__(self) -> str:
-        facts = ", ".join(f"{k}={v!r}" for k, v in self.facts().items())
-        return f"{self.code}({facts})"
+        facts = {"path": self.path or None, **self.facts()}
+        short = [f"{k}={v!r}" for k, v in facts.items() if v is not None and len(repr(v)) <= _SHORT]
+        return f"{type(self).words(self)} [{' '.join([self.code, *short])}]"
+
+
+_SHORT = 80  # characters; the others, such as texts of files, are attributes only
 
 
 class PathRequired(Refusal, code="PATH_REQUIRED"):
@@ -336,29 +404,29 @@ class AmbiguousMatch(Refusal, code="AMBIGUOUS_MATCH"):
     candidates: tuple[LineShown, ...] | None = None
 
 
-class InvalidHunkId(Refusal, code="INVALID_HUNK_ID"):
+class OfPlan(Refusal):
+    """The base of refusals of what was asked of one plan."""
+
+    hunk_id: str
+
+
+class InvalidHunkId(OfPlan, code="INVALID_HUNK_ID"):
     """The id is not eight lower-case hexadecimal characters."""
 
-    hunk_id: str
 
-
-class HunkNotFound(Refusal, code="HUNK_NOT_FOUND"):
+class HunkNotFound(OfPlan, code="HUNK_NOT_FOUND"):
     """There is no such plan any more; `reason` is applied, discarded, expired or unknown."""
 
-    hunk_id: str
     reason: str
 
 
-class WrongOwner(Refusal, code="WRONG_OWNER"):
+class WrongOwner(OfPlan, code="WRONG_OWNER"):
     """The plan belongs to another member."""
 
-    hunk_id: str
 
-
-class WrongMode(Refusal, code="WRONG_MODE"):
+class WrongMode(OfPlan, code="WRONG_MODE"):
     """The plan was made by another tool or toolset."""
 
-    hunk_id: str
     planned_with: str
     called_with: str
 
@@ -437,18 +505,16 @@ class CheckFailed(Refusal, code="CHECK_FAILED"):
     checks: tuple[CheckFinding, ...]
 
 
-class HunkRejected(Refusal, code="HUNK_REJECTED"):
+class HunkRejected(OfPlan, code="HUNK_REJECTED"):
     """A person rejected the plan; `reason` is what the person wrote."""
 
-    hunk_id: str
     by: str
     reason: str
 
 
-class AlreadyDecided(Refusal, code="ALREADY_DECIDED"):
+class AlreadyDecided(OfPlan, code="ALREADY_DECIDED"):
     """Somebody else decided first: the plan is already approved or rejected (`verdict`)."""
 
-    hunk_id: str
     by: str
     verdict: str
 

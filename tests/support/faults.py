@@ -10,7 +10,8 @@ from typing import cast
 
 import pytest
 
-from copydesk.store import _os, writes
+from copydesk.store import _os
+from copydesk.store import files as writes
 
 WRITE_PATH = [
     *("open_beneath", "open_dir", "open_listing", "readlink"),

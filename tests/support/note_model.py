@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from copydesk.notes.plan import BlockImage, BlockOperation, BlockTree
-from copydesk.notes.protocol import BlockText, InsertText, NoteBlock, Update, named
+from copydesk.notes.protocol import BlockText, InsertText, Move, NoteBlock, Update, named
 
 
 def known(block_id: str, parent_id: str, kind: str, markdown: str) -> NoteBlock:
@@ -97,6 +97,8 @@ class Model:
                 self.parents[image.id] = parent
             self.children[parent][index:index] = [image.id for image in operation.images]
             return lambda: self._take(*[image.id for image in operation.images])
+        if isinstance(change, Move):
+            return self._move(change)
         (block_id,) = named(change)
         assert not operation.images
         parent = self.parents[block_id]
@@ -106,6 +108,27 @@ class Model:
         def bring_back() -> None:
             self.parents[block_id] = parent
             self.children[parent].insert(index, block_id)
+
+        return bring_back
+
+    def _move(self, change: Move) -> Callable[[], None]:
+        """Put neighbours elsewhere, with all in them; what takes it back."""
+        home = self.parents[change.ids[0]]
+        index = self.children[home].index(change.ids[0])
+        assert tuple(self.children[home][index : index + len(change.ids)]) == change.ids
+        at = change.anchor_id
+        while at:
+            assert at not in change.ids
+            at = self.parents[at]
+        del self.children[home][index : index + len(change.ids)]
+        parent, place = self._spot(change)
+        self.children[parent][place:place] = change.ids
+        self.parents |= dict.fromkeys(change.ids, parent)
+
+        def bring_back() -> None:
+            del self.children[parent][place : place + len(change.ids)]
+            self.children[home][index:index] = change.ids
+            self.parents.update(dict.fromkeys(change.ids, home))
 
         return bring_back
 
@@ -119,7 +142,7 @@ class Model:
         for block_id in block_ids:
             self.children[self.parents.pop(block_id)].remove(block_id)
 
-    def _spot(self, change: InsertText) -> tuple[str, int]:
+    def _spot(self, change: InsertText | Move) -> tuple[str, int]:
         if change.side in ("first_in", "last_in"):
             held = self.children[change.anchor_id]
             return change.anchor_id, 0 if change.side == "first_in" else len(held)

@@ -69,9 +69,9 @@ class Home:
         return self.told(self.execute(self.store.prepare_daily_note(self.box, markdown)))
 
     def told(self, done: ChangesDone) -> NoteBlock:
-        """The document that was made, which has the blocks that were told."""
+        """The document that was made, which has the blocks that were told, if only as items."""
         ((document, *blocks),) = done.ids
-        assert {child.id for child in self.store.children(document)}.issuperset(blocks)
+        assert {block.id for _, block in self.walk(document)}.issuperset(blocks)
         return self.store.blocks([document])[document]
 
     def apply(self, changes: Sequence[Change]) -> tuple[Prepared, ChangesDone]:
@@ -327,11 +327,16 @@ right
 last {n}"""
 """Blocks of every kind of a kernel, with inline marks; as a format of `n`."""
 
+_RULE = re.compile(r"\| :?-+(?=:?\|)")
 _SPELLED = re.compile(r"\{: ([^{}\n]*)\}")
 
 
 def stored(home: Home, document: str) -> list[str]:
-    """A document to the sign, in both spellings; attributes sorted, times of change left out."""
+    """A document to the sign, in both spellings; attributes sorted, times of change left out.
+
+    Zero-width blanks, which a kernel sets as it likes, do not count, nor does the rule of a table,
+    which is as wide as they are.
+    """
 
     def in_order(found: re.Match[str]) -> str:
         pairs = re.findall(r'[\w:.-]+="[^"\n]*"', found[1])
@@ -341,7 +346,8 @@ def stored(home: Home, document: str) -> list[str]:
         home.ask("/api/block/getBlockKramdown", {"id": document, "mode": mode})
         for mode in ("md", "textmark")
     )
-    return [_SPELLED.sub(in_order, str(cast(dict[str, object], one)["kramdown"])) for one in told]
+    texts = [str(cast(dict[str, object], one)["kramdown"]).replace("\u200b", "") for one in told]
+    return [_SPELLED.sub(in_order, _RULE.sub("| - ", text)) for text in texts]
 
 
 def another_word(markdown: str) -> str:

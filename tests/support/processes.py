@@ -22,7 +22,8 @@ from typing import Any
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.store import _os, writes
+from copydesk.store import _os
+from copydesk.store import files as writes
 
 Facts = dict[str, Any]
 WORKS: dict[str, Callable[[OpenWorkspace, Facts], None]] = {}

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from copydesk.edit.draft import Draft, compose, locate
+from copydesk.edit.draft import Draft, compose
 from copydesk.edit.request import Anchor, Append, BlockReplace, Insert, RangeEdit
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding
@@ -157,7 +157,7 @@ def drafts(draw: st.DrawFn, data: st.SearchStrategy[bytes] = files) -> Draft:
     """A draft of any kind of edit in any file, but those whose end cannot be written on."""
     base = Snapshot.of(draw(data.filter(lambda found: not Snapshot.of(found).ragged)))
     request = draw(requests(base))
-    return compose(request, base, locate(request, base))
+    return compose(request, base, request.locate(base))
 
 
 def nearest(base: Snapshot, wanted: str) -> Near | None:

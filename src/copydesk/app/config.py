@@ -14,12 +14,13 @@ import shlex
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
+from copydesk.app.config_text import dig
 from copydesk.desk.member import Approver, Policy
 from copydesk.edit.signs import NAMES as SIGN_NAMES
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
@@ -177,21 +178,21 @@ class Config:
 
     def encoding_of(self, path: RelPath) -> str | None:
         """The codec configured for a path; the last matching glob wins."""
-        for glob, codec in self.encodings[::-1]:
-            if _covering(glob)(path):
-                return codec
-        return None
+        codecs = (codec for glob, codec in self.encodings[::-1] if _covering(glob)(path))
+        return next(codecs, None)
 
 
-def _of_one_value() -> Iterator[str]:
+def _of_one_value() -> tuple[str, ...]:
     """The settings that environment variables can set: single values, and `toolsets`."""
-    for each in fields(Config):
-        one_value = isinstance(each.default, str | int) and each.name != "source"
-        if one_value or each.name == "toolsets":
-            yield each.name
+    return tuple(
+        setting.name
+        for setting in fields(Config)
+        if setting.name == "toolsets"
+        or (isinstance(setting.default, str | int) and setting.name != "source")
+    )
 
 
-_FROM_ENVIRONMENT = tuple(_of_one_value())
+_FROM_ENVIRONMENT = _of_one_value()
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
 """The environment variables for settings."""
 
@@ -208,15 +209,14 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
     for key, variable in zip(_FROM_ENVIRONMENT, VARIABLES, strict=True):
         text = environ.get(variable)
         if text:
-            data = {key: _from_text(key, text)}
-            config = _merged(config, data, f"the environment, {variable}")
+            source = f"the environment, {variable}"
+            config = _merged(config, {key: _from_text(key, text)}, source)
     if config.registry == "redis" and not config.redis_url:
         raise ConfigError(f'{config.source}: registry = "redis" needs redis_url, its address')
-    url, token = environ.get("SIYUAN_URL", ""), environ.get("SIYUAN_TOKEN", "")
     notes = replace(
         config.notes,
-        siyuan_url=url or config.notes.siyuan_url,
-        siyuan_token=token or config.notes.siyuan_token,
+        siyuan_url=environ.get("SIYUAN_URL") or config.notes.siyuan_url,
+        siyuan_token=environ.get("SIYUAN_TOKEN") or config.notes.siyuan_token,
     )
     return replace(config, notes=notes, reload=partial(load, root, environ))
 
@@ -241,10 +241,8 @@ class LiveConfig:
         """The last valid configuration."""
         self._loaded: Config | None = None
         self._stamps: tuple[_Stamp | None, ...] = ()
-        self._settled = False
         self._digest = b""
         self._error = ""
-        self._gone: dict[str, MemberConfig] = {}
 
     def now(self) -> Config:
         """The current configuration; raises ConfigInvalid while its file is invalid."""
@@ -252,7 +250,7 @@ class LiveConfig:
             return self.last
         with self._lock:
             stamps = _stamps(self._paths)  # before the file is read, so later writes differ
-            if stamps != self._stamps or not self._settled:
+            if stamps != self._stamps:
                 self._read(stamps)
             if self._error:
                 raise ConfigInvalid(reason=self._error)
@@ -261,9 +259,9 @@ class LiveConfig:
     def _read(self, stamps: tuple[_Stamp | None, ...]) -> None:
         changed_ns = max((one[4] for one in stamps if one is not None), default=0)
         tick = _SETTLED_NS if changed_ns % _SECOND else 2 * _SECOND  # some keep whole seconds
-        self._settled = time.time_ns() - changed_ns > tick
+        is_settled = time.time_ns() - changed_ns > tick
+        self._stamps = stamps if is_settled else ()  # else it is read again
         digest = b"".join(map(_digest, self._paths))
-        self._stamps = stamps
         if digest == self._digest and not self._error:
             return
         self._digest = digest
@@ -280,10 +278,13 @@ class LiveConfig:
                 f"{self.last.source}: the file, or what it says of copydesk, is gone; put it back, "
                 "or start copydesk again to go on without it"
             )
-        live = ("members", "source", "reload")
-        fixed = [each.name for each in fields(Config) if each.name not in live]
         before = self._loaded or found
-        changed = [name for name in fixed if getattr(found, name) != getattr(before, name)]
+        changed = [
+            setting.name
+            for setting in fields(Config)
+            if setting.name not in ("members", "source", "reload")
+            and getattr(found, setting.name) != getattr(before, setting.name)
+        ]
         if changed:
             names = ", ".join(changed)
             _log.warning("%s: %s changed; restart copydesk to use it", found.source, names)
@@ -292,10 +293,10 @@ class LiveConfig:
             for name, settings in self.last.members.items()
             if name not in found.members
         }
-        if new := [name for name in gone if name not in self._gone]:
-            names = ", ".join(new)
+        listed = (self._loaded or self.last).members
+        if names := ", ".join(name for name in gone if name in listed):
             _log.warning("%s: %s removed; limits hold until a restart", found.source, names)
-        self._loaded, self._error, self._gone = found, "", gone
+        self._loaded, self._error = found, ""
         self.last = replace(self.last, members={**gone, **found.members}, source=found.source)
 
 
@@ -328,7 +329,7 @@ def _from_text(key: str, text: str) -> object:
 
 def _table(path: Path) -> Mapping[str, object] | None:
     """The settings in a file; None if it has none."""
-    project = path.name == "pyproject.toml"
+    is_project = path.name == "pyproject.toml"
     try:
         text = path.read_text("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):  # root is not a directory; reported elsewhere
@@ -340,41 +341,43 @@ def _table(path: Path) -> Mapping[str, object] | None:
     try:
         data: dict[str, object] = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        if project and "copydesk" not in text:
+        if is_project and "copydesk" not in text:
             return None  # a broken project file without settings for copydesk
         raise ConfigError(f"{path.name}: is not valid TOML: {error}") from None
-    if not project:
-        return data
-    tool = data.get("tool")
-    if not isinstance(tool, Mapping) or "copydesk" not in tool:
+    settings = dig(data, ("tool", "copydesk")) if is_project else data
+    if settings is None:
         return None
-    found = cast("Mapping[str, object]", tool)["copydesk"]
-    if not isinstance(found, Mapping):
+    if not isinstance(settings, Mapping):
         raise ConfigError(f"{path.name}: tool.copydesk must be a table")
-    return cast("Mapping[str, object]", found)
+    return cast("Mapping[str, object]", settings)
 
 
 def _merged(config: Config, data: Mapping[str, object], source: str) -> Config:
     """The configuration with these settings replaced; `source` is where they are from."""
     try:
-        return replace(config, **_fields(Config, data))
+        return replace(config, **_fields(_kinds(Config), data))
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
 
 
-def _fields(kind: type, data: Mapping[str, object], place: str = "") -> dict[str, Any]:
-    """The fields of a dataclass, each read as its type; fields without a key are no settings."""
-    hints = get_type_hints(kind, include_extras=True)
-    known = hints.keys() - {"lists", "source", "reload"}
-    found: dict[str, Any] = {}
+def _kinds(table: type) -> dict[str, Any]:
+    """The types of a dataclass's fields that are settings of that name."""
+    hints = get_type_hints(table, include_extras=True)
+    return {name: hints[name] for name in hints if name not in ("lists", "source", "reload")}
+
+
+def _fields(
+    kinds: Mapping[str, Any], data: Mapping[str, object], place: str = ""
+) -> dict[str, Any]:
+    """The values of a table, each read as the type of its key."""
+    values: dict[str, Any] = {}
     for name, value in data.items():
         key = f"{place}.{name}" if place else name
-        if name not in known:
-            also = _LISTS if kind is MemberConfig else ()
+        if name not in kinds:
             shown = key if place else repr(name)
-            raise ConfigError(f"there is no key {shown}{perhaps(name, (*known, *also))}")
-        found[name] = _read(hints[name], value, key)
-    return found
+            raise ConfigError(f"there is no key {shown}{perhaps(name, kinds)}")
+        values[name] = _read(kinds[name], value, key)
+    return values
 
 
 def _read(kind: Any, value: object, key: str) -> object:
@@ -387,7 +390,8 @@ def _read(kind: Any, value: object, key: str) -> object:
     if origin is tuple:
         return tuple(_read(parts[0], each, key) for each in _list(value, key))
     if is_dataclass(kind):
-        return cast(type, kind)(**_fields(cast(type, kind), _mapping(value, key), key))
+        table = cast(type, kind)
+        return table(**_fields(_kinds(table), _mapping(value, key), key))
     return (_flag if kind is bool else _text)(value, key)
 
 
@@ -395,14 +399,14 @@ _LISTS = tuple(each.name for each in fields(Rules) if each.name not in ("state_d
 
 
 def _members(value: object, key: str) -> Mapping[str, MemberConfig]:
+    kinds = {**_kinds(MemberConfig), **dict.fromkeys(_LISTS, tuple[str, ...])}
     members: dict[str, MemberConfig] = {}
     owners: dict[str, str] = {}
     for name, settings in _mapping(value, key).items():
         place = f"{key}.{name}"
-        given = _mapping(settings, place)
-        lists = {each: _texts(given[each], f"{place}.{each}") for each in _LISTS if each in given}
-        others = {each: given[each] for each in given if each not in _LISTS}
-        members[name] = member = MemberConfig(lists, **_fields(MemberConfig, others, place))
+        given = _fields(kinds, _mapping(settings, place), place)
+        lists = {each: given.pop(each) for each in _LISTS if each in given}
+        members[name] = member = MemberConfig(lists, **given)
         if member.token is not None and owners.setdefault(member.token, name) != name:
             other = owners[member.token]
             raise ConfigError(f"{place}.token is also the token of {key}.{other}")
@@ -514,7 +518,7 @@ def _check(value: object, glob: str, place: str) -> Rule:
         raise ConfigError(f"{place}.command must not be empty")
     given["command"] = list(words)
     given.setdefault("name", os.path.basename(words[0]) if words else SYNTAX)
-    rule = Rule(glob, **_fields(_CheckTable, given, place))
+    rule = Rule(glob, **_fields(_CHECK, given, place))
     if bool(words) == (rule.name == SYNTAX):
         raise ConfigError(f"{place} needs a command, or no name: {SYNTAX} is the one without")
     if sum(word.count("{files}") for word in words) != words.count("{files}"):
@@ -522,15 +526,14 @@ def _check(value: object, glob: str, place: str) -> Rule:
     return rule
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckTable:
-    """The keys of one check."""
-
-    name: Annotated[str, _text]
-    command: tuple[str, ...]
-    mode: Mode
-    required: bool
-    seconds: Annotated[int, _up_to(600)]
+_CHECK = {
+    "name": str,
+    "command": tuple[str, ...],
+    "mode": Mode,
+    "required": bool,
+    "seconds": Annotated[int, _up_to(600)],
+}
+"""The keys of one check."""
 
 
 def _covering(

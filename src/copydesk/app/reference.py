@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,8 +30,9 @@ from copydesk.tools.ws_mod import EDITING, HISTORY, LISTING, MANUAL, WRITE_FILE
 _HEAD = """\
 # Tools
 
-All tools with their arguments, made from the catalog by `copydesk.app.reference`; do not \
-edit this page. Workflows, examples and errors are in the manuals: `copydesk manual`.
+All tools that agents are offered, with their arguments, by toolset. A server lists those \
+that it was started with (`--toolsets`). Workflows, examples and errors are in the manuals: \
+`copydesk manual`.
 
 Each tool ends with the hints that clients get: *reads* changes nothing, *may replace* can take \
 away what was there, *repeatable* has no further effect when it is called again. Optional \
@@ -39,7 +40,8 @@ arguments may be left out, or be `null`; `""` for a text, `0` for a number and `
 mean "not given" too, but in a command of the text editor that needs the argument. A choice has \
 its first word as its default. A number is taken where a text is meant.
 """
-_MARKUP = re.compile(r"[\\`*_~|<\[]")
+_MARKUP = re.compile(r"(?P<lines>(?:\([^)]*\)|[\w-]+)?~\w*)|[\\`*_|<\[]")
+"""What words may hold that Markdown would take for markup; ranges of lines become code."""
 _MIRROR = """\
 The tools of `ws_mod` once more, for the files below `{folder}/`: the same arguments, and paths \
 relative to that folder.
@@ -66,11 +68,16 @@ def all_tools() -> tuple[Tool, ...]:
 
 def page() -> str:
     """The page as Markdown."""
-    parts = [_HEAD, _toolset("ws_mod", ws_mod()), _toolset("batch", batch())]
     names = "".join(f"- `{tool.name}`\n" for tool in team_mgmt())
-    mirror = "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names])
-    parts += [_toolset("notes", notes()), mirror, _toolset("compat", compat())]
-    parts += [_toolset("patch", patch())]
+    parts = [
+        _HEAD,
+        _toolset("ws_mod", ws_mod()),
+        _toolset("batch", batch()),
+        _toolset("notes", notes()),
+        "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names]),
+        _toolset("compat", compat()),
+        _toolset("patch", patch()),
+    ]
     return "\n".join(parts)
 
 
@@ -94,21 +101,17 @@ def _tool(tool: Tool) -> str:
     )
 
 
-def _arguments(schema: Mapping[str, Any]) -> list[str]:
-    rows: list[str] = []
-    for name, form in schema["properties"].items():
-        needed = name in schema["required"]
-        rows.append(_row(name, form, needed))
-        inner: Mapping[str, Any] = form.get("items", {})
-        for part, its in inner.get("properties", {}).items():
-            rows.append(_row(f"{name}[].{part}", its, part in inner["required"]))
-    return rows
+def _arguments(schema: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """A row for each argument, followed by those of its items."""
+    for name, form in schema.get("properties", {}).items():
+        default = "required" if name in schema["required"] else _default(form)
+        words = _MARKUP.sub(_escaped, str(form.get("description", "")))
+        yield f"| `{within}{name}` | {_type(form)} | {default} | {words} |"
+        yield from _arguments(form.get("items", {}), f"{name}[].")
 
 
-def _row(name: str, form: Mapping[str, Any], needed: bool) -> str:
-    default = "required" if needed else _default(form)
-    words = _MARKUP.sub(r"\\\g<0>", str(form.get("description", "")))
-    return f"| `{name}` | {_type(form)} | {default} | {words} |"
+def _escaped(markup: re.Match[str]) -> str:
+    return f"`{markup[0]}`" if markup["lines"] else f"\\{markup[0]}"
 
 
 def _type(form: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import json
+import math
 import os
 import re
 import select
@@ -17,19 +18,20 @@ import termios
 import time
 import tty
 import unicodedata
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, zip_longest
-from typing import Any, Final, NamedTuple, TextIO, cast
+from itertools import chain, groupby, zip_longest
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Final, NamedTuple, TextIO, cast
 
 from copydesk.desk.outcome import Saved
 from copydesk.text.unified import read_diff
 from copydesk.tools.diff_model import (
     ENDINGS,
     DiffBlock,
-    DiffLine,
     DiffModel,
     DiffRow,
     Span,
@@ -62,12 +64,13 @@ _STYLES = {"+": "32", "-": "31", "@": "36"}
 _HEAD = ("diff ", "index ", "--- ", "+++ ", "new file ", "deleted file ")
 _PATIENCE_SECONDS = 0.5
 _BEAT_SECONDS = 0.1
+_LOOK_SECONDS = 0.5
+"""The time between two prompts while a key is awaited."""
 
 
 def colours(stream: TextIO) -> bool:
     """Whether to use colours: on a terminal, without NO_COLOR or TERM=dumb."""
-    unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return stream.isatty() and not unwanted
+    return stream.isatty() and not (os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb")
 
 
 def has_person() -> bool:
@@ -137,29 +140,56 @@ def diff(text: str, coloured: bool) -> str:
         return shown
     painted: list[str] = []
     for sign, one, _, _ in read_diff(shown.split("\n")):
-        style = _STYLES.get(sign) or ("1" if not sign and one.startswith(_HEAD) else None)
-        painted.append(f"\x1b[{style}m{one}\x1b[0m" if style else one)
+        is_head = not sign and one.startswith(_HEAD)
+        painted.append(_styled(one, "1" if is_head else _STYLES.get(sign, "")))
     return "\n".join(painted)
 
 
 def strong(text: str, coloured: bool) -> str:
     """The text in bold."""
-    return f"\x1b[1m{text}\x1b[0m" if coloured else text
+    return _styled(text, "1" if coloured else "")
+
+
+def _styled(text: str, style: str) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if style else text
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """A table whose columns are as wide as their widest cell."""
-    if not rows:
-        return ""
+    """A table whose columns are as wide as their widest cell.
+
+    On a terminal that is too narrow, the last column is wrapped, and the columns that do not fit
+    beside the others stand in further lines of each row.
+    """
     shown = [[line(cell) for cell in row] for row in rows]
     widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
-    padded = (
-        "  ".join(
-            cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
-        )
-        for row in shown
-    )
-    return "".join(f"{row.rstrip()}\n" for row in padded)
+    room = screen_columns(sys.stdout) or sys.maxsize
+    last, used = len(widths) - 1, 0
+    lines: list[list[int]] = [[]]
+    for at, width in enumerate(widths):
+        if lines[-1] and used + (min(width, _FEWEST_WORDS) if at == last else width) > room:
+            lines.append([])
+            used = len(_FURTHER)
+        lines[-1].append(at)
+        used += width + 2
+    text = ""
+    for row in shown:
+        for number, in_line in enumerate(lines):
+            if number and all(row[at] in ("", "-") for at in in_line):
+                continue
+            lead = _FURTHER if number else ""
+            *cells, final = in_line
+            lead += "".join(f"{_padded(row[at], widths[at])}  " for at in cells)
+            rest = room - columns(lead)
+            wrapped = text_rows(row[final], rest) if columns(row[final]) > rest else [row[final]]
+            text += "".join(
+                f"{' ' * columns(lead) if below else lead}{words}".rstrip() + "\n"
+                for below, words in enumerate(wrapped)
+            )
+    return text
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - columns(cell))
 
 
 def when(time_ms: int) -> str:
@@ -170,12 +200,10 @@ def when(time_ms: int) -> str:
 def ago(milliseconds: int) -> str:
     """A duration in milliseconds, rounded: 40s, 12m, 3h, 5d."""
     seconds = (max(milliseconds, 0) + 500) // 1000
-    if seconds < 90:
-        return f"{seconds}s"
-    if seconds < 5400:
-        return f"{(seconds + 30) // 60}m"
-    hours = (seconds + 1800) // 3600
-    return f"{hours}h" if hours < 48 else f"{hours // 24}d"
+    for unit, size, below in (("s", 1, 90), ("m", 60, 5_400), ("h", 3_600, 171_000)):
+        if seconds < below:
+            return f"{(seconds + size // 2) // size}{unit}"
+    return f"{(seconds + 43_200) // 86_400}d"
 
 
 def print_answer(answer: Answer) -> None:
@@ -185,109 +213,185 @@ def print_answer(answer: Answer) -> None:
 
 
 def complain(text: str) -> None:
-    """Print a message on standard error."""
-    print(f"copydesk: {safe(text)}", file=sys.stderr)
+    """Print a message on standard error; what is said before comes before it."""
+    sys.stdout.flush()
+    for told in safe(f"copydesk: {text}").split("\n"):
+        tell(told, sys.stderr)
+
+
+def screen_columns(stream: TextIO) -> int:
+    """The columns of the terminal that the stream writes to; 0 if it is none, or if unknown."""
+    return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+
+
+def tell(text: str, stream: TextIO | None = None) -> None:
+    """Print a message. Where the terminal is too narrow, its sentences and commands have lines.
+
+    Such a command is whole, so that it can be copied, and without the full stop after it.
+    """
+    to: TextIO = sys.stdout if stream is None else stream
+    told, room = line(text), screen_columns(to) or sys.maxsize
+    if columns(told) <= room:
+        to.write(told + "\n")
+        return
+    for sentence in _SENTENCE.split(told):
+        step = _STEP.fullmatch(sentence)
+        words, command = (step[1], f"  {step[2]}\n") if step else (sentence, "")
+        if columns(words + command) < room:
+            words, command = words + command[1:-1], ""
+        to.writelines(f"{row.rstrip()}\n" for row in text_rows(words, room))
+        to.write(command)
+
+
+_SENTENCE = re.compile("(?<=[.!?]) (?=[A-Z])|(?<=。)(?=.)")
+_STEP = re.compile("(.*[:：]) ?(copydesk .*?)[.。]?")
+"""A sentence that ends with a command."""
 
 
 class Keys:
-    """Single keys from the terminal, without Enter, within a `with`."""
+    """Answers of a person: single keys from a terminal, within a `with`, or else lines.
 
-    def __init__(self) -> None:
-        self._input = sys.stdin.fileno()
+    `named` gives the keys that stand for others, as an escape sequence of the terminal. However the
+    process ends, and while it is stopped, the terminal is as it was found.
+    """
+
+    def __init__(self, named: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.single = has_person() and os.environ.get("TERM", "dumb") != "dumb"
+        """Whether the terminal can deliver single keys, without Enter."""
+        self._named = named
+        self._mode = termios.tcgetattr(sys.stdin) if self.single else []
         self._typed: list[str] = []
-        self._mode: list[Any] = []
-
-    @staticmethod
-    def work() -> bool:
-        """Whether the terminal can deliver single keys."""
-        return has_person() and os.environ.get("TERM", "dumb") != "dumb"
+        self._drawn = ""
+        self._restoring = ExitStack()
 
     def __enter__(self) -> Keys:
-        self._mode = termios.tcgetattr(self._input)
-        signal.signal(signal.SIGTERM, self._terminate)
-        tty.setcbreak(self._input, termios.TCSADRAIN)
+        if self.single:
+            for number in (*_ENDINGS, signal.SIGTSTP):
+                handler = signal.getsignal(number)
+                if handler is not signal.SIG_IGN:  # as nohup has it
+                    signal.signal(number, self._end if number in _ENDINGS else self._pause)
+                    self._restoring.callback(signal.signal, number, handler)
+            drain = termios.TCSADRAIN
+            self._restoring.callback(termios.tcsetattr, sys.stdin, drain, self._mode)
+            tty.setcbreak(sys.stdin, drain)
         return self
 
     def __exit__(self, *_: object) -> None:
-        termios.tcsetattr(self._input, termios.TCSADRAIN, self._mode)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._restoring.close()
 
-    def _terminate(self, number: int, _: object) -> None:
+    def _end(self, number: int, _: object) -> None:
         """End the process as the signal does by default, after restoring the terminal."""
-        self.__exit__()
+        with suppress(termios.error):  # the terminal may be gone
+            self._restoring.close()
+        signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+    def _pause(self, number: int, _: object) -> None:
+        """Stop as Ctrl-Z does by default; go on with keys, and draw the question anew."""
+        self._restoring.close()
+        os.kill(os.getpid(), number)
+        self.__enter__()
+        self._drawn = ""
 
     @contextmanager
     def lines(self) -> Generator[None]:
         """Restore line mode and echo within the block."""
         self.__exit__()
+        sys.stdout.flush()
         try:
             yield
         finally:
             self.__enter__()
 
-    def next(self, seconds: float = 0.0) -> str:
-        """The next key, "" if none comes in that time; raises EOFError at the end of input."""
+    def line(self, question: str) -> str:
+        """The line that answers a question, without white space around it."""
+        with self.lines():
+            return input(f"{question} ").strip()
+
+    def run(self, steps: Callable[[], None]) -> int:
+        """Take steps until all are taken, or the person ends them; return the exit status."""
+        try:
+            with self:
+                steps()
+        except (EOFError, KeyboardInterrupt) as ended:
+            out("\n")
+            return 130 if isinstance(ended, KeyboardInterrupt) else 0
+        return 0
+
+    def answer(self, prompts: Iterable[str]) -> str:
+        """The next key, or the one letter of a line, in lower case; "?" for any other line.
+
+        While a key is awaited, `prompts` gives what is drawn; its end is that of the question, and
+        the answer is "". Raises EOFError at the end of input.
+        """
+        self._drawn = ""
+        for words in prompts:
+            if not self.single:
+                sys.stdout.flush()
+                line = input(words).strip().lower()
+                return line if len(line) == 1 else "?"
+            if words != self._drawn:
+                room = os.get_terminal_size(sys.stdout.fileno()).columns - 1
+                blank = f"\r{' ' * min(columns(self._drawn), room)}\r" if self._drawn else ""
+                out(blank + words)
+                self._drawn = words
+            sys.stdout.flush()
+            if key := self._next(_LOOK_SECONDS):
+                out((key if key.isprintable() else "") + "\n")
+                return key.lower()
+        out("\n")
+        return ""
+
+    def _next(self, seconds: float) -> str:
+        """The next key, "" if none comes in that time."""
         if not self._typed:
             self._read(seconds)
-        if not self._typed:
-            return ""
-        if self._typed[0] == "\x04":
+        if self._typed[:1] == ["\x04"]:
             raise EOFError
-        return self._typed.pop(0)
+        return self._typed.pop(0) if self._typed else ""
 
-    def typed_ahead(self, unwanted: str) -> str:
+    def typed_ahead(self, unwanted: str) -> list[str]:
         """Drop unwanted keys that were typed already; return them."""
-        while self._read(0.0):
+        while self.single and self._read(0.0):
             pass
-        dropped = "".join(key for key in self._typed if key in unwanted)
+        dropped = [key for key in self._typed if key in unwanted]
         self._typed = [key for key in self._typed if key not in unwanted]
         return dropped
 
     def _read(self, seconds: float) -> bool:
         """Read the keys typed in that time; return whether there were any."""
-        if not select.select([self._input], [], [], seconds)[0]:
+        if not select.select([sys.stdin], [], [], seconds)[0]:
             return False
-        typed = os.read(self._input, 4_096).decode("utf-8", "replace")
+        typed = os.read(sys.stdin.fileno(), 4_096).decode("utf-8", "replace")
         if not typed:
             raise EOFError
-        for found in _KEY.finditer(typed):
-            self._typed.append(_NAMED_KEYS.get(found[0], found[0]))
+        self._typed += [self._named.get(key, key) for key in _KEY.findall(typed)]
         return True
 
 
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)
-_NAMED_KEYS = {
-    **dict.fromkeys(("\x1b[A", "\x1bOA", "\x1b[5~"), "b"),
-    **dict.fromkeys(("\x1b[B", "\x1bOB", "\x1b[6~"), " "),
-    **dict.fromkeys(("\x1b[C", "\x1bOC"), "j"),
-    **dict.fromkeys(("\x1b[D", "\x1bOD"), "k"),
-    "\r": "\n",
-}
-"""Arrow and page keys as navigation keys."""
 
 
 class Counter:
     """A progress line for a long search; it appears after half a second, on a terminal only."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream if stream.isatty() else None
-        self._next = time.monotonic() + _PATIENCE_SECONDS
-        self._drawn = False
+        self._stream = stream
+        self._next = time.monotonic() + _PATIENCE_SECONDS if stream.isatty() else math.inf
+        self._drawn = ""
 
     def __call__(self, seen: int) -> None:
         """Show the count."""
         now = time.monotonic()
-        if self._stream is not None and now >= self._next:
+        if now >= self._next:
             self._next = now + _BEAT_SECONDS
-            self._drawn = True
-            self._stream.write(f"\r{seen} files searched\x1b[K")
-            self._stream.flush()
+            self._drawn = f"\r{seen} files searched\x1b[K"
+            print(self._drawn, end="", file=self._stream, flush=True)
 
     def clear(self) -> None:
-        if self._stream is not None and self._drawn:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        if self._drawn:
+            print("\r\x1b[K", end="", file=self._stream, flush=True)
 
 
 def _code(character: str) -> str:
@@ -326,6 +430,14 @@ def agrees(question: str, *, terminal_only: bool = True) -> bool:
     return answer in ("y", "yes", "是")
 
 
+def browse(address: str) -> None:
+    """Open an address in the browser, if there is a screen for one."""
+    if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        import webbrowser
+
+        webbrowser.open(address)
+
+
 def dump(data: object) -> None:
     """Write one JSON value to standard output."""
     out(as_json(data))
@@ -342,7 +454,7 @@ def short(report: Answer) -> None:
     warnings = [data.get("style_warning"), *cast("list[object]", data.get("warnings", []))]
     for words in (data["summary"], *warnings, *report.notices):
         if words:
-            out(line(str(words)) + "\n")
+            tell(str(words))
     if report.diff:
         out("\n" + diff(report.diff, colours(sys.stdout)))
 
@@ -351,15 +463,20 @@ def saved(found: Sequence[Saved], lang: Lang) -> None:
     """Print other programs' writes that were saved as edits."""
     for one in found:
         words = saved_words(one.path, one.edit_id, f"copydesk undo {one.edit_id}", lang)
-        out(line(words) + "\n")
+        tell(words)
 
 
 SPLIT_COLUMNS: Final = 140
 """The minimum number of columns to show both sides of a change."""
 
-_ROW_STYLES: Final = {"-": "31", "+": "32", " ": ""}
 _FEWEST: Final = 8
 """The minimum number of columns for a text."""
+
+_FEWEST_WORDS: Final = 24
+"""The minimum number of columns for the last column of a table, beside others."""
+
+_FURTHER: Final = "    "
+"""Before the further lines of a row."""
 
 _HANG: Final = 2
 _TAB: Final = 4
@@ -385,8 +502,8 @@ class _Piece(NamedTuple):
 
 def diff_rows(model: DiffModel, look: Look, left_out: Callable[[int], str]) -> Iterator[str]:
     """The rows of a change, lazily; `left_out` words a number of omitted characters."""
-    numbers = [line.number for hunk in model.hunks for line in _ends(hunk.blocks)]
-    digits = len(str(max(numbers, default=0)))
+    lines = chain(model.lines("old"), model.lines("new"))
+    digits = len(str(max((line.number for line in lines), default=0)))
     if (look.columns - 3) // 2 - digits - 3 < _FEWEST:
         look = replace(look, split=False)
     if look.columns - 2 * digits - 4 < _FEWEST:
@@ -402,16 +519,10 @@ def diff_rows(model: DiffModel, look: Look, left_out: Callable[[int], str]) -> I
 
 
 def text_rows(text: str, columns: int) -> Iterator[str]:
-    """Any text as rows that fit the screen."""
+    """Any text as rows that fit the screen, broken at spaces where there are some."""
     for line in text.removesuffix("\n").split("\n"):
-        for pieces in _wrapped(_pieces(line, ()), max(columns, _FEWEST)):
+        for pieces in _wrapped(_pieces(line, ()), max(columns, _FEWEST), at_spaces=True):
             yield "".join(piece.text for piece in pieces)
-
-
-def _ends(blocks: Sequence[DiffBlock]) -> Iterator[DiffLine]:
-    """The last lines of a hunk, which have its largest numbers."""
-    for row in blocks[-1].rows[-1:] if blocks else ():
-        yield from (line for line in (row.old, row.new) if line is not None)
 
 
 class _Drawn:
@@ -422,123 +533,110 @@ class _Drawn:
 
     def unified(self, block: DiffBlock) -> Iterator[str]:
         """Both numbers, a sign and the text: all removed lines of a run, then all added ones."""
-        blank = " " * self._digits
-        room = self._look.columns - (2 * self._digits + 3 if self._digits else 1)
         for side in (0,) if block.kept else (0, 1):
             for row in block.rows:
-                line = (row.old, row.new)[side]
-                if line is None:
-                    continue
-                old = blank if side else f"{line.number:>{self._digits}}"
-                new = row.new if block.kept else line if side else None
-                after = f"{new.number:>{self._digits}}" if new else blank
-                sign = " " if block.kept else "-+"[side]
-                gutters = (f"{old} {after} ", f"{blank} {blank} ") if blank else ("", "")
-                for at, (text, _) in enumerate(self._line(row, side, sign, room)):
-                    yield gutters[at > 0] + text
+                numbers = [
+                    f"{line.number if line and (block.kept or at == side) else '':>{self._digits}} "
+                    for at, line in enumerate((row.old, row.new))
+                ]
+                gutter = "".join(numbers) if self._digits else ""
+                for text, _ in self._line(block, row, side, gutter, self._look.columns):
+                    yield text
 
     def split(self, block: DiffBlock) -> Iterator[str]:
         """The old line with the new one beside it."""
         half = (self._look.columns - 3) // 2
         for row in block.rows:
-            sides: list[list[tuple[str, int]]] = []
-            for side, line in enumerate((row.old, row.new)):
-                sign = " " if block.kept else "-+"[side]
-                room = half - self._digits - 2
-                gutter = f"{line.number if line else '':>{self._digits}} "
-                rest = " " * len(gutter)
-                drawn = self._line(row, side, sign, room) if line else ()
-                sides.append(
-                    [
-                        ((rest if at else gutter) + text, columns + len(gutter))
-                        for at, (text, columns) in enumerate(drawn)
-                    ]
+            sides = [
+                self._line(
+                    block, row, side, f"{line.number if line else '':>{self._digits}} ", half
                 )
+                for side, line in enumerate((row.old, row.new))
+            ]
             for left, right in zip_longest(*sides, fillvalue=("", 0)):
                 yield f"{left[0]}{' ' * (half - left[1])} │ {right[0]}".rstrip(" ")
 
-    def _line(self, row: DiffRow, side: int, sign: str, room: int) -> Iterator[tuple[str, int]]:
-        """The rows of one line with its sign, each with its width in columns."""
+    def _line(
+        self, block: DiffBlock, row: DiffRow, side: int, gutter: str, columns: int
+    ) -> Iterator[tuple[str, int]]:
+        """The rows of one line, if it is there, each with its width in columns."""
         line = (row.old, row.new)[side]
-        assert line is not None, "only lines that are there are drawn"
-        marks, text = row.marks[side], line.text
-        is_plain = len(text) < room and text.isascii() and text.isprintable()
-        if is_plain and not marks and not row.shows_endings:  # usual: no character is examined
-            yield _painted(sign, [_Piece(text, 0, False)], self._style(sign)), 1 + len(text)
+        if line is None:
             return
+        marks, text = row.marks[side], line.text
+        sign = " " if block.kept else "-+"[side]
+        style = _STYLES.get(sign, "") if self._look.coloured else ""
+        room = columns - len(gutter) - 2  # the sign, and the last column, where a cursor may stay
         pieces = self._shown(text, marks)
+        if len(text) <= room and text.isascii() and text.isprintable() and not marks:
+            pieces = iter([_Piece(text, len(text), False)])  # usual: no character is examined
         if row.shows_endings:
             pieces = chain(pieces, _pieces(ENDINGS[line.ending], ()))
-        for at, found in enumerate(_wrapped(pieces, max(room - 1, _FEWEST))):
-            lead = " " if at else sign
-            columns = 1 + sum(piece.columns for piece in found)
-            if self._look.coloured:
-                yield _painted(lead, found, self._style(sign)), columns
-                continue
-            yield lead + "".join(piece.text for piece in found), columns
-            if any(piece.is_marked for piece in found):
-                under = "".join(" ^"[piece.is_marked] * piece.columns for piece in found).rstrip()
-                yield f" {under}", 1 + len(under)
-
-    def _style(self, sign: str) -> str:
-        return _ROW_STYLES[sign] if self._look.coloured else ""
+        for shown in _wrapped(pieces, max(room, _FEWEST)):
+            width = len(gutter) + 1
+            yield gutter + _painted(sign, shown, style), width + sum(p.columns for p in shown)
+            gutter, sign = " " * len(gutter), " "
+            under = "".join(" ^"[piece.is_marked] * piece.columns for piece in shown).rstrip()
+            if under and not style:
+                yield " " * width + under, width + len(under)
 
     def _shown(self, text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
         """The pieces of a line; of a long line, the parts around its marks."""
+        whole = [(0, len(text))]
+        spans = whole if self._look.whole else windows(text, marks)
         at = 0
-        for start, stop in [(0, len(text))] if self._look.whole else windows(text, marks):
+        for start, stop in (*spans, (len(text), len(text))):
             if start > at:
                 yield from _pieces(self._left_out(start - at), ())
             inside = [(max(a, start) - start, min(b, stop) - start) for a, b in marks]
-            yield from _pieces(text[start:stop], [span for span in inside if span[0] < span[1]])
+            yield from _pieces(text[start:stop], inside)
             at = stop
-        if at < len(text):
-            yield from _pieces(self._left_out(len(text) - at), ())
 
 
 def _pieces(text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
     """The characters of a text; harmful ones escaped, a changed tab as an arrow."""
-    column = at = 0
+    marked = {at for span in marks for at in range(*span)}
     hidden = set(unseen(text))
-    for start, stop in (*marks, (len(text), len(text))):
-        for index in range(at, stop):
-            is_marked = index >= start
-            shown, width = text[index], 1
-            if shown == "\t":
-                width = _TAB - column % _TAB
-                shown = ("→" if is_marked else " ") + " " * (width - 1)
-            elif index in hidden or shown == "\n":
-                *first, shown = list(_code(shown))  # an escape may continue in the next row
-                yield from (_Piece(each, 1, is_marked) for each in first)
-                column += len(first)
-            elif not shown.isascii():
-                width = columns(shown)
+    column = 0
+    for at, character in enumerate(text):
+        if character == "\t":
+            width = _TAB - column % _TAB
+            parts = [(("→" if at in marked else " ").ljust(width), width)]
+        elif at in hidden or character == "\n":
+            parts = [(each, 1) for each in _code(character)]  # it may continue in the next row
+        else:
+            parts = [(character, columns(character))]
+        for shown, width in parts:
             column += width
-            yield _Piece(shown, width, is_marked)
-        at = stop
+            yield _Piece(shown, width, at in marked)
 
 
-def _wrapped(pieces: Iterator[_Piece] | Sequence[_Piece], room: int) -> Iterator[list[_Piece]]:
+def _wrapped(
+    pieces: Iterator[_Piece] | Sequence[_Piece], room: int, *, at_spaces: bool = False
+) -> Iterator[list[_Piece]]:
     """The pieces wrapped at `room` columns; all rows but the first are indented."""
     row: list[_Piece] = []
     used = 0
     for piece in pieces:
-        if used + piece.columns > room and used > _HANG:
-            yield row
-            row, used = [_Piece(" " * _HANG, _HANG, False)], _HANG
-        row.append(piece)
-        used += piece.columns
+        is_wrapped = False
+        while used + piece.columns > room and used > _HANG:
+            is_wrapped = True  # not far from the end of the row: Chinese has hardly any spaces
+            ends = range(len(row), max(len(row) // 2, 1), -1)
+            spaces = (at for at in ends if row[at - 1].text == " ")
+            cut = next(spaces, len(row)) if at_spaces and piece.text != " " else len(row)
+            yield row[:cut]
+            row = [_Piece(" " * _HANG, _HANG, False), *row[cut:]]
+            used = sum(each.columns for each in row)
+        if not (is_wrapped and at_spaces and piece.text == " "):
+            row.append(piece)
+            used += piece.columns
     yield row
 
 
 def _painted(lead: str, pieces: Sequence[_Piece], style: str) -> str:
     """The row in its colour, with marked pieces in reverse."""
-    parts = [f"\x1b[{style}m" if style else "", lead]
-    marked = False
-    for piece in pieces:
-        if piece.is_marked != marked:
-            parts.append("\x1b[7m" if piece.is_marked else "\x1b[27m")
-            marked = piece.is_marked
-        parts.append(piece.text)
-    parts += ["\x1b[27m"] if marked else []
-    return "".join(parts) + ("\x1b[0m" if style else "")
+    parts = [lead]
+    for is_marked, run in groupby(pieces, attrgetter("is_marked")):
+        text = "".join(piece.text for piece in run)
+        parts.append(f"\x1b[7m{text}\x1b[27m" if is_marked and style else text)
+    return _styled("".join(parts), style)

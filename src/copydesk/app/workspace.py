@@ -1,39 +1,50 @@
-"""The composition root: opens a workspace and connects its files, backend, desk and tools."""
+"""The composition root: opens a workspace and connects its files, backend, desk and tools.
+
+Its records and texts are kept in process, in a state folder (SQLite) or on a Redis server, whose
+client is imported if it is chosen.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from copydesk.app.backends import (
-    Backend,
-    in_process,
-    shared_backend,
-    words_of_loss,
-)
+from copydesk.app import manuals
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
 from copydesk.app.reference import all_tools
-from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Records
+from copydesk.desk.backends.snapshots import SMALL_BASE, BackgroundSnapshots, Snapshots
+from copydesk.desk.backends.sqlite import (
+    BUSY_SECONDS,
+    Database,
+    Loss,
+    SqliteRecords,
+    SqliteSnapshots,
+)
 from copydesk.desk.batch import Batching
-from copydesk.desk.checks import Checks
 from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
+from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
 from copydesk.desk.outcome import ForeignWrites
-from copydesk.desk.recovery import Recovery, Settled
-from copydesk.desk.transaction import Locks, Writer
+from copydesk.desk.transaction import Locks, Recovery, Settled, Writer
 from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,
     ConfigInvalid,
+    Failed,
     Refusal,
     SchemaMismatch,
     StateFailed,
@@ -42,83 +53,78 @@ from copydesk.errors import (
 from copydesk.notes.lazy import LazyNotes
 from copydesk.search.listings import FileSearch
 from copydesk.store.access import Rules, guards
-from copydesk.store.checks import Commands, Rule, Trust
+from copydesk.store.checks import Commands, Trust
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
-from copydesk.store.locks import held_at_fork
-from copydesk.store.protocol import Closing, now_ms
-from copydesk.store.state import StateFolder
-from copydesk.text.relpath import RelPath
+from copydesk.store.locks import FileLocks, LockQueues, held_at_fork
+from copydesk.store.protocol import Closing, TargetMoved, now_ms
+from copydesk.store.state import LOCKS, Mark, StateFolder
+from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.tools import refusals, reports
 from copydesk.tools.catalog import Catalog, Context, Tool
 from copydesk.tools.diff_model import diff_text
+from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Lang, LongTexts, Value
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
+    from copydesk.desk.redis.leases import Server
     from copydesk.notes.desk import OpenNotes
+
+_PROJECT = "pyproject.toml"
+_log = logging.getLogger("copydesk")
+
+_JOURNAL_BYTES = 64 << 20
+"""The most memory, in bytes, of a journal that ends with the process."""
+
+_OLDER = ("journal.sqlite", "plans.sqlite", "snapshots.sqlite")
+"""The files of state before schema 5."""
+
+_COUNT_SECONDS = 0.1
+"""How long to wait for the snapshots, which are optional."""
 
 KERNEL = "siyuan:"
 """The first part of the paths of documents in a kernel, as access lists name them."""
 
 
-class NotesOpener:
-    """Opens a workspace's notes on the first call; without `state` their ids are temporary."""
+def notes_home(
+    config: Config, files: Files, ids_folder: Callable[[], str], permission: Permission
+) -> OpenNotes:
+    """The configured notes as a member with this permission sees them.
 
-    def __init__(self, config: Config, files: Files, state: StateFolder | None) -> None:
-        self._config, self._files, self._state = config, files, state
-        self._own: TemporaryDirectory[str] | None = None
+    `ids_folder` returns the folder of ids and fingerprints of notes in files.
+    """
+    if config.notes.siyuan_url:
+        return kernel_home(config)
+    from copydesk.notes.desk import OpenNotes
+    from copydesk.notes.folder.store import FolderStore
+    from copydesk.notes.grammar import is_address, split_as
+    from copydesk.notes.protocol import is_id, several
+    from copydesk.store.threads import Soon
 
-    def open(self, permission: Permission) -> OpenNotes:
-        """The notes as a member with this permission sees them."""
-        if self._config.notes.siyuan_url:
-            return kernel_home(self._config)
-        from copydesk.notes.desk import OpenNotes
-        from copydesk.notes.folder.store import FolderStore
-        from copydesk.notes.grammar import is_address, split_as
-        from copydesk.notes.protocol import is_id, several
-        from copydesk.store.threads import Soon
-
-        settings = self._config.notes
-        roots: dict[str, RelPath] = {}
-        stores: list[FolderStore] = []
-        for folder in settings.notebooks:
-            store = FolderStore(
-                self._files,
-                RelPath.parse(folder),
-                cast("Rules", permission),
-                self._ids_folder(),
-                name="" if folder != "." else self._files.root.rstrip("/").rpartition("/")[2],
-                profile=settings.profile,
-                exclude=settings.exclude,
-                gitignore=settings.gitignore,
-                later=Soon(),
-            )
-            roots[store.notebooks()[0].id] = RelPath.parse(folder)
-            stores.append(store)
-        return OpenNotes(
-            several(stores),
-            split_as(settings.profile),
-            lambda text: is_id(text) or is_address(text),
-            lambda box, path: RelPath.parse(path) if path else roots[box],
-            in_files=True,
+    settings = config.notes
+    folders = [RelPath.parse(folder) for folder in settings.notebooks]
+    stores = [
+        FolderStore(
+            files,
+            folder,
+            cast("Rules", permission),
+            ids_folder(),
+            name=files.root.rstrip("/").rpartition("/")[2] if str(folder) == "." else "",
+            profile=settings.profile,
+            exclude=settings.exclude,
+            gitignore=settings.gitignore,
+            later=Soon(),
         )
-
-    def close(self) -> None:
-        """Remove the temporary folder of ids."""
-        if self._own is not None:
-            self._own.cleanup()
-
-    def _ids_folder(self) -> str:
-        """The folder of ids and fingerprints."""
-        if self._state is not None:
-            return self._state.folder("notes")
-        if self._own is None:
-            from tempfile import TemporaryDirectory
-
-            self._own = TemporaryDirectory(prefix="copydesk-notes-")
-        return self._own.name
+        for folder in folders
+    ]
+    roots = {store.notebooks()[0].id: folder for store, folder in zip(stores, folders, strict=True)}
+    return OpenNotes(
+        several(stores),
+        split_as(settings.profile),
+        lambda text: is_id(text) or is_address(text),
+        lambda box, path: RelPath.parse(path) if path else roots[box],
+        in_files=True,
+    )
 
 
 def kernel_home(config: Config) -> OpenNotes:
@@ -137,33 +143,9 @@ def kernel_path(box: str, path: str) -> RelPath:
     return RelPath((KERNEL, box, *(part for part in path.split("/") if part)))
 
 
-_PROJECT = "pyproject.toml"
-_log = logging.getLogger("copydesk")
-
-
 def user_of(member: str) -> str:
     """The recorded name of the member's person."""
     return f"user of {member}"
-
-
-def open_workspace(
-    root: str,
-    config: Config | None = None,
-    *,
-    shared: bool = True,
-    recover: bool = True,
-    clock: Callable[[], int] = now_ms,
-    home: Callable[[Permission], OpenNotes] | None = None,
-) -> OpenWorkspace:
-    """Open the workspace at `root`, with its own configuration unless one is given.
-
-    `shared`: plans, snapshots and the journal are in the state folder or on the configured server,
-    for all processes; otherwise in this process. `recover`: first recover unfinished writes of
-    crashed processes. `clock` returns milliseconds since 1970. `home` opens other notes than the
-    configured ones. Raises ConfigError, and Refusal for a root that cannot be opened.
-    """
-    loaded = load(root) if config is None else config
-    return OpenWorkspace(root, loaded, shared=shared, recover=recover, clock=clock, home=home)
 
 
 class OpenWorkspace(Closing):
@@ -172,13 +154,22 @@ class OpenWorkspace(Closing):
     def __init__(
         self,
         root: str,
-        config: Config,
+        config: Config | None = None,
         *,
-        shared: bool,
+        shared: bool = True,
         recover: bool = True,
         clock: Callable[[], int] = now_ms,
         home: Callable[[Permission], OpenNotes] | None = None,
     ) -> None:
+        """Open the workspace at `root`, with its own configuration unless one is given.
+
+        `shared`: plans, snapshots and the journal are in the state folder or on the configured
+        server, for all processes; otherwise in this process. `recover`: first recover unfinished
+        writes of crashed processes. `clock` returns milliseconds since 1970. `home` opens other
+        notes than the configured ones. Raises ConfigError, and Refusal for a root that cannot be
+        opened.
+        """
+        config = load(root) if config is None else config
         self._live, self.clock = LiveConfig(root, config), clock
 
         def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
@@ -242,12 +233,9 @@ class OpenWorkspace(Closing):
             self._begin(recover=recover)
         locks = Locks(self.files, self.queues, self.journal, self.recovery)
         trust = Trust(self.root, config.checks)
-
-        def may_run(rule: Rule) -> bool:
-            return config.source not in FILES or trust.is_given(rule)
-
-        checks = Checks(config.checks, Commands(self.root, may_run))
-        approving = Approving(records, records, clock)
+        commands = Commands(
+            self.root, lambda rule: config.source not in FILES or trust.is_given(rule)
+        )
         setting = Setting(
             files=self.files,
             registry=records,
@@ -259,8 +247,8 @@ class OpenWorkspace(Closing):
             tally=records,
             foreign=foreign,
             members=self.member,
-            approving=approving,
-            checks=checks,
+            approving=Approving(records, clock),
+            checks=Checks(config.checks, commands),
             clock=clock,
             ids=hunk_id,
             named=encoding_of,
@@ -268,8 +256,8 @@ class OpenWorkspace(Closing):
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
         writer = Writer(self.files, locks, self.journal, self.recovery, clock, self._notify)
-        self._opener = NotesOpener(config, self.files, backend.state)
-        self._notes = LazyNotes(setting, writer, home or self._opener.open)
+        home = home or partial(notes_home, config, self.files, backend.ids_folder)
+        self._notes = LazyNotes(setting, writer, home)
         self.desk = FileDesk(setting, writer, self._notes)
         self.batches = Batching(setting, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)
@@ -289,10 +277,10 @@ class OpenWorkspace(Closing):
             raise
         if not recover:
             return
-        settings = self.settings
+        config = self.settings
         try:
             self.recovered = self.recovery.run()
-            self.journal.prune(self.clock(), settings.journal_days, settings.journal_bytes)
+            self.journal.prune(self.clock(), config.journal_days, config.journal_bytes)
         except StateFailed as refusal:
             _log.warning("%s", refusals.refusal_words(refusal, "en"))
 
@@ -311,7 +299,7 @@ class OpenWorkspace(Closing):
         with ExitStack() as closing:
             closing.callback(self._log_untold)
             closing.callback(self._close_lasting)
-            for each in (self._backend, self.files, self._opener, self._notes):
+            for each in (self._backend, self.files, self._notes, self.desk.overwrites):
                 closing.callback(each.close)
 
     def _close_lasting(self) -> None:
@@ -360,7 +348,7 @@ class OpenWorkspace(Closing):
             self.batches,
             self.looking,
             caller,
-            _manual,
+            manuals.part,
             lang,
             progress,
             cancelled,
@@ -375,8 +363,10 @@ class OpenWorkspace(Closing):
             self._forgets = forgets
             self.kept.clear()
             self.desk.drop_texts()
+        self.desk.overwrites.look_again()
         with cancelled_by(cancelled):
             answer = self.catalog.call(context, name, arguments)
+        self.desk.overwrites.look_soon()
         return answer if cancelled() else self._with_losses(answer, lang)
 
     def _with_losses(self, answer: Answer, lang: Lang) -> Answer:
@@ -460,7 +450,11 @@ class OpenWorkspace(Closing):
         return reports.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(
-        self, member: str, path: str | None = None, most: int = 50, before: int | None = None
+        self,
+        member: str,
+        path: str | SupportsPath | None = None,
+        most: int = 50,
+        before: int | None = None,
     ) -> tuple[Past, ...]:
         """Recent edits of files that the member may read, newest first.
 
@@ -487,12 +481,6 @@ class OpenWorkspace(Closing):
             listener()
 
 
-def _manual(toolset: str, topic: str, lang: Lang) -> str:
-    from copydesk.app import manuals  # rarely needed
-
-    return manuals.part(toolset, topic, lang)
-
-
 def _in_full(*roots: str) -> tuple[RelPath, ...]:
     """The absolute paths of the root: the real one and the given one."""
     found: dict[RelPath, None] = {}
@@ -505,3 +493,176 @@ def _in_full(*roots: str) -> tuple[RelPath, ...]:
 def default_root() -> str:
     """The default workspace: COPYDESK_ROOT, else the current folder."""
     return os.environ.get("COPYDESK_ROOT") or os.getcwd()
+
+
+open_workspace = OpenWorkspace  # what it reads as where one is opened
+
+
+class Losses:
+    """State lost while in use, kept until an answer has reported it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._noted: deque[tuple[str, Loss]] = deque(maxlen=100)
+
+    def note(self, path: str, loss: Loss) -> None:
+        """Log a loss, and keep it for the next answer."""
+        self._noted.append((path, loss))
+        _log.warning("%s", words_of_loss(path, loss, "en"))
+
+    def take(self) -> list[tuple[str, Loss]]:
+        """The losses since the last call: files, and the reasons."""
+        taken: list[tuple[str, Loss]] = []
+        with suppress(IndexError):  # until there are no more, whoever else takes some
+            while True:
+                taken.append(self._noted.popleft())
+        return taken
+
+
+def words_of_loss(path: str, loss: Loss, lang: Lang) -> str:
+    """A sentence about a state file's problem and what is lost."""
+    facts = {"file": path, "holds": words_of_content(path, lang)}
+    return say("state.server" if path == "server" else f"state.{loss}", lang, facts)
+
+
+def words_of_content(path: str, lang: Lang) -> str:
+    """A sentence about what is lost with a state file."""
+    return say(f"state.holds.{os.path.basename(path).partition('.')[0]}", lang)
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The records and texts of a workspace, and its file locks.
+
+    `state` is the state folder, if any; `databases` are the files in it by their contents, and
+    `losses` is what they lost while in use. `seen` returns a value that differs once anything was
+    recorded. `may_write` and `may_return` raise TargetMoved or Failed if the calling thread has
+    lost its lock. `ids_folder` returns the folder of the ids and fingerprints of notes in files.
+    `on_close` is called last.
+    """
+
+    records: Records
+    bases: Snapshots
+    queues: LockQueues
+    ids_folder: Callable[[], str]
+    state: StateFolder | None = None
+    seen: Callable[[], object] = lambda: None
+    may_write: Callable[[], None] = lambda: None
+    may_return: Callable[[], None] = lambda: None
+    on_close: Callable[[], None] = lambda: None
+    databases: Mapping[str, Database] = field(default_factory=dict[str, Database])
+    losses: Losses = field(default_factory=Losses)
+
+    def close(self) -> None:
+        with ExitStack() as closing:
+            closing.callback(self.on_close)
+            closing.callback(self.bases.close)
+            closing.callback(self.records.close)
+
+
+def in_process(config: Config) -> Backend:
+    """The backend of this process alone; its state ends with the process."""
+    state, most = Database(), min(config.journal_bytes, _JOURNAL_BYTES)
+    folders = ExitStack()
+    return Backend(
+        SqliteRecords(state, most_bytes=most),
+        BackgroundSnapshots(SqliteSnapshots(Database(), config.bases_bytes)),
+        LockQueues(seconds=config.lock_seconds),
+        cache(lambda: folders.enter_context(TemporaryDirectory(prefix="copydesk-notes-"))),
+        seen=state.version,
+        on_close=folders.close,
+    )
+
+
+def shared_backend(root: str, config: Config) -> Backend:
+    """The backend that all processes share, in the state folder or on Redis; raises Failed."""
+    return _on_server(root, config) if config.registry == "redis" else _in_folder(root, config)
+
+
+def _in_folder(root: str, config: Config) -> Backend:
+    """The backend in the state folder, for the processes of one machine."""
+    state = StateFolder(root, config.state)
+    locks = FileLocks(state.path(LOCKS), lambda: state.folder(LOCKS), config.lock_seconds)
+    losses = Losses()
+
+    def database(
+        name: str,
+        patience: float = BUSY_SECONDS,
+        synchronous: Literal["FULL", "OFF"] = "OFF",
+        most_bytes: int | None = None,
+        older: Sequence[str] = (),
+    ) -> Database:
+        file = state.file(name, *older)
+        return Database(
+            file,
+            synchronous,
+            locks,
+            on_loss=lambda loss: losses.note(file.path, loss),
+            patience=patience,
+            most_bytes=most_bytes,
+        )
+
+    flushed: Literal["FULL", "OFF"] = "FULL" if config.durability == "full" else "OFF"
+    in_state = database("state.sqlite", synchronous=flushed, older=_OLDER)
+    in_texts = database("texts.sqlite", _COUNT_SECONDS, most_bytes=config.bases_bytes)
+
+    def may_write() -> None:
+        """Raise TargetMoved if the lock or journal entry of a write was lost with its file."""
+        if not (locks.are_held() and in_state.is_current()):
+            raise TargetMoved
+
+    return Backend(
+        SqliteRecords(in_state, Mark(state.path("decided"), state.make)),
+        BackgroundSnapshots(
+            SqliteSnapshots(in_texts, config.bases_bytes, count=state.forgets),
+            most_at_once=SMALL_BASE,
+        ),
+        LockQueues(locks, config.lock_seconds),
+        partial(state.folder, "notes"),
+        state,
+        seen=in_state.version,
+        may_write=may_write,
+        on_close=locks.close,
+        databases={"state": in_state, "texts": in_texts},
+        losses=losses,
+    )
+
+
+def _on_server(root: str, config: Config) -> Backend:
+    """The backend on a Redis server, for many machines on one file system."""
+    server = server_of(root, config)
+    from copydesk.desk.redis.leases import Leases
+    from copydesk.desk.redis.records import RedisRecords, RedisSnapshots
+
+    leases, losses = Leases(server, time.monotonic, seconds=config.lock_seconds), Losses()
+    records = RedisRecords(server, leases, lambda: losses.note("server", "emptied"))
+    closing = ExitStack()
+    closing.callback(server.close)
+    closing.callback(leases.close)
+    state = StateFolder(root, config.state)
+    texts = RedisSnapshots(server, config.bases_bytes, count=state.forgets)
+    return Backend(
+        records,
+        BackgroundSnapshots(texts, most_at_once=SMALL_BASE),
+        LockQueues(leases, config.lock_seconds),
+        partial(state.folder, "notes"),
+        state,
+        seen=records.counts,
+        may_write=leases.require,
+        may_return=leases.require_for_return,
+        losses=losses,
+        on_close=closing.close,
+    )
+
+
+def server_of(root: str, config: Config) -> Server:
+    """The configured server; raises Failed. Sends nothing yet."""
+    if importlib.util.find_spec("redis") is None:
+        raise Failed("use Redis", "its client is not installed: pip install 'copydesk[redis]'")
+    from copydesk.desk.redis.leases import Server
+
+    return Server(config.redis_url, config.registry_name or name_of(root))
+
+
+def name_of(root: str) -> str:
+    """The default name of a workspace; the same on machines that mount it at the same path."""
+    return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]

@@ -14,14 +14,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
-from copydesk.desk.approvals import Passed
 from copydesk.desk.backends.api import (
     Entry,
     OutcomeKind,
     PlanOutcome,
     counts,
 )
-from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import (
     NOTHING_AHEAD,
     Ahead,
@@ -33,6 +31,7 @@ from copydesk.desk.drafts import (
     digest_of,
     made,
 )
+from copydesk.desk.gates import Edited, Passed
 from copydesk.desk.member import (
     Member,
     authorized,
@@ -42,22 +41,21 @@ from copydesk.desk.member import (
     note_of_change,
 )
 from copydesk.desk.outcome import Applied, Rejected, Revision, Transacted, Verdict, Withheld
-from copydesk.desk.steps import (
+from copydesk.desk.transaction import (
+    ATTEMPTS,
     Chmod,
     Create,
     Move,
+    Opener,
     Part,
     Remove,
     Step,
-    WriteRequest,
-    edit,
-)
-from copydesk.desk.transaction import (
-    Opener,
     Stopped,
     Writer,
+    WriteRequest,
     again_and_again,
     attempted,
+    edit,
 )
 from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.kinds.base import Request
@@ -66,12 +64,11 @@ from copydesk.errors import (
     ContentChanged,
     FileExists,
     FileNotFound,
-    HunkNotFound,
     InvalidArgs,
     Refusal,
 )
 from copydesk.store.locks import Ticket
-from copydesk.store.protocol import EXECUTABLE, OpenText
+from copydesk.store.protocol import EXECUTABLE, OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
@@ -109,13 +106,10 @@ class _Item:
     refusal: Refusal | None = None
     entry: Entry | None = None
     is_kept: bool = True
-    target: RelPath | None = field(init=False)
+    target: RelPath | None = None
     plan: Plan = field(init=False)
     made: Revision = field(init=False)
     draft: Draft = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.target = self.request.target
 
     @property
     def changes_text(self) -> bool:
@@ -264,17 +258,17 @@ class Applying:
 
         One that is not `is_stored` is not pending either, if it is refused.
         """
-        member, current = member.because(plan.why), None
+        current: Text | None = None
         try:
             if plan.request.in_notes:
                 return self._write_blocks(member, plan, is_stored=is_stored)
             outcome = self._run((plan,), lambda _: member, base, is_stored=is_stored)
-            current, found = outcome.current, outcome.refusal
-            if found is None:
-                return outcome.items[0].applied
-            refusal = found
+            refusal, current = outcome.refusal, outcome.current
         except Refusal as refused:
             refusal = refused
+        else:
+            if refusal is None:
+                return outcome.items[0].applied
         if refusal.code in ("HUNK_NOT_FOUND", "ACCESS_DENIED", "WRONG_OWNER"):
             raise refusal
         self.refused(plan, refusal)
@@ -404,7 +398,7 @@ class Applying:
     def _write_blocks(self, member: Member, plan: Plan, *, is_stored: bool) -> Applied:
         """Like `write`, for a block diff."""
         draft = self._blocks().apply(
-            member,
+            member.because(plan.why, plan.task),
             plan,
             partial(self.check_waits, plan) if is_stored else _nothing,
             partial(self.end, plan) if is_stored else _nothing,
@@ -453,7 +447,7 @@ class Applying:
             )
 
     def _ended(self, item: _Item) -> Refusal | None:
-        """Why the plan is not pending any more, which explains why it does not fit."""
+        """Why the plan is not pending any more."""
         try:
             if item.job.is_stored:
                 self.check_waits(item.plan)
@@ -484,41 +478,30 @@ class Applying:
         `is_group`: they get the id of a transaction even if there is only one.
         """
 
-        is_first = True
-
-        def attempt() -> _Outcome:
-            nonlocal is_first
-            was_first, is_first = is_first, False
+        for number in range(ATTEMPTS):
             items = [self._item(plan, owner(plan), is_stored=is_stored) for plan in plans]
-            with self._locked(items) as outcome:
+            with suppress(TargetMoved), self._locked(items) as outcome:
                 for file in outcome.files:
                     self._draft(file, outcome, base)
-                self._pass_and_write(outcome, is_group=is_group, is_first=was_first)
-                if outcome.stopped is not None:
-                    self._explain(outcome)
-                elif outcome.refusal is None:
+                self._pass_and_write(outcome, is_group=is_group, is_first=number == 0)
+                if outcome.refusal is None:
                     self._note_written(outcome)
-            return outcome
-
-        what = "file is" if len(plans) == 1 else "files are"
-        if len(plans) == 1 and plans[0].request.target is not None:
-            what = "directory is"
-        outcome = attempted(attempt, lambda: again_and_again("write", what))
-        if outcome.refusal is None:
-            for item in outcome.items:
-                if item.context == "fuzz":
-                    self.note(item.plan, "fuzz")
-        return outcome
+                else:
+                    self._explain(outcome)
+                return outcome
+        is_move = len(plans) == 1 and plans[0].request.target is not None
+        one = "directory is" if is_move else "file is"
+        raise again_and_again("write", one if len(plans) == 1 else "files are")
 
     def _item(self, plan: Plan, member: Member, *, is_stored: bool) -> _Item:
         """A plan that a member writes; if not `is_stored`, it is not pending if it is refused."""
-        member, age = member.because(plan.why), (plan.created_ms, plan.id)
+        member, age = member.because(plan.why, plan.task), (plan.created_ms, plan.id)
         job = WriteRequest(
             *(member, plan.tool, plan.request.path, age, plan.id),
             edited_by=plan.edited_by,
             is_stored=is_stored,
         )
-        item = _Item(job, plan.request)
+        item = _Item(job, plan.request, target=plan.request.target)
         item.plan = plan
         return item
 
@@ -545,7 +528,7 @@ class Applying:
     def _resolved(self, items: Sequence[_Item]) -> dict[RelPath, _File]:
         """The files that the members may write, by their real paths."""
         files: dict[RelPath, _File] = {}
-        for item in sorted(items, key=_created) if len(items) > 1 else items:
+        for item in sorted(items, key=_created) if items[1:] else items:
             job = item.job
             try:
                 real = authorized(self._set.files, job.member, job.path, "write", "read")
@@ -556,7 +539,7 @@ class Applying:
             else:
                 files.setdefault(real, _File(real, [])).items.append(item)
         for file in files.values():
-            if len(file.items) > 1:
+            if file.items[1:]:
                 file.put_in_order()
             if (to := file.items[-1].target) is not None:
                 self._aim(file, to, files)
@@ -585,13 +568,13 @@ class Applying:
                 found[real] = files[real]
             else:
                 wanted[real] = partial(self._drafting.opened, real, first.request, ())
-        for real, one in self._writer.opened(wanted, job.ticket, job.caller, held).items():
+        for real, one in self._writer.opened(wanted, job, held).items():
             file = files[real]
-            if isinstance(one, FileNotFound):
-                found[real] = file
-                continue
             if isinstance(one, Refusal):
-                file.refuse(one)
+                if isinstance(one, FileNotFound):
+                    found[real] = file
+                else:
+                    file.refuse(one)
                 continue
             file.opened, stamp = one, one.stamp
             target = file.items[-1].target
@@ -614,8 +597,8 @@ class Applying:
     def _draft(self, file: _File, outcome: _Outcome, planned_on: Text | None) -> None:
         """Draft all plans for the file, each on the previous result."""
         now = file.opened.source if file.opened else None
-        is_one = len(file.items) == 1
-        if now is not None and len(file.items) > 1 + (file.to is not None):
+        is_one = not file.items[1:]
+        if now is not None and not is_one and len(file.items) > 1 + (file.to is not None):
             try:
                 now = now.whole()
             except Refusal as refusal:
@@ -639,7 +622,7 @@ class Applying:
                 else:
                     draft = self._drafting.of_new(plan.request)
             except Refusal as refusal:
-                item.refusal = self._ended(item) or refusal
+                item.refusal = refusal
                 if now is not None and is_one and len(outcome.files) == 1:
                     last = now.line_count
                     start, stop = min(plan.place.start, last), min(plan.place.stop, last)
@@ -738,18 +721,18 @@ class Applying:
             item.entry = written.get(item.job.hunk_id)
 
     def _explain(self, outcome: _Outcome) -> None:
-        """Refuse the plans as ended, if the system refused them since they were."""
-        ended = [(item, self._ended(item)) for item in outcome.items]
-        if isinstance(outcome.stopped, HunkNotFound) and any(why for _, why in ended):
-            outcome.stopped = None
-            for item, why in ended:
-                item.refusal = why
+        """Refuse as ended the plans that have: that explains why they do not fit."""
+        for item in outcome.items:
+            if (ended := self._ended(item)) is not None:
+                item.refusal, outcome.stopped = ended, None
 
     def _note_written(self, outcome: _Outcome) -> None:
         """End the plans that changed nothing, and record what their members know by the others."""
         for item in outcome.items:
             if item.entry is None and item.job.is_stored:
                 self.end(item.plan)
+            if item.context == "fuzz":
+                self.note(item.plan, "fuzz")
         for file in outcome.files:
             self._note_changes(file)
 
@@ -784,7 +767,7 @@ class Applying:
         if edits:
             base, after, entry = edits[0].draft.base, edits[-1].draft.after, edits[-1].entry
             digest = entry.after if entry else ""
-            for name in dict.fromkeys([item.plan.owner for item in edits]):
+            for name in {item.plan.owner for item in edits}:
                 changes = [
                     change_of(item.draft, own=item.plan.owner == name and not item.plan.edited_by)
                     for item in edits

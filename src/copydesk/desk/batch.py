@@ -8,20 +8,13 @@ from functools import partial
 
 from copydesk.desk.applying import Applying
 from copydesk.desk.backends.snapshots import LARGEST, CarriedLines, Note
-from copydesk.desk.checks import Edited
 from copydesk.desk.drafts import Setting
+from copydesk.desk.gates import Edited
 from copydesk.desk.member import Member, authorized, check_shown, line_change, note_whole
 from copydesk.desk.outcome import Saved
 from copydesk.edit.draft import whole_text
 from copydesk.edit.kinds.base import Preconditions
-from copydesk.edit.kinds.replace import (
-    Batch,
-    BatchEdit,
-    StringEdit,
-    compile_batch,
-    compile_in_order,
-    replace_everywhere,
-)
+from copydesk.edit.kinds.replace import Batch, compile_in_order
 from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     EncodingRefused,
@@ -69,11 +62,13 @@ class Rewrite(FileEdit):
         member: Member, path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False
     ) -> Rewrite:
         """Return the result of the member's batch on `base`."""
-        no_ops, escapes = batch.no_op_count, batch.escapes
-        made = len(batch.spans) - no_ops
-        edit = path, base, batch.change, created
-        signs = signs_of(path, base, batch.change, member.usual_signs)
-        return Rewrite(*edit, replacements=made, no_ops=no_ops, escapes=escapes, signs=signs)
+        return Rewrite(
+            *(path, base, batch.change, created),
+            replacements=len(batch.spans) - batch.no_op_count,
+            no_ops=batch.no_op_count,
+            escapes=batch.escapes,
+            signs=signs_of(path, base, batch.change, member.usual_signs),
+        )
 
     def check_signs(self) -> Rewrite:
         """The same; raises SuspiciousText if its new text may not be what is meant."""
@@ -83,11 +78,11 @@ class Rewrite(FileEdit):
 
     def written(self, edit_id: int, digest: str) -> Rewrite:
         """The same, now written."""
-        made = replace(self, edit_id=edit_id, digest=digest)
-        made.__dict__["_shown"] = self._shown
+        rewrite = replace(self, edit_id=edit_id, digest=digest)
+        rewrite.__dict__["_shown"] = self._shown
         if "after" in self.__dict__:
-            made.__dict__["after"] = replace(self.after, told=lambda: digest)
-        return made
+            rewrite.__dict__["after"] = replace(self.after, told=lambda: digest)
+        return rewrite
 
     @property
     def version(self) -> str:
@@ -113,6 +108,11 @@ class Rewrite(FileEdit):
         """Whether `diff` is all of it."""
         return self._shown[1]
 
+    def carried(self) -> CarriedLines:
+        """The lines of the text after that are known by those of the base."""
+        change = line_change(self.base, self.change)
+        return CarriedLines(self.base.version, self.version, self.after.line_count, (change,))
+
     def whole_diff(self) -> bytes:
         """Make all of the diff; with very many edits it takes longer than making them."""
         return unified(self.base, self.change, str(self.path), created=self.created)
@@ -124,10 +124,41 @@ class Rewrite(FileEdit):
     @computed_once
     def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
         """What is reported about the change, computed while it is written."""
-        path = str(self.path)
-        most, created = (SHOWN_DIFF, SHOWN_LINES), self.created
-        diff, whole = unified_start(self.base, self.change, path, *most, created=created)
+        edit = self.base, self.change, str(self.path)
+        diff, whole = unified_start(*edit, SHOWN_DIFF, SHOWN_LINES, created=self.created)
         return diff, whole, counts(diff) if whole else line_counts(self.base, self.change)
+
+
+Compiled = Callable[[Snapshot], Batch]
+"""Makes the edits of a text, or refuses them."""
+
+
+def in_order(path: RelPath, edits: Sequence[tuple[str, str]]) -> Compiled:
+    """What makes the edits one after the other; raises as `compile_in_order`."""
+    return partial(compile_in_order, edits=edits, is_code=suffix_of(path) not in _MARKUP)
+
+
+def insert(base: Snapshot, after_line: int, content: str) -> Batch:
+    """Insert the lines of `content` after a line, 1-based; 0 inserts at the start.
+
+    A newline at the end of the content begins one more, empty line; after the newline at the
+    end of the file there is one more line to insert after. All other bytes stay, the end of the
+    file too. Raises RangeOutOfBounds, EncodingRefused.
+    """
+    total = base.line_count
+    lines = total + (base.ends_with_newline or not total)
+    if after_line > lines:
+        raise RangeOutOfBounds(str(after_line), lines)
+    if base.ragged and after_line == lines:
+        raise EncodingRefused(base.encoding.name, "a broken code unit at the end", 0)
+    at = min(after_line, total)
+    offset, beside = base.start(at), base.raw(max(after_line - 1, 0), min(after_line + 1, total))
+    text, escapes = base.encoding.meant(content.replace("\r\n", "\n"), beside)
+    newline = base.newline_near(at, at)
+    new = newline.join(map(base.encoding.bytes_of, text.split("\n")))
+    new = newline + new if after_line == lines else new + newline
+    change = ChangeSet.of(base.size, [Edit(offset, offset, new)])
+    return Batch(change, ((offset, offset),), 0, escapes)
 
 
 class Batching:
@@ -137,68 +168,41 @@ class Batching:
         self._set, self._applying = setting, applying
 
     def edit(
-        self, member: Member, tool: str, request: BatchEdit, expected: Preconditions, *, dry: bool
-    ) -> Rewrite:
-        """Make all edits or none (`dry`: none); raises as `compile_batch`, Conflict, the file's."""
-
-        def made(base: Snapshot) -> Batch:
-            return compile_batch(base, request.edits)
-
-        return self._rewrite(member, tool, request.path, expected, made, dry=dry)
-
-    def edit_in_order(
         self,
         member: Member,
         tool: str,
         path: RelPath,
-        edits: Sequence[tuple[str, str]],
-        *,
-        dry: bool,
-    ) -> Rewrite:
-        """Make the edits in order, or none; raises as `compile_in_order`, and the file's."""
-        made = partial(compile_in_order, edits=edits, is_code=suffix_of(path) not in _MARKUP)
-        return self._rewrite(member, tool, path, Preconditions(), made, dry=dry)
-
-    def replace_all(
-        self,
-        member: Member,
-        tool: str,
-        path: RelPath,
-        edit: StringEdit,
+        compiled: Compiled,
         expected: Preconditions,
         *,
         dry: bool,
     ) -> Rewrite:
-        """Replace all matches of one text."""
-        made = partial(replace_everywhere, edit=edit)
-        return self._rewrite(member, tool, path, expected, made, dry=dry)
+        """Make all that is `compiled` or none (`dry`: none); raises as that, Conflict, the file's.
 
-    def insert(
-        self, member: Member, tool: str, path: RelPath, after_line: int, content: str, *, dry: bool
-    ) -> Rewrite:
-        """Insert the lines of `content` after a line, 1-based; 0 inserts at the start.
-
-        A newline at the end of the content begins one more, empty line; after the newline at the
-        end of the file there is one more line to insert after. All other bytes stay, the end of the
-        file too. Raises RangeOutOfBounds, EncodingRefused.
+        `compiled` gets the text under the file's lock, and again if that changes meanwhile.
         """
+        real = authorized(self._set.files, member, path, "write", "read")
 
-        def made(base: Snapshot) -> Batch:
-            lines = base.line_count + (base.ends_with_newline or not base.line_count)
-            if after_line > lines:
-                raise RangeOutOfBounds(str(after_line), lines)
-            if base.ragged and after_line == lines:
-                raise EncodingRefused(base.encoding.name, "a broken code unit at the end", 0)
-            place = base.start(min(after_line, base.line_count))
-            there = base.raw(max(after_line - 1, 0), min(after_line + 1, base.line_count))
-            text, escapes = base.encoding.meant(content.replace("\r\n", "\n"), there)
-            newline = base.newline_near(*[min(after_line, base.line_count)] * 2)
-            new = newline.join(map(base.encoding.bytes_of, text.split("\n")))
-            new = newline + new if after_line == lines else new + newline
-            change = ChangeSet.of(base.size, [Edit(place, place, new)])
-            return Batch(change, ((place, place),), 0, escapes)
+        def revise(now: Source) -> Rewrite:
+            base = now.whole()
+            if not expected.nothing:
+                _, stamp = self._set.files.stat(path)
+                expected.check(base, stamp.mtime_ns // 1_000_000)
+            return Rewrite.of(member, path, base, compiled(base))
 
-        return self._rewrite(member, tool, path, Preconditions(), made, dry=dry)
+        if dry:
+            with self._set.files.text(path, self._set.named) as opened:
+                rewrite = revise(opened.source)
+            if not rewrite.base.unchanged_by(rewrite.change):
+                self._set.checks.judge(Edited.of(path, real, rewrite, created=False))
+            return rewrite
+        written = self._applying.edit(member, tool, path, lambda now: revise(now).check_signs())
+        done = written.made.written(written.edit_id, written.digest)
+        if done.size <= LARGEST:
+            self._set.bases.keep(done.after, real, [Note(member.name, real, done.carried)])
+        if done.edit_id and not done.is_whole_diff:
+            self._set.journal.amend(done.edit_id, done.whole_diff)
+        return done
 
     def write(
         self,
@@ -221,90 +225,41 @@ class Batching:
         was shown only a part of it, and EncodingRefused.
         """
         real = authorized(self._set.files, member, path, "write", "read")
-        size = self._size(path)
-        if size is None:
+        try:
+            size = self._set.files.stat(path)[1].size
+        except FileNotFound:
             if not expected.nothing:
-                raise FileNotFound()
+                raise
             return self._create(member, tool, path, content, dry=dry)
         if not overwrite:
             raise FileExists(size)
         if expected.nothing and not blindly:
             raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
 
-        def made(base: Snapshot) -> Batch:
+        def compiled(base: Snapshot) -> Batch:
             check_shown(self._set.bases, member, real)
             text = whole_text(base, content)
-            text = text if blindly and "\r\n" in text else _styled(base, text)
-            return _whole(base, base.start(0), text)
+            is_final = blindly and "\r\n" in text
+            return _whole(base, base.start(0), text if is_final else _styled(base, text))
 
-        done = self._rewrite(member, tool, path, expected, made, dry=dry)
+        done = self.edit(member, tool, path, compiled, expected, dry=dry)
         if not dry:
             note_whole(self._set.bases, member, real, done.after)
         return done
-
-    def _size(self, path: RelPath) -> int | None:
-        try:
-            return self._set.files.stat(path)[1].size
-        except FileNotFound:
-            return None
 
     def _create(
         self, member: Member, tool: str, path: RelPath, content: str, *, dry: bool
     ) -> Rewrite:
         real = self._set.files.resolve(path)
-        encoding = of_new_file(self._set.named(real))
-        nothing = Snapshot(b"", encoding)
-        made = Rewrite.of(member, path, nothing, _whole(nothing, 0, content), created=True)
+        nothing = Snapshot(b"", of_new_file(self._set.named(real)))
+        rewrite = Rewrite.of(member, path, nothing, _whole(nothing, 0, content), created=True)
         if dry:
-            return made
-        made.check_signs()
-        written = self._applying.create(member, tool, path, made)
-        done = made.written(written.edit_id, written.digest)
+            return rewrite
+        rewrite.check_signs()
+        written = self._applying.create(member, tool, path, rewrite)
+        done = rewrite.written(written.edit_id, written.digest)
         note_whole(self._set.bases, member, real, done.after)
         return done
-
-    def _rewrite(
-        self,
-        member: Member,
-        tool: str,
-        path: RelPath,
-        expected: Preconditions,
-        compiled: Callable[[Snapshot], Batch],
-        *,
-        dry: bool,
-    ) -> Rewrite:
-        real = authorized(self._set.files, member, path, "write", "read")
-
-        def revise(now: Source) -> Rewrite:
-            base = now.whole()
-            if not expected.nothing:
-                _, stamp = self._set.files.stat(path)
-                expected.check(base, stamp.mtime_ns // 1_000_000)
-            return Rewrite.of(member, path, base, compiled(base))
-
-        if dry:
-            with self._set.files.text(path, self._set.named) as opened:
-                made = revise(opened.source)
-            if not made.base.unchanged_by(made.change):
-                self._set.checks.judge(Edited.of(path, real, made, created=False))
-            return made
-        written = self._applying.edit(member, tool, path, lambda now: revise(now).check_signs())
-        done = written.made.written(written.edit_id, written.digest)
-        if done.size <= LARGEST:
-            self._set.bases.keep(done.after, real, [_note_of(member, real, done)])
-        if done.edit_id and not done.is_whole_diff:
-            self._set.journal.amend(done.edit_id, done.whole_diff)
-        return done
-
-
-def _note_of(member: Member, real: RelPath, done: Rewrite) -> Note:
-    """The lines of the new text known to the member, computed in the background."""
-
-    def lines() -> CarriedLines:
-        change = line_change(done.base, done.change)
-        return CarriedLines(done.base.version, done.version, done.after.line_count, (change,))
-
-    return Note(member.name, real, lines)
 
 
 def _whole(base: Snapshot, start: int, content: str) -> Batch:
@@ -317,7 +272,5 @@ def _styled(base: Snapshot, content: str) -> str:
     """The content with the file's most frequent line ends; unchanged if the file has none."""
     if base.newline_style == "none":
         return content
-    content = content.replace("\r\n", "\n")
-    if base.newline_name(base.dominant_newline) == "crlf":
-        return content.replace("\n", "\r\n")
-    return content
+    newline = "\r\n" if base.newline_name(base.dominant_newline) == "crlf" else "\n"
+    return content.replace("\r\n", "\n").replace("\n", newline)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import inf
 
 from copydesk.desk.applying import Applying
-from copydesk.desk.approvals import needs_person
 from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import Note, Run, ShownLines
-from copydesk.desk.checks import Edited, Findings
+from copydesk.desk.changes import Changes
 from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, made, signs_in
+from copydesk.desk.gates import Edited, Findings, needs_person
 from copydesk.desk.history import Forgetting, History, Undoing
 from copydesk.desk.member import (
     Member,
@@ -36,11 +37,12 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
-from copydesk.desk.reading import read_large, read_lines
+from copydesk.desk.overwritten import Overwrites
 from copydesk.desk.review import Review
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
 from copydesk.edit.kinds.base import Fixed
+from copydesk.edit.kinds.lines import first_line_of, lines_wanted, tail_count
 from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.request import (
     Request,
@@ -51,6 +53,8 @@ from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     BinaryFile,
     ContentChanged,
+    EditNotFound,
+    Failed,
     FileNotFound,
     HunkNotFound,
     InvalidArgs,
@@ -61,11 +65,13 @@ from copydesk.errors import (
     Unsettled,
     WrongMode,
 )
-from copydesk.store.protocol import Document
+from copydesk.store.files import Files
+from copydesk.store.protocol import Document, Stamp
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Source
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Source, newline_style
 from copydesk.text.unified import FileEdit
 
 ON_NO_TERMS = Terms()
@@ -92,18 +98,30 @@ class FileDesk:
         self.foreign = setting.foreign
         self.forgetting = Forgetting(setting, self._drafting, self.applying.lock)
         self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
+        self.undo_all = self._undoing.undo_all
         self.review = Review(setting, self._drafting, self.applying)
+        self.changes = Changes(setting, self)
+        self.overwrites = Overwrites(setting, self.history, self.contents)
+        self.overwritten = self.overwrites.of
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
     ) -> Planned | Applied:
         """Plan the edit, or make it at once if asked to and certain; or raise its refusals."""
         now_ms = self._set.clock()
-        existing = self._existing(member, tool, terms.existing_hunk_id)
-        if existing:  # A version is known by its plan's time: within a millisecond as well.
+        existing: Plan | None = None
+        if terms.existing_hunk_id is not None:
+            existing = self._drafting.own_plan(member, terms.existing_hunk_id, tool)
+            if existing.tool != tool:
+                raise WrongMode(existing.id, existing.tool, tool)
+            # A version is known by its plan's time: within a millisecond as well.
             now_ms = max(now_ms, existing.created_ms + 1)
-        drafted = self._draft(member, request, terms)
-        draft = drafted.draft
+        if request.in_notes:
+            draft = self.blocks().draft(member, request)
+            drafted = Drafted(draft, request.path, draft.place)
+        else:
+            drafted = self._drafting.of(member, request, terms)
+            draft = drafted.draft
         real = self._drafting.real
         if existing and real(existing.request.path) != real(draft.request.path):
             # A page or a person may still have the plan as one of that file.
@@ -130,7 +148,6 @@ class FileDesk:
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
         )
-        self.applying.show(plan, draft)
         declined: str | None = None
         refusal: Refusal | None = None
         if terms.auto:
@@ -139,6 +156,7 @@ class FileDesk:
         is_written, is_stored = terms.auto and declined is None, existing is not None
         if not is_written or is_stored:
             plan = self._reserved(plan, existing)
+        self.applying.show(plan, draft)
         if is_written:
             while not is_stored and self._is_taken(plan.id):
                 plan = replace(plan, id=self._set.ids())
@@ -181,7 +199,7 @@ class FileDesk:
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
                 limits = range_text, most_lines, most_tokens
-                seen = read_large(path, stamp, self._set.files, named, *limits)
+                seen = _read_large(path, stamp, self._set.files, named, *limits)
                 if seen.digest is not None:
                     lines = seen.total_lines or 0
                     self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
@@ -194,7 +212,7 @@ class FileDesk:
         base = Snapshot.of(document.data, self._set.named(document.real))
         mtime_ms = document.stamp.mtime_ns // 1_000_000
         try:
-            found = read_lines(path, base, mtime_ms, range_text, most_lines, most_tokens)
+            found = _read_lines(path, base, mtime_ms, range_text, most_lines, most_tokens)
         except Refusal:
             self._set.bases.keep(base, document.real)  # the refusal may count its lines
             raise
@@ -269,6 +287,23 @@ class FileDesk:
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo all edits of an edit's transaction that are in effect, or none."""
         return self._undoing.undo_together(member, tool, edit_id)
+
+    def reapply(
+        self, member: Member, tool: str, edit_id: int, *, auto: bool = True
+    ) -> Applied | Planned | None:
+        """Make an edit anew that another program overwrote, or plan it; None if it stands.
+
+        Raises EditNotFound, AccessDenied, ContentChanged, AmbiguousMatch and those of `prepare`.
+        """
+        entry = self.history.entry(member, edit_id)
+        if entry.forgotten or entry.state == "failed":
+            raise EditNotFound(edit_id, "forgotten" if entry.forgotten else "failed")
+        request = self.overwrites.anew(member, entry)
+        if request is None:
+            return None
+        outcome = self.prepare(member.because(entry.why), tool, request, Terms(auto=auto))
+        self.overwrites.end(edit_id)
+        return outcome
 
     def discard(self, member: Member, hunk_id: str, tool: str | None = None) -> Plan:
         """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""
@@ -423,12 +458,6 @@ class FileDesk:
             return None
         return self._set.checks.judge(*Edited.of_plan(real, draft))
 
-    def _draft(self, member: Member, request: Request, terms: Terms) -> Drafted:
-        if request.in_notes:
-            draft = self.blocks().draft(member, request)
-            return Drafted(draft, request.path, draft.place)
-        return self._drafting.of(member, request, terms)
-
     def _uncertain(self, member: Member, drafted: Drafted, terms: Terms) -> str | None:
         """Why an edit may not be made without being shown first; None if it may."""
         draft = drafted.draft
@@ -455,14 +484,6 @@ class FileDesk:
         shown += ", ..." * (len(missing) > _MOST_NAMED)
         how_on = _HOW_ON_DELETING if deletes else _HOW_ON
         return f"lines {shown} of version {version} were not shown to you; {how_on}"
-
-    def _existing(self, member: Member, tool: str, hunk_id: str | None) -> Plan | None:
-        if hunk_id is None:
-            return None
-        plan = self._drafting.own_plan(member, hunk_id, tool)
-        if plan.tool != tool:
-            raise WrongMode(hunk_id, plan.tool, tool)
-        return plan
 
     def _is_taken(self, hunk_id: str) -> bool:
         """Whether a plan has, or had, this id."""
@@ -494,3 +515,144 @@ def _uncorrected(member: Member, fixed: Fixed | None) -> str | None:
 def as_corrected(outcome: Applied, fixed: Fixed | None) -> Applied:
     """The outcome of an edit that was corrected and written."""
     return outcome if fixed is None else replace(outcome, context="fuzz", causes=fixed.causes)
+
+
+# Lines of files. No more is shown than requested, and an answer says what was cut: a range at its
+# end, one that is counted from the end of the file at its start.
+
+MOST_CHARACTERS = 100_000
+_AT_ONCE = 64
+_NUMBER = 2  # tokens of a line number below 1,000 and the line end; its separator joins a word
+
+
+def _read_lines(
+    path: RelPath,
+    base: Snapshot,
+    mtime_ms: int,
+    range_text: str,
+    most_lines: int,
+    most_tokens: int | None = None,
+) -> Reading:
+    """The lines of `range_text` ("": the file) that may be shown, `most_lines` of them (0: all).
+
+    `most_tokens` are those of the lines with their numbers.
+    """
+    start, stop, clipped = lines_wanted(range_text, base.line_count)
+    limits = most_lines, most_tokens
+    lines, at, cut, within = _shown(base, start, stop, *limits, tail=range_text.startswith("-"))
+    return Reading(
+        path=path,
+        first_line=at + 1,
+        lines=lines,
+        size_bytes=base.size,
+        encoding=base.encoding.label,
+        total_lines=base.line_count,
+        version=base.version,
+        newline_style=base.newline_style,
+        ends_with_newline=base.ends_with_newline,
+        cut_by_lines=not cut and stop - start > len(lines),
+        cut_by_characters=cut,
+        cut_in_line=within,
+        wanted=(start, stop),
+        clipped=clipped,
+        mtime_ms=mtime_ms,
+        digest=base.digest,
+    )
+
+
+def _read_large(
+    path: RelPath,
+    stamp: Stamp,
+    files: Files,
+    named: str | None,
+    range_text: str,
+    most_lines: int,
+    most_tokens: int | None = None,
+) -> Reading:
+    """Like `read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
+    last = tail_count(range_text)
+    first = first_line_of(range_text)
+    if last is not None:
+        first = min(last, most_lines or MOST_CHARACTERS)
+    window_bytes = 4 * MOST_CHARACTERS + 4
+    found = files.window(path, first, window_bytes, named, last=last is not None)
+    while last is not None and found.more and first > 1:  # its end is what was asked for
+        first //= 2
+        found = files.window(path, first, window_bytes, named, last=True)
+    if (found.stamp.dev, found.stamp.ino) != (stamp.dev, stamp.ino):
+        raise Failed("read", "EBUSY: the file changes while it is read")
+    facts, encoding = found.facts, found.encoding
+    window = Snapshot(found.data, Encoding(encoding.name, b"", encoding.unit))
+    have, digest = window.line_count, None if facts is None else facts.digest
+    parted = found.more and not window.ends_with_newline
+    if parted and have > 1:
+        have, parted = have - 1, False
+    if facts is None:
+        start, stop, clipped = 0, have, False
+    else:
+        start, stop, clipped = lines_wanted(range_text, facts.line_count)
+    most = min(stop - start, have)
+    limits = most_lines, most_tokens
+    lines, _, cut, within = _shown(window, 0, most, *limits, tail=facts is None, number=start)
+    within = within or (parted and bool(lines))
+    asked = stop - start if last is None else first
+    most = min(asked, most_lines) if most_lines else asked
+    cut = cut or within or (found.more and len(lines) < most)
+    is_less = stop - start > len(lines) or (last is not None and len(lines) == first < last)
+    closed = window.ends_with_newline if facts is None else facts.ends_with_newline
+    return Reading(
+        path=path,
+        first_line=None if facts is None else start + 1,
+        lines=lines,
+        size_bytes=found.stamp.size,
+        encoding=encoding.label,
+        total_lines=None if facts is None else facts.line_count,
+        version=None if digest is None else digest[:VERSION_LENGTH],
+        newline_style=None if facts is None else newline_style(*facts.newline_counts),
+        ends_with_newline=None if facts is None and found.more else closed,
+        cut_by_lines=not cut and is_less,
+        cut_by_characters=cut,
+        cut_in_line=within,
+        wanted=(start, stop),
+        clipped=clipped,
+        mtime_ms=found.stamp.mtime_ns // 1_000_000,
+        digest=digest,
+    )
+
+
+def _shown(
+    base: Snapshot,
+    start: int,
+    stop: int,
+    most_lines: int,
+    most_tokens: int | None,
+    *,
+    tail: bool,
+    number: int = 0,
+) -> tuple[tuple[str, ...], int, bool, bool]:
+    """Lines of [start, stop) within limits, where they start, whether a limit cut them, or a line.
+
+    `tail`: the last of the lines instead of the first. `number`: that of the first line of `base`.
+    """
+    lines: list[str] = []
+    left, room = MOST_CHARACTERS, inf if most_tokens is None else most_tokens
+    count = min(stop - start, most_lines or stop - start)
+    order = range(stop - 1, stop - 1 - count, -1) if tail else range(start, start + count)
+    cut = within = False
+    for line in order:
+        text = base.text(line)
+        beside = _NUMBER + len(str(number + line)) // 4 + text[:1].isdigit()
+        kept = text[: max(left, 0)]
+        while kept and sizes.counted(kept) + beside > room:
+            kept = kept[: len(kept) // 2]
+        cut = len(kept) < len(text) or room < beside
+        if cut:
+            within = not lines
+            lines += [kept] * within
+            break
+        lines.append(text)
+        left -= len(text) + 1
+        room -= sizes.counted(text) + beside
+    if tail:
+        return tuple(reversed(lines)), stop - len(lines), cut, within
+    return tuple(lines), start, cut, within

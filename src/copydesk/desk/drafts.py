@@ -16,22 +16,18 @@ from functools import reduce
 from threading import Lock
 from typing import Protocol, TypeVar
 
-from copydesk.desk.approvals import Approving
 from copydesk.desk.backends.api import Entry, Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
-from copydesk.desk.checks import Checks
+from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
 from copydesk.desk.outcome import ForeignWrites, NotUndone, Undone
-from copydesk.desk.recovery import Recovery
-from copydesk.desk.steps import WriteRequest
-from copydesk.desk.transaction import Locks, again_and_again, attempted
+from copydesk.desk.transaction import ATTEMPTS, Locks, Recovery, WriteRequest, again_and_again
 from copydesk.edit.draft import (
     Draft,
     Plan,
     check_expected,
     checked_id,
     compose,
-    locate,
     standing,
 )
 from copydesk.edit.kinds.base import Fixed, Place, Request, Terms, end_of
@@ -55,7 +51,7 @@ from copydesk.errors import (
 )
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
-from copydesk.store.protocol import Named, OpenText
+from copydesk.store.protocol import Named, OpenText, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import of_new_file
@@ -196,7 +192,7 @@ class Drafting:
                 if fixed is None:
                     raise
                 given = moved = fixed.request
-                named = place = locate(given, now)
+                named = place = given.locate(now)
             text = moved.load(now, place)
             for part, old in zip(place.parts, terms.expected_olds, strict=False):
                 if old is not None:
@@ -257,13 +253,12 @@ class Drafting:
         A member, if any, has to be allowed to read it.
         """
 
-        def attempt() -> T:
-            with self.opened(request.path, request) as opened:
+        for _ in range(ATTEMPTS):
+            with suppress(TargetMoved), self.opened(request.path, request) as opened:
                 if member is not None:
                     member.permission.check("read", request.path, opened.real)
                 return make(opened.source)
-
-        return attempted(attempt, lambda: again_and_again("read", "file is"))
+        raise again_and_again("read", "file is")
 
     def opened(
         self, path: RelPath, request: Request, sought: Sequence[Sought] | None = None
@@ -291,12 +286,12 @@ class Drafting:
         """The request's place in the named version, and the request and its place in the text."""
         version = terms.version
         if version is None or version == now.version:
-            return (place := locate(request, now)), (request, place)
+            return (place := request.locate(now)), (request, place)
         base = self._set.bases.find(version, self._set.named(real), real)
         if base is None or not comparable(now):
             reason = "that version is not remembered"
             raise stale(version, None, now, reason, _standing(request, now))
-        place = locate(request, base)
+        place = request.locate(base)
         try:
             known, own = self.known_since(real, base.digest, now.digest)
             quoted = terms.expected_old is not None or any(
@@ -383,14 +378,14 @@ class Drafting:
 
 def made_at(request: Request, now: Source) -> Draft:
     """Draft the request on the text, at the place it names."""
-    place = locate(request, now)
+    place = request.locate(now)
     return compose(request, request.load(now, place), place)
 
 
 def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
     """The lines where the request would go if it were made on the current text."""
     try:
-        place = locate(request, now)
+        place = request.locate(now)
         return standing(now, place.start, place.stop)
     except Refusal:
         return None
@@ -475,6 +470,6 @@ class DraftCache:
     def of(self, plan: Plan, now: Source) -> Draft | None:
         """The draft of the plan, if the content is the one that it was shown on."""
         kept, draft = self._kept.get(plan.id, (None, None))
-        if draft is None or kept != plan or draft.created or now.size != draft.base.size:
+        if draft is None or draft.created or (kept is not plan and kept != plan):
             return None
-        return draft if now.whole() == draft.base else None
+        return draft if isinstance(now, Snapshot) and now == draft.base else None

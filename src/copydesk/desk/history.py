@@ -27,8 +27,20 @@ from copydesk.desk.member import (
     note_of_change,
 )
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.steps import Chmod, Create, Move, Part, Remove, Step, WriteRequest, edit
-from copydesk.desk.transaction import Stopped, Writer, again_and_again, attempted
+from copydesk.desk.transaction import (
+    Chmod,
+    Create,
+    Move,
+    Part,
+    Remove,
+    Step,
+    Stopped,
+    Writer,
+    WriteRequest,
+    again_and_again,
+    attempted,
+    edit,
+)
 from copydesk.edit.draft import ContextMatch, Plan
 from copydesk.edit.relocate import Drift, carried, drift_of, lines_of, needed
 from copydesk.edit.request import MoveFile
@@ -125,6 +137,23 @@ class History:
         member.permission.check("read", since.path)
         return since.path
 
+    def text_after(self, entry: Entry, named: str | None) -> Snapshot | None:
+        """The text after the edit, from snapshots, or from a later text and its inverses."""
+        back: list[ChangeSet] = []
+        last = entry
+        while len(back) <= CHAIN_LENGTH:
+            found = self._set.bases.find(last.after, named, None)
+            if found is not None:
+                return _before(found, back, named)
+            later = self._set.journal.next_of(last)
+            while later is not None and later.state == "failed":
+                later = self._set.journal.next_of(later)
+            if later is None or later.before != last.after or later.forgotten:
+                return None
+            back.append(later.inverse)
+            last = later
+        return None
+
     def undone_by(self, member: Member, edit_id: int) -> int:
         """The edit that undid this one and is in effect, or 0; raises as `entry`."""
         return taken_back_by(self._set.journal, self.entry(member, edit_id).edit_id)
@@ -168,14 +197,18 @@ def taken_back_by(journal: Records, edit_id: int) -> int:
 
 
 def entries(
-    journal: Records, path: RelPath | None = None, by: str | None = None, before: int | None = None
+    journal: Records,
+    path: RelPath | None = None,
+    by: str | None = None,
+    before: int | None = None,
+    page: int = PAGE,
 ) -> Iterator[Entry]:
-    """Yield all entries of the journal, newest first, fetched as needed."""
-    while page := journal.entries(path, by, PAGE, before):
-        yield from page
-        if len(page) < PAGE:
+    """Yield all entries of the journal, newest first, fetched as needed, `page` at a time."""
+    while found := journal.entries(path, by, page, before):
+        yield from found
+        if len(found) < page:
             return
-        before = page[-1].edit_id
+        before = found[-1].edit_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +367,13 @@ class Undoing:
             ends = (entry.path, moved.other) if moved else ()
             entry = next((one for one in edits if one.moved and one.path in ends), entry)
             edits = [entry]
-        what = "files are" if len(edits) > 1 else "file is"
+        return self.undo_all(member, tool, edits, entry)
+
+    def undo_all(
+        self, member: Member, tool: str, edits: Sequence[Entry], asked: Entry | None = None
+    ) -> tuple[Undone, ...] | NotUndone:
+        """Undo these edits of files (oldest first) or none; raises as `undo`. One was `asked`."""
+        what, entry = "files are" if len(edits) > 1 else "file is", asked or edits[-1]
         over = partial(again_and_again, "write", what)
         return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 
@@ -425,7 +464,9 @@ class Undoing:
             self._set.files.check_new(at)
             back = self._created_again(first, at)
             return [(back, Create(at, [part(back)], first.removed))]
-        opened = self._writer.opened_one(at, lambda: self._opening(at, texts), job, held)
+        opened = self._writer.opened({at: lambda: self._opening(at, texts)}, job, held)[at]
+        if isinstance(opened, Refusal):
+            raise opened
         now = opened.source
         if first is not None and first.kind == "create":
             back = self._removed(first, texts[0].after, at, now)
@@ -539,7 +580,7 @@ class Undoing:
         if known is None:
             after = None
             if now.size <= sizes.COMPARED:
-                after = self._kept(entry, named)
+                after = self._history.text_after(entry, named)
             if after is None:
                 raise ContentChanged("the file changed, and the text after the edit is not kept")
             return now.whole(), after
@@ -548,23 +589,6 @@ class Undoing:
         if isinstance(text, Snapshot):
             return text, _before(text, known, named)
         return text, reduce(lambda each, inverse: each.edited(inverse), reversed(known), text)
-
-    def _kept(self, entry: Entry, named: str | None) -> Snapshot | None:
-        """The text after the edit, from snapshots, or from a later text and its inverses."""
-        back: list[ChangeSet] = []
-        last = entry
-        while len(back) <= CHAIN_LENGTH:
-            found = self._set.bases.find(last.after, named, None)
-            if found is not None:
-                return _before(found, back, named)
-            later = self._set.journal.next_of(last)
-            while later is not None and later.state == "failed":
-                later = self._set.journal.next_of(later)
-            if later is None or later.before != last.after or later.forgotten:
-                return None
-            back.append(later.inverse)
-            last = later
-        return None
 
     def _created_again(self, entry: Entry, at: RelPath) -> Undone:
         content = entry.inverse.apply(b"")

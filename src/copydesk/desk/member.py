@@ -133,9 +133,12 @@ class Member:
     usual_signs: tuple[str, ...] = ()
     corrects: bool = True
 
-    def because(self, why: str) -> Member:
-        """The same member, with this reason if it has none."""
-        return self if self.why or not why else replace(self, why=why)
+    def because(self, why: str, task: str = "") -> Member:
+        """The same member, with this reason and this task if it has none."""
+        known = self.why or why, self.task or task
+        return (
+            self if known == (self.why, self.task) else replace(self, why=known[0], task=known[1])
+        )
 
     def accepting(self, checks: tuple[str, ...]) -> Member:
         """The same member, accepting the findings of these checks."""

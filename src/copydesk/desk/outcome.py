@@ -28,7 +28,7 @@ from copydesk.text.diff import common_ends
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.unified import unified
+from copydesk.text.unified import diff_text, unified
 
 TOOL = "foreign_write"
 """The tool name of such an entry."""
@@ -143,8 +143,30 @@ def _difference(old: bytes, new: bytes) -> Edit:
     return Edit(start, len(old) - kept, new[start : len(new) - kept])
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Drafted:
+    """What a plan would write, or has written, as one reads it."""
+
+    __slots__ = ()
+    plan: Plan
+    draft: Draft
+
+    @property
+    def path(self) -> RelPath:
+        """The file; where it was, if it is moved."""
+        return self.draft.request.path
+
+    @property
+    def diff(self) -> str:
+        """The unified diff; `draft.diff` are its bytes, as `git apply` takes them."""
+        return diff_text(self.draft.diff, self.draft.base.encoding)
+
+    def __repr__(self) -> str:
+        lines = f"+{self.draft.new_count} -{self.draft.old_count}"
+        return f"{type(self).__name__}({self.plan}, {lines})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Planned(Drafted):
     """A pending plan.
 
     `declined`: why `auto`, if requested, did not write; `refusal`: the error when it tried. `real`:
@@ -168,8 +190,8 @@ class Planned:
         return self.plan.id
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+@dataclass(frozen=True, slots=True, repr=False)
+class Applied(Drafted):
     """A plan was written as `draft`, to the file at that moment; `edit_id` 0: nothing to change.
 
     `causes`: its old text was not there as given, but differed by them.

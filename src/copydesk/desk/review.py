@@ -15,10 +15,9 @@ from functools import cache
 from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying
-from copydesk.desk.approvals import after_of, before_of, lapse, needs_person
-from copydesk.desk.backends.api import Decision, Verdict, Version, version_of
-from copydesk.desk.checks import Edited
+from copydesk.desk.backends.api import Decision, Records, Verdict, Version, version_of
 from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of, made_at, signs_in
+from copydesk.desk.gates import Edited, after_of, before_of, lapse, needs_person
 from copydesk.desk.member import Member, authorized, may_read
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.edit.draft import (
@@ -254,10 +253,7 @@ class Review:
             raise InvalidArgs("line", "is not a line of the text")
         plan, line_text = shown.plan, f"{line:+}" if line else ""
         said = self._decided(reviewer, plan, "commented", after=line_text, reason=text)
-        said = replace(said, plan=(plan.id, -said.time_ms))
-        while self._set.decisions.take(said) != said:  # another comment in the same millisecond
-            said = replace(said, plan=(plan.id, said.plan[1] - 1))
-        return said
+        return noted(self._set.decisions, said)
 
     def comments(self, shown: Shown) -> tuple[Decision, ...]:
         """The comments on a plan and its earlier versions, and lapsed approvals."""
@@ -391,9 +387,17 @@ class Review:
         return outcome
 
     def news(self, member: Member, most: int = 20) -> tuple[tuple[Decision, bool], ...]:
-        """Unreported decisions on the member's plans, and whether each is written."""
-        found = self._set.decisions.untold(member.name)[:most]
-        return tuple((decision, self._is_written(decision)) for decision in found)
+        """Unreported decisions on the member's plans, and whether each is written.
+
+        Besides them, all of its edits that were overwritten in files that it may read.
+        """
+        found = self._set.decisions.untold(member.name)
+        may_read = member.permission.allows_read
+        lost = [one for one in found if one.verdict == "overwritten"]
+        told = [one for one in lost if may_read(RelPath.parse(one.path))]
+        others = [one for one in found if one not in lost][:most]
+        written = [(decision, self._is_written(decision)) for decision in others]
+        return (*written, *((decision, False) for decision in told))
 
     def tell(self, decisions: Sequence[Decision]) -> None:
         """Mark the decisions as reported to their owners."""
@@ -610,6 +614,14 @@ class Review:
         named = self._set.named(self._drafting.real(plan.request.path))
         base = self._set.bases.find(plan.base_digest, named, None)
         return None if base is None else compose(plan.request, base, plan.place)
+
+
+def noted(decisions: Records, said: Decision) -> Decision:
+    """Store one of many decisions under a key, by its time, or the next one that is free."""
+    said = replace(said, plan=(said.plan[0], -said.time_ms))
+    while decisions.take(said) != said:  # another one in the same millisecond
+        said = replace(said, plan=(said.plan[0], said.plan[1] - 1))
+    return said
 
 
 def _checked_reason(argument: str, text: str) -> str:

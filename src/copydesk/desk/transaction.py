@@ -1,4 +1,4 @@
-"""The one way in which files are written: steps, all or none, told truly; and the locks for it.
+"""The one way in which files are written: steps, all or none, told truly; locks; recovery.
 
 Locks, then reading and composing, the gates, one flushed record of the intents, the steps in order,
 the mark that they are done, and only then the locks go. Invariants: what was read is what is
@@ -10,37 +10,867 @@ lock of that file is given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import zip_longest
 from operator import attrgetter
 from threading import local
-from typing import TypeVar
+from typing import ClassVar, Literal, TypeVar
 
-from copydesk.desk.backends.api import Entry, Records, State, Tied
-from copydesk.desk.recovery import Inode, Recovery
-from copydesk.desk.steps import Bench, Step, WriteRequest
+from copydesk.desk.backends.api import Entry, Kind, Records, State, Tied, Version
+from copydesk.desk.member import Member
+from copydesk.desk.outcome import Revision
+from copydesk.edit.draft import Approval
 from copydesk.errors import (
     Busy,
     Failed,
     FileExists,
     FileNotFound,
+    LockLost,
     NotAFile,
     Refusal,
     Unsettled,
     check_cancelled,
 )
-from copydesk.store.files import Files
+from copydesk.store.files import Files, StagedWrite
 from copydesk.store.locks import LockQueues, Ticket, inode_key
 from copydesk.store.protocol import (
     NOBODY,
     Caller,
     Deadline,
+    FileChange,
+    Kept,
+    MadeDirectories,
+    ModeChanged,
+    Moved,
     NotPutBack,
+    OfTask,
     OpenText,
+    Piece,
+    Removed,
+    Stamp,
     TargetMoved,
 )
+from copydesk.text import sizes
+from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+
+# Steps, a class each: what one file goes through, and how it is taken back.
+#
+# A step is recorded in the journal (`make_entries`), staged (a large text before it is recorded,
+# since its digest is computed on the way), committed, and taken back if a later one fails. Recovery
+# has only the entries: it asks what became of the file (`look`), and restores it (`put_back`). Call
+# both under the file's lock.
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """One write: member, tool, path, and its place in the queue.
+
+    `undoes` is the edit that it undoes, 0 for none; for a move, its entry at the new path, and
+    `undoes_source` the one at the old path. `edited_by` is who changed the plan's text. A plan that
+    `is_stored` ends with the write.
+    """
+
+    member: Member
+    tool: str
+    path: RelPath
+    ticket: Ticket
+    hunk_id: str = ""
+    undoes: int = 0
+    undoes_source: int = 0
+    edited_by: str = ""
+    is_stored: bool = True
+
+    @property
+    def caller(self) -> Caller:
+        """Who holds the file's lock, as others are told."""
+        return self.member.name, self.tool
+
+    @property
+    def plan(self) -> Version | None:
+        """The version of the plan that is written; None for a tool that writes at once."""
+        return (self.hunk_id, self.ticket[0]) if self.hunk_id else None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One edit of a step, on the result of the one before.
+
+    `approval` is what people did to its plan; `decided_ms` when the decision that the gates saw was
+    taken, 0 for none: if there is another one when the intent is recorded, they are asked again.
+    """
+
+    job: WriteRequest
+    made: Revision
+    approval: Approval | None = None
+    decided_ms: int = 0
+
+
+How = Literal["written", "not written", "torn", "unknown"]
+"""What became of a file: it is as after the writes, or as before them; a write in place was
+interrupted; another program wrote to it, so that nobody can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What became of the entries' file; `before` is its content without our writes."""
+
+    entries: tuple[Entry, ...]
+    how: How
+    stamp: Stamp | None = None
+    digest: str = ""
+    before: tuple[Piece, ...] = ()
+
+
+class Bench:
+    """One transaction until its end: what its steps share, and how far they are.
+
+    `is_several`: there is more than one step, so that each may be taken back. `stamps` and
+    `digests` are the states and contents that earlier steps left of their files. `left` are the
+    steps that could not be taken back after an error.
+    """
+
+    def __init__(
+        self, files: Files, journal: Records, steps: Sequence[Step], group: str, now_ms: int
+    ) -> None:
+        self.files, self.journal, self.steps = files, journal, steps
+        self.group, self.now_ms, self.is_several = group, now_ms, len(steps) > 1
+        self.held = ExitStack()
+        self.stamps: dict[RelPath, Stamp] = {}
+        self.digests: dict[RelPath, str] = {}
+        self.now: Step | None = None
+        self.is_committing = self.is_written = False
+        self.left: list[Step] = []
+
+    def take_back(self, error: BaseException) -> None:
+        """Undo what was committed, last first, unless all is written."""
+        if self.is_committing and self.now is not None:
+            how = self.now.after_error(self, error)
+            if how == "written" and self.now is self.steps[-1]:
+                self.is_written = True
+                return
+            self.now.is_committed = how == "written"
+            if how not in ("written", "not written"):
+                self.left.append(self.now)
+        for step in reversed(self.steps):
+            if step.is_committed:
+                try:
+                    step.take_back()
+                except (Refusal, TargetMoved, NotPutBack):
+                    self.left.append(step)
+
+    def translated(self, error: BaseException) -> BaseException:
+        """The error for callers."""
+        if isinstance(error, FileExists | FileNotFound | NotAFile):
+            return TargetMoved()  # it was created or deleted meanwhile
+        if isinstance(error, NotPutBack):
+            error = Failed("write", str(error))
+        if not isinstance(error, Refusal) or isinstance(error, Unsettled):
+            return error
+        return Stopped(error, self.now.real if self.now else None)
+
+
+class Step(ABC):
+    """The change of the file at `real`; `opened` is the file as it was read, None for a new one.
+
+    `path` is as the caller named it, which has to lead to the same file until the end (several
+    edits may have named it in several ways); `to` is where the file is moved.
+    Steps are done by their `order`: writes in place are the only ones that can still run out of
+    space, so they come when nothing has to be restored yet; modes and moves follow the texts.
+    `keeps_text`: only the name or the mode changes. `tells_doubt`: its own errors say so.
+    `is_digested`: the digest after is computed while staging, before there is an entry.
+    """
+
+    order: ClassVar[int] = 1
+    operation: ClassVar[str] = "write"
+    keeps_text: ClassVar[bool] = False
+    tells_doubt: ClassVar[bool] = False
+
+    def __init__(self, real: RelPath, parts: Sequence[Part], opened: OpenText | None) -> None:
+        self.real, self.parts, self.opened = real, parts, opened
+        self.path = parts[0].job.path if len(parts) == 1 else real
+        self.to: RelPath | None = None
+        self.entries: tuple[Entry, ...] = ()
+        self.staged: StagedWrite | None = None
+        self.is_committed = self.is_digested = False
+
+    @property
+    def stamp(self) -> Stamp:
+        """The state of the file as it was read."""
+        assert self.opened is not None, "it is not a new one"
+        return self.opened.stamp
+
+    @abstractmethod
+    def stage(self, at: Bench) -> None:
+        """Prepare the change, until the end of the transaction."""
+
+    @abstractmethod
+    def make_entries(self, at: Bench) -> Sequence[Entry]:
+        """The journal entries, in the order of the parts."""
+
+    def commit(self, at: Bench) -> None:
+        """Make the change. Raises TargetMoved, Refusal, NotPutBack."""
+        assert self.staged is not None, "it is staged first"
+        self.staged.commit()
+        self.is_committed = True
+        if at.is_several:
+            at.stamps[self.real] = self.staged.stamp()
+
+    def take_back(self) -> None:
+        """Undo the commit; raises Refusal, TargetMoved, NotPutBack."""
+        assert self.staged is not None, "it was committed"
+        self.staged.put_back(self.entries[-1].after)
+
+    def after_error(self, at: Bench, error: BaseException) -> How:
+        """What the file is like after an error of `commit`."""
+        if self.staged is None or isinstance(error, TargetMoved | LockLost):
+            return "not written"
+        if isinstance(error, Refusal) and not isinstance(error, Failed):
+            return "not written"
+        with suppress(Refusal, TargetMoved):
+            return self.look(at.files, at.journal, self.entries, self.real).how
+        return "unknown"
+
+    @classmethod
+    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
+        """Tell what became of the file that the entries wrote, oldest first; it is at `at` now.
+
+        `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile, Failed
+        for what may pass.
+        """
+        first, last = entries[0], entries[-1]
+        try:
+            real, stamp, digest = digest_at(files, at)
+        except Refusal as refusal:
+            return _unknown(entries, refusal)
+        if real != at:  # a link points to another file now
+            return Found(entries, "unknown")
+        if digest == last.after:
+            back = tuple(kept_and_new(inverse_of(entries)))
+            return Found(entries, "written", stamp, digest, back)
+        if digest == first.before:
+            return Found(entries, "not written", stamp, digest)
+        return cls.look_closer(files, journal, Found(entries, "unknown", stamp, digest))
+
+    @classmethod
+    def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
+        """Tell more of a file that is neither as before nor as after."""
+        return found
+
+    @classmethod
+    @abstractmethod
+    def put_back(cls, files: Files, found: Found) -> None:
+        """Restore the content before, if known; TargetMoved, Refusal, NotPutBack leave it so."""
+
+    def _entry(self, part: Part, at: Bench, kind: Kind) -> Entry:
+        """An entry of a part; the last has the digest of the staged file, if there is one yet."""
+        job, made = part.job, part.made
+        inverse, diff = made.change.inverse(made.base.slice), made.diff  # before the digest is due
+        is_last = self.staged is not None and part is self.parts[-1]
+        after = self.staged.digest if self.staged is not None and is_last else ""
+        return Entry(
+            time_ms=at.now_ms,
+            member=job.member.name,
+            tool=job.tool,
+            path=self.real,
+            kind=kind,
+            before="" if kind == "create" else made.base.digest,
+            after=after or ("" if kind == "remove" else made.after.digest),
+            inverse=inverse,
+            diff=diff,
+            hunk_id=job.hunk_id,
+            undoes=job.undoes,
+            group=at.group,
+            why=job.member.why,
+            file=(OfTask(job.member.task),) if job.member.task else (),
+            approval=part.approval,
+        )
+
+
+class Edit(Step):
+    """A file's content is replaced by exchanging it for a new file."""
+
+    beside = sizes.BESIDE
+    """The least size of a text whose digest is computed while it is staged, in bytes."""
+
+    def __init__(self, real: RelPath, parts: Sequence[Part], opened: OpenText | None) -> None:
+        super().__init__(real, parts, opened)
+        base = parts[0].made.base
+        if not isinstance(base, Snapshot):  # only some lines are loaded
+            self.is_digested = True
+        elif len(parts) == 1:
+            self.is_digested = base.size >= self.beside
+
+    def stage(self, at: Bench) -> None:
+        base = self.parts[0].made.base
+        staged = at.files.stage(
+            self.path,
+            self.stamp,
+            base.digest,
+            self._pieces(),
+            before_in_place=lambda old: at.journal.keep_whole(self.entries[0].edit_id, old),
+            digested=self.is_digested,
+            expected_real=self.real,
+            digest="" if self.is_digested else self.parts[-1].made.after.digest,
+            revocable=at.is_several,
+            content=base.data if isinstance(base, Snapshot) else None,
+        )
+        self.staged = at.held.enter_context(staged)
+
+    def make_entries(self, at: Bench) -> Sequence[Entry]:
+        made = [self._entry(part, at, "edit") for part in self.parts]
+        at.digests[self.real] = made[-1].after
+        return made
+
+    def _pieces(self) -> Iterable[Piece]:
+        """The new content; the store copies unchanged parts that are not loaded."""
+        base = self.parts[0].made.base
+        if isinstance(base, Snapshot) and base.size <= sizes.JOINED:
+            return (self.parts[-1].made.after.whole().data,)
+        change = reduce(ChangeSet.then, (part.made.change for part in self.parts))
+        if isinstance(base, Snapshot):
+            return change.pieces(memoryview(base.data))
+        return kept_and_new(change)
+
+    @classmethod
+    def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
+        """A write in place that was interrupted, within a minute of its entry, gets its bytes back.
+
+        That of another program is told: who wrote what cannot be said.
+        """
+        first, stamp = found.entries[0], found.stamp
+        if stamp is None or (old := journal.whole_of(first.edit_id)) is None:
+            return found
+        try:
+            document = files.read(first.path)
+        except Refusal as refusal:
+            return _unknown(found.entries, refusal)
+        if document.stamp != stamp:
+            raise TargetMoved()
+        age_ms = stamp.mtime_ns // 1_000_000 - first.time_ms
+        is_ours = -CLOCKS_MS <= age_ms <= TORN_MS
+        if is_ours and is_torn(document.data, old, inverse_of(found.entries)):
+            return replace(found, how="torn", before=(old,))
+        return found
+
+    @classmethod
+    def put_back(cls, files: Files, found: Found) -> None:
+        if found.how in ("written", "torn") and found.stamp is not None:
+            files.replace(
+                found.entries[0].path,
+                found.stamp,
+                found.digest,
+                found.before,
+                before_in_place=lambda now: None,  # the journal has the content before our write
+                expected_real=found.entries[0].path,
+            )
+
+
+class EditInPlace(Edit):
+    """The content of a file with several names is written in place: each name leads to it."""
+
+    order, beside = 0, sys.maxsize
+
+
+class Create(Step):
+    """A new file; `restores` are the attributes of the removed one that it restores."""
+
+    operation = "create"
+
+    def __init__(
+        self, real: RelPath, parts: Sequence[Part], restores: Removed | None = None
+    ) -> None:
+        super().__init__(real, parts, None)
+        self._restores = restores
+
+    def stage(self, at: Bench) -> None:
+        data = self.parts[-1].made.after.whole().data
+        staged = at.files.stage_new(
+            self.path, data, expected_real=self.real, removed=self._restores
+        )
+        self.staged = at.held.enter_context(staged)
+
+    def make_entries(self, at: Bench) -> Sequence[Entry]:
+        first, *rest = self.parts
+        entry = self._entry(first, at, "create")
+        made = [replace(entry, file=(*entry.file, *_above(at.files, self.real)))]
+        made += (self._entry(part, at, "edit") for part in rest)
+        at.digests[self.real] = made[-1].after
+        return made
+
+    @classmethod
+    def put_back(cls, files: Files, found: Found) -> None:
+        path = found.entries[0].path
+        if found.how == "written" and found.stamp is not None:
+            files.remove(path, found.stamp, found.digest, expected_real=path)
+
+
+class Remove(Step):
+    """A file is deleted; until the end of the transaction it has a temporary name."""
+
+    operation = "remove"
+
+    def stage(self, at: Bench) -> None:
+        digest = self.parts[0].made.base.digest
+        staged = at.files.stage_removal(self.path, self.stamp, digest, expected_real=self.real)
+        self.staged = at.held.enter_context(staged)
+
+    def make_entries(self, at: Bench) -> Sequence[Entry]:
+        entry = self._entry(self.parts[0], at, "remove")
+        return (replace(entry, after="", file=(*entry.file, at.files.attributes(self.real))),)
+
+    @classmethod
+    def put_back(cls, files: Files, found: Found) -> None:
+        if found.how == "written":
+            entry = found.entries[0]
+            content = lambda: entry.inverse.apply(b"")  # noqa: E731
+            files.restore(entry.path, entry.before, content, entry.removed)
+
+
+class Chmod(Step):
+    """The permission bits of a file are changed to `mode`."""
+
+    order, keeps_text = 2, True
+
+    def __init__(self, real: RelPath, part: Part, opened: OpenText, mode: int) -> None:
+        super().__init__(real, (part,), opened)
+        self._mode = mode
+
+    def stage(self, at: Bench) -> None:
+        known = self._mode, at.stamps.get(self.real, self.stamp), self.entries[-1].after
+        staged = at.files.stage_chmod(self.real, *known, expected_real=self.real)
+        self.staged = at.held.enter_context(staged)
+
+    def make_entries(self, at: Bench) -> Sequence[Entry]:
+        entry = self._entry(self.parts[0], at, "edit")
+        digest = at.digests.get(self.real, entry.after)
+        change = ModeChanged(self.stamp.mode & 0o7777, self._mode)
+        return (replace(entry, before=digest, after=digest, file=(*entry.file, change)),)
+
+    @classmethod
+    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
+        (entry,) = entries
+        change = entry.mode_changed
+        assert change is not None, "it is of a change of mode"
+        try:
+            real, stamp, digest = digest_at(files, at)
+        except Refusal as refusal:
+            return _unknown(entries, refusal)
+        mode = stamp.mode & 0o7777 if stamp is not None and real == at else None
+        hows: dict[int | None, How] = {change.before: "not written", change.after: "written"}
+        return Found(entries, hows.get(mode, "unknown"), stamp, digest)
+
+    @classmethod
+    def put_back(cls, files: Files, found: Found) -> None:
+        change = found.entries[0].mode_changed
+        if found.how == "written" and found.stamp is not None and change is not None:
+            known = change.before, found.stamp, found.digest
+            with files.stage_chmod(found.entries[0].path, *known) as staged:
+                staged.commit()
+
+
+class Move(Step):
+    """A file gets the free name `to`; an entry at each of its two names."""
+
+    order, keeps_text, operation = 3, True, "move"
+
+    def __init__(self, real: RelPath, part: Part, opened: OpenText, to: RelPath) -> None:
+        super().__init__(real, (part,), opened)
+        self.to = self._to = to
+
+    def stage(self, at: Bench) -> None:
+        stamp, digest = at.stamps.get(self.real, self.stamp), self.entries[-1].after
+        ends = self.real, self._to
+        staged = at.files.stage_move(
+            *ends, stamp, digest, expected_real=self.real, expected_to=self._to
+        )
+        self.staged = at.held.enter_context(staged)
+
+    def make_entries(self, at: Bench) -> Sequence[Entry]:
+        entry = self._entry(self.parts[0], at, "edit")
+        digest, inode = at.digests.get(self.real, entry.after), (self.stamp.dev, self.stamp.ino)
+        nothing = ChangeSet.of(0, [])
+        gone, come = Moved(self._to, True, inode), Moved(self.real, False, inode)
+        source = replace(entry, kind="remove", before=digest, after="", inverse=nothing)
+        target = replace(
+            entry,
+            path=self._to,
+            kind="create",
+            before="",
+            after=digest,
+            inverse=nothing,
+            undoes=self.parts[0].job.undoes_source,
+            file=(*entry.file, come, *_above(at.files, self._to)),
+        )
+        return (replace(source, file=(*entry.file, gone)), target)
+
+    @classmethod
+    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
+        """Tell which end the file is at; `stamp` and `digest` are of the new end."""
+        source, target = entries
+        inode = source.moved.inode if source.moved else (0, 0)
+        try:
+            old_real, old, _ = digest_at(files, source.path)
+            new_real, new, digest = digest_at(files, target.path)
+        except Refusal as refusal:
+            return _unknown(entries, refusal)
+        if (old_real, new_real) != (source.path, target.path):
+            return Found(entries, "unknown")
+        stands_there = new is not None and (new.dev, new.ino) == inode
+        if old is not None and (new is None or (old.dev, old.ino) == inode):
+            linked = new if stands_there else None  # a move that links and unlinks was interrupted
+            return Found(entries, "not written", linked, digest)
+        if new is not None and (stands_there or (old is None and digest == target.after)):
+            return Found(entries, "written", new, digest)
+        return Found(entries, "unknown", new, digest)
+
+    @classmethod
+    def put_back(cls, files: Files, found: Found) -> None:
+        """Move the file back to its old path, and remove the directories made for it."""
+        source, target = found.entries
+        if found.how == "written" and found.stamp is not None:
+            known = target.path, source.path, found.stamp, found.digest
+            with files.stage_move(
+                *known, expected_real=target.path, expected_to=source.path
+            ) as staged:
+                staged.commit()
+        elif found.how == "not written" and found.stamp is not None:
+            files.remove(target.path, found.stamp, found.digest)
+        if found.how != "unknown":
+            files.remove_parents(target.path, target.made_directories)
+
+
+class InStore(Step):
+    """A write by a store of notes outside files, alone in its transaction.
+
+    `write` gets the id of its entry, and records the inverse there. The store checks what it reads
+    back; recovery cannot ask it, so an interrupted write is in doubt.
+    """
+
+    tells_doubt = True
+
+    def __init__(self, entry: Entry, part: Part, write: Callable[[int], None]) -> None:
+        super().__init__(entry.path, (part,), None)
+        self._made, self._write = entry, write
+
+    def stage(self, at: Bench) -> None:
+        """Do nothing: the store has prepared it."""
+
+    def make_entries(self, at: Bench) -> Sequence[Entry]:
+        return (replace(self._made, approval=self.parts[0].approval),)
+
+    def commit(self, at: Bench) -> None:
+        self._write(self.entries[0].edit_id)
+
+    def after_error(self, at: Bench, error: BaseException) -> How:
+        is_known = isinstance(error, Refusal) and error.code != "NOT_ROLLED_BACK"
+        return "not written" if is_known else "unknown"
+
+    @classmethod
+    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
+        return Found(entries, "unknown")
+
+    @classmethod
+    def put_back(cls, files: Files, found: Found) -> None:
+        """Do nothing: only the store can, and only from outside files."""
+
+
+def edit(real: RelPath, parts: Sequence[Part], opened: OpenText) -> Edit:
+    """The step that replaces the content of a file."""
+    return (EditInPlace if opened.stamp.nlink > 1 else Edit)(real, parts, opened)
+
+
+def step_of(entry: Entry) -> type[Step]:
+    """The step that an entry was made of."""
+    if entry.kind == "notes":
+        return InStore
+    if entry.moved is not None:
+        return Move
+    if entry.mode_changed is not None:
+        return Chmod
+    own: dict[str, type[Step]] = {"edit": Edit, "create": Create, "remove": Remove}
+    return own[entry.kind]
+
+
+def digest_at(files: Files, path: RelPath) -> tuple[RelPath, Stamp | None, str]:
+    """The real path, the stamp and the digest of a file; None and empty if it is missing."""
+    try:
+        return files.digest(path)
+    except FileNotFound:
+        return path, None, ""
+
+
+def kept_and_new(change: ChangeSet) -> Iterator[Piece]:
+    """Yield the new content; the store copies the unchanged parts of the old one."""
+    at = 0
+    for edit_ in change.edits:
+        yield Kept(at, edit_.start)
+        yield edit_.new
+        at = edit_.stop
+    yield Kept(at, change.length)
+
+
+def inverse_of(entries: Sequence[Entry]) -> ChangeSet:
+    """The change from the text after all entries to the one before them."""
+    return reduce(ChangeSet.then, (entry.inverse for entry in reversed(entries)))
+
+
+def _above(files: Files, path: RelPath) -> tuple[FileChange, ...]:
+    """The directories that a new file needs, for its entry."""
+    count = files.missing_parents(path)
+    return (MadeDirectories(count),) if count else ()
+
+
+_PASSING = ("EIO", "ENOMEM", "EMFILE", "ENFILE", "EBUSY", "EINTR", "EAGAIN", "ESTALE", "ETIMEDOUT")
+"""What the system says of faults that may be gone at the next look."""
+
+
+def _unknown(entries: tuple[Entry, ...], refusal: Refusal) -> Found:
+    """The state of a file that cannot be read; raises Failed if that may pass."""
+    if isinstance(refusal, Failed) and refusal.reason.startswith(_PASSING):
+        raise refusal
+    return Found(entries, "unknown")
+
+
+CLOCKS_MS = 2_000
+"""The largest difference allowed between the clocks of the file system and of this process."""
+
+TORN_MS = 60_000
+"""The longest time after making its entries that a transaction may begin to write in place."""
+
+
+def is_torn(data: bytes, old: bytes, inverse: ChangeSet) -> bool:
+    """Whether an interrupted write of `old`, with this `inverse`, can have left `data`.
+
+    Each byte is an old or a new one, and the size is between both.
+    """
+    if not min(len(old), inverse.length) <= len(data) <= max(len(old), inverse.length):
+        return False
+    at = was = 0
+    for one in inverse.edits:
+        if not _mixed(data, old, at, was, one.start - at):
+            return False
+        was += one.start - at + len(one.new)
+        at = one.stop
+    return _mixed(data, old, at, was, inverse.length - at) and (
+        data[inverse.length :] == old[inverse.length : len(data)]
+    )
+
+
+def _mixed(data: bytes, old: bytes, at: int, was: int, count: int) -> bool:
+    """Whether each byte at `at` is one from `was` or one that was there before."""
+    found = data[at : at + count]
+    moved, stood = old[was : was + len(found)], old[at : at + len(found)]
+    return found in (moved, stood) or all(
+        byte in pair for byte, *pair in zip_longest(found, moved, stood)
+    )
+
+
+# Recovery finds writes whose process died, and tells what became of each file.
+#
+# A process marks its writes as done before it releases their locks, so an open entry whose locks
+# are free is that of a dead one. Each file is as before the write, or as after it, or in doubt:
+# another program wrote to it, which is told and not mended. If all are as after, the transaction is
+# done; else the others are put back. Invariants: a transaction is judged under the locks of all its
+# files; only what copydesk wrote is overwritten. Locks are taken in the order of their keys, inodes
+# after paths.
+
+Inode = tuple[int, int]
+"""A file's identity, whatever its name: device and inode."""
+
+LEFT_OVER_MS = 60_000
+"""From this age on, a temporary file belongs to no running write."""
+
+LIVING_SECONDS = 0.5
+"""How long a start waits in all for locks of others; who still holds one then is alive."""
+
+_ATTEMPTS = 5
+_MOVING = "another program changes the file again and again"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An entry that was found open, and how it ended.
+
+    `open`: it could not be settled; `reason` says why in a few words, and `refusal` is the error,
+    if there was one. `unsure`: another program changed the file, so that nobody can tell whether it
+    contains the edit.
+    """
+
+    entry: Entry
+    state: State
+    reason: str = ""
+    refusal: Refusal | None = None
+
+    @staticmethod
+    def refused(entry: Entry, refusal: Refusal) -> Settled:
+        """An entry that stays open because of a refusal."""
+        reason = str(refusal.facts().get("reason", refusal.code))
+        return Settled(entry, "open", reason, refusal)
+
+
+class Recovery:
+    """Settles the open entries of one workspace."""
+
+    def __init__(self, files: Files, queues: LockQueues, journal: Records) -> None:
+        self._files, self._queues, self._journal = files, queues, journal
+
+    def run(self) -> tuple[Settled, ...]:
+        """Recover all open entries and return their outcomes; running writes stay open."""
+        until = Deadline(LIVING_SECONDS)
+        return tuple(
+            settled
+            for entries in self._transactions(self._journal.in_doubt())
+            for settled in self.settle(entries[0], until)
+        )
+
+    def doubts(self) -> tuple[Entry, ...]:
+        """The open entries that `run` would have to handle; changes nothing."""
+        found: list[Entry] = []
+        until = Deadline(LIVING_SECONDS)
+        for entries in self._transactions(self._journal.in_doubt()):
+            with suppress(Busy), self._locks(entries, until):
+                found += (one for one in self._of(entries[0]) if one.state == "open")
+        return tuple(found)
+
+    def sweep(self, now_ms: int, most: int = 1_000) -> tuple[int, tuple[RelPath, ...]]:
+        """Remove killed processes' leftovers, recording unknown content; count, and those kept."""
+        known: dict[RelPath, set[str]] = {}
+        for entry in self._journal.entries(most=most):
+            known.setdefault(entry.path, set()).update((entry.before, entry.after))
+        removed, kept = 0, list[RelPath]()
+        for folder in sorted({path.parent for path in known}, key=str):
+            with suppress(Refusal):
+                found = self._files.sweep(folder, 1_000_000 * (now_ms - LEFT_OVER_MS), known)
+                removed += found[0]
+                kept += found[1]
+        return removed, tuple(kept)
+
+    def settle(self, entry: Entry, until: Deadline | None = None) -> tuple[Settled, ...]:
+        """Complete or roll back the entry's transaction; raises only errors of the journal."""
+        entries = self._of(entry)
+        try:
+            with self._locks(entries, until):
+                return self.settle_in_turn(self._of(entry))
+        except Refusal as refusal:
+            return tuple(Settled.refused(one, refusal) for one in entries)
+
+    def settle_in_turn(
+        self, entries: tuple[Entry, ...], inodes: Collection[Inode] = ()
+    ) -> tuple[Settled, ...]:
+        """Like `settle`, with all locks of a transaction and of `inodes` held; raises Refusal.
+
+        For those that its writer, if it lived, has recorded meanwhile there is nothing to do.
+        """
+        left = tuple(entry for entry in entries if entry.state == "open")
+        begun_back = any(entry.state in ("failed", "unsure") for entry in entries)
+        reason = _MOVING
+        for _ in range(_ATTEMPTS + len(left)):
+            try:
+                return self._settled(left, inodes, begun_back=begun_back)
+            except TargetMoved:
+                continue
+            except NotPutBack as torn:
+                reason = str(torn)
+            except Refusal as refusal:
+                return tuple(Settled.refused(entry, refusal) for entry in left)
+            break
+        return tuple(Settled(entry, "open", reason) for entry in left)
+
+    def _of(self, entry: Entry) -> tuple[Entry, ...]:
+        """All entries of an entry's transaction, as they are now."""
+        if entry.group:
+            return self._journal.of_group(entry.group)
+        now = self._journal.get(entry.edit_id)
+        return () if now is None else (now,)
+
+    def _transactions(self, entries: Iterable[Entry]) -> list[list[Entry]]:
+        found: dict[object, list[Entry]] = {}
+        for entry in entries:
+            found.setdefault(entry.group or entry.edit_id, []).append(entry)
+        return [*found.values()]
+
+    def _settled(
+        self, entries: tuple[Entry, ...], inodes: Collection[Inode], *, begun_back: bool
+    ) -> tuple[Settled, ...]:
+        """Close all entries; if it raises TargetMoved, Refusal, NotPutBack, it can be run again."""
+        chains = _by_path(entries)
+        moves = [self._look(one, one[0].path) for one in chains if one[0].moved]
+        now_at = {one.entries[0].path: one.entries[1].path for one in moves if one.how == "written"}
+        texts = [one for one in chains if not one[0].moved]
+        found = [self._look(one, now_at.get(one[0].path, one[0].path)) for one in texts] + moves
+        if not begun_back and all(each.how == "written" for each in found):
+            for each in found:
+                self._sweep(each.entries, entries)
+            self._close(entries, "done")
+            return tuple(Settled(entry, "done") for entry in entries)
+        for each in reversed(found):  # moves first: what is restored then is at its old name
+            self._put_back(each, inodes)
+            self._sweep(each.entries, entries)
+            first = each.entries[0]
+            self._files.remove_parents(first.path, first.made_directories)
+            if each.how == "written" and (each in moves or first.mode_changed):
+                raise TargetMoved()  # its earlier writes have to be examined again
+        unsure = [entry for each in found if each.how == "unknown" for entry in each.entries]
+        self._close(unsure, "unsure")
+        self._close([entry for entry in entries if entry not in unsure], "failed")
+        return tuple(Settled(e, "unsure" if e in unsure else "failed") for e in entries)
+
+    def _look(self, entries: tuple[Entry, ...], at: RelPath) -> Found:
+        return step_of(entries[0]).look(self._files, self._journal, entries, at)
+
+    def _put_back(self, found: Found, inodes: Collection[Inode]) -> None:
+        """Restore a file, with the lock of its inode if it has several names."""
+        first, stamp = found.entries[0], found.stamp
+        queue: AbstractContextManager[None] = nullcontext()
+        if stamp is not None and stamp.nlink > 1 and (stamp.dev, stamp.ino) not in inodes:
+            queue = self._queues.lock(
+                inode_key(stamp.dev, stamp.ino), (first.time_ms, first.hunk_id)
+            )
+        with queue:
+            step_of(first).put_back(self._files, found)
+
+    def _close(self, entries: Sequence[Entry], state: State) -> None:
+        if entries:
+            self._journal.close_all([entry.edit_id for entry in entries], state)
+
+    def _sweep(self, entries: Sequence[Entry], every: Sequence[Entry]) -> None:
+        """Remove a write's leftovers, which any entry of it has; data of other programs is kept."""
+        if entries[0].moved is not None:  # what is there was left by an earlier write
+            return
+        known = {digest for entry in every for digest in (entry.before, entry.after)}
+        with suppress(Refusal):
+            self._files.sweep_for(entries[0].path, known)
+
+    @contextmanager
+    def _locks(self, entries: Iterable[Entry], until: Deadline | None = None) -> Generator[None]:
+        """Hold the locks of the entries' files, taken in the order of their keys."""
+        tickets = {str(entry.path): (entry.time_ms, entry.hunk_id) for entry in entries}
+        with ExitStack() as held:
+            for key in sorted(tickets):
+                caller = ("copydesk", "recover")
+                held.enter_context(self._queues.lock(key, tickets[key], caller, until))
+            yield
+
+
+def _by_path(entries: Iterable[Entry]) -> list[tuple[Entry, ...]]:
+    """Group the entries by file, in order; moves and changes of mode on their own."""
+    chains: dict[tuple[str, RelPath], list[Entry]] = {}
+    for entry in entries:
+        moved = entry.moved
+        target = entry.path if moved is None or not moved.is_source else moved.other
+        kind = "move" if moved else "mode" if entry.mode_changed else ""
+        chains.setdefault((kind, target), []).append(entry)
+    return [tuple(chain) for chain in chains.values()]
+
+
+# The locks of a transaction, and who runs it.
 
 ATTEMPTS = 10
 """How often a write is attempted if another program writes meanwhile."""
@@ -178,21 +1008,8 @@ class Writer:
         self._files, self._locks, self._journal = files, locks, journal
         self._recovery, self._clock, self._ended = recovery, clock, ended
 
-    def opened_one(
-        self, real: RelPath, how: Opener, job: WriteRequest, held: ExitStack
-    ) -> OpenText:
-        """Open a locked file; raises as `how`, and TargetMoved if another one is there now."""
-        found = self.opened({real: how}, job.ticket, job.caller, held)[real]
-        if isinstance(found, Refusal):
-            raise found
-        return found
-
     def opened(
-        self,
-        wanted: Mapping[RelPath, Opener],
-        ticket: Ticket,
-        caller: Caller,
-        held: ExitStack,
+        self, wanted: Mapping[RelPath, Opener], job: WriteRequest, held: ExitStack
     ) -> dict[RelPath, OpenText | Refusal]:
         """Open locked files by their real paths, or say why not.
 
@@ -203,10 +1020,10 @@ class Writer:
         several: dict[RelPath, Inode] = {}  # the files with several names
         for real, how in wanted.items():
             one = found[real] = _opened(real, how, held)
-            if isinstance(one, OpenText) and one.stamp.nlink > 1:
+            if not isinstance(one, Refusal) and one.stamp.nlink > 1:
                 several[real] = one.stamp.dev, one.stamp.ino
         for inode in sorted(set(several.values())) if several else ():
-            held.enter_context(self._locks.of_inode(inode, ticket, caller))
+            held.enter_context(self._locks.of_inode(inode, job.ticket, job.caller))
         for real, inode in several.items():
             again = found[real] = _opened(real, wanted[real], held)
             if isinstance(again, Refusal) or (again.stamp.dev, again.stamp.ino) != inode:
@@ -220,111 +1037,107 @@ class Writer:
         Stopped if the system refused, with all files as before; Unsettled if it also refused to
         roll back, which is left to recovery.
         """
-        order = sorted(steps, key=attrgetter("order")) if len(steps) > 1 else steps
-        work = _Work(order)
+        order = sorted(steps, key=attrgetter("order")) if steps[1:] else steps
+        at = Bench(self._files, self._journal, order, group, self._clock())
         try:
-            with ExitStack() as held:  # temporary files are removed before the locks go
-                several, now_ms = len(order) > 1, self._clock()
-                at = Bench(self._files, self._journal, held, now_ms, group, several)
+            with at.held:  # temporary files are removed before the locks go
                 try:
-                    self._do(work, at)
+                    self._do(at)
                 except BaseException as error:  # Ctrl-C between two files too: all or none
-                    work.take_back(at, error)
+                    at.take_back(error)
                     raise
-                work.is_written = True  # whatever fails from here on
+                at.is_written = True  # whatever fails from here on
         except BaseException as error:
-            if not self._is_written(work, group, error):
-                raise work.translated(error) from None
+            if not self._is_written(at, error):
+                raise at.translated(error) from None
         else:
             self._close(order, "done")
         if steps[0].parts[0].job.hunk_id:
             self._ended()
         return tuple([entry for step in steps for entry in step.entries])
 
-    def _do(self, work: _Work, at: Bench) -> None:
+    def _do(self, at: Bench) -> None:
         """Record the intents, in the order that recovery relies on, and do the steps."""
-        for step in work.steps:
+        for step in at.steps:
             if step.is_digested:
-                work.now = step
+                at.now = step
                 step.stage(at)
-        work.now = None
-        self._record(work.steps, at)
-        for step in work.steps:
+        at.now = None
+        self._record(at)
+        for step in at.steps:
             if not step.is_digested and not step.keeps_text:
-                work.now = step
+                at.now = step
                 step.stage(at)
-        for step in work.steps:
-            work.now = step
+        for step in at.steps:
+            at.now = step
             if step.keeps_text:  # on what the steps before have made of the file
                 step.stage(at)
-            work.is_committing = True
+            at.is_committing = True
             step.commit(at)
-            work.is_committing = False
+            at.is_committing = False
 
-    def _record(self, steps: Sequence[Step], at: Bench) -> None:
+    def _record(self, at: Bench) -> None:
         """Record all intents in one flushed transaction, and tie the plans to them."""
-        made: list[tuple[Step, Entry]] = []
-        plans: list[Tied] = []
-        for step in steps:
-            for entry in step.make_entries(at):
-                made.append((step, entry))
-            for part in step.parts:
-                if part.job.hunk_id and part.job.is_stored:
-                    plans.append((part.job.hunk_id, part.job.ticket[0], part.decided_ms))
+        made = [step.make_entries(at) for step in at.steps]
+        plans: list[Tied] = [
+            (part.job.hunk_id, part.job.ticket[0], part.decided_ms)
+            for step in at.steps
+            for part in step.parts
+            if part.job.hunk_id and part.job.is_stored
+        ]
         check_cancelled()
-        ids = self._journal.open_all([entry for _, entry in made], plans)
-        for (step, entry), edit_id in zip(made, ids, strict=True):
-            step.entries = (*step.entries, replace(entry, edit_id=edit_id))
+        ids = iter(self._journal.open_all([one for each in made for one in each], plans))
+        for step, each in zip(at.steps, made, strict=True):
+            step.entries = tuple([replace(one, edit_id=next(ids)) for one in each])
 
-    def _is_written(self, work: _Work, group: str, error: BaseException) -> bool:
+    def _is_written(self, at: Bench, error: BaseException) -> bool:
         """Record how it ended after an error; whether all was written after all.
 
         What could not be put back is left to recovery. Another process may have settled it, or a
         server lost it: then it is recorded again. Raises Unsettled.
         """
-        if work.is_written:
-            self._close(work.steps, "done")
+        if at.is_written:
+            self._close(at.steps, "done")
             return isinstance(error, Refusal | TargetMoved | NotPutBack)
-        self._close([step for step in work.steps if step not in work.left], "failed")
-        if not work.left:
+        self._close([step for step in at.steps if step not in at.left], "failed")
+        if not at.left:
             return False
-        stamps = [step.opened.stamp for step in work.steps if step.opened is not None]
+        stamps = [step.opened.stamp for step in at.steps if step.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
-        left, done = tuple(str(step.real) for step in work.left), False
+        left, done = tuple(str(step.real) for step in at.left), False
         with suppress(Refusal):  # of the journal
-            entries = [entry for step in work.steps for entry in step.entries]
-            now = self._now(entries, group)
+            entries = [entry for step in at.steps for entry in step.entries]
+            now = self._now(entries, at)
             if {one.edit_id for one in now}.issuperset(entry.edit_id for entry in entries):
                 self._recovery.settle_in_turn(now, inodes)
-                now = self._now(entries, group)  # also where another process settled it
+                now = self._now(entries, at)  # also where another process settled it
                 done = all(entry.state == "done" for entry in now)
                 left = tuple(str(e.path) for e in now if e.state in ("open", "unsure"))
             else:
-                self._record_again(work, {one.edit_id for one in now})
+                self._record_again(at, {one.edit_id for one in now})
         is_refusal = isinstance(error, Refusal | TargetMoved | NotPutBack)
-        if left and is_refusal and not work.steps[0].tells_doubt:
+        if left and is_refusal and not at.steps[0].tells_doubt:
             reason = error.facts().get("reason") if isinstance(error, Refusal) else str(error)
-            several = len(work.steps) > 1
-            operation = "write several files" if several else work.steps[0].operation
+            operation = "write several files" if at.is_several else at.steps[0].operation
             raise Unsettled(operation, str(reason), tuple(dict.fromkeys(left))) from None
         return done
 
-    def _now(self, entries: Sequence[Entry], group: str) -> tuple[Entry, ...]:
+    def _now(self, entries: Sequence[Entry], at: Bench) -> tuple[Entry, ...]:
         """The entries as they are recorded now."""
-        if group:
-            return self._journal.of_group(group)
+        if at.group:
+            return self._journal.of_group(at.group)
         return tuple(filter(None, (self._journal.get(one.edit_id) for one in entries)))
 
-    def _record_again(self, work: _Work, known: Collection[int]) -> None:
+    def _record_again(self, at: Bench, known: Collection[int]) -> None:
         """Record again the entries that the journal lost; only those left need recovery."""
         lost = [
             (step, entry)
-            for step in work.steps
+            for step in at.steps
             for entry in step.entries
             if entry.edit_id not in known
         ]
         ids = self._journal.open_again([replace(entry, edit_id=0) for _, entry in lost])
-        over = [new for (step, _), new in zip(lost, ids, strict=True) if step not in work.left]
+        over = [new for (step, _), new in zip(lost, ids, strict=True) if step not in at.left]
         if over:
             self._journal.close_all(over, "failed")
 
@@ -334,44 +1147,6 @@ class Writer:
         with suppress(Refusal):
             if ids:
                 self._journal.close_all(ids, state)
-
-
-@dataclass(slots=True)
-class _Work:
-    """The steps of a transaction, how far it is, and after an error what could not be restored."""
-
-    steps: Sequence[Step]
-    now: Step | None = None
-    is_committing: bool = False
-    is_written: bool = False
-    left: list[Step] = field(default_factory=list[Step])
-
-    def take_back(self, at: Bench, error: BaseException) -> None:
-        """Undo what was committed, last first, unless all is written."""
-        if self.is_committing and self.now is not None:
-            how = self.now.after_error(at, error)
-            if how == "written" and self.now is self.steps[-1]:
-                self.is_written = True
-                return
-            self.now.is_committed = how == "written"
-            if how not in ("written", "not written"):
-                self.left.append(self.now)
-        for step in reversed(self.steps):
-            if step.is_committed:
-                try:
-                    step.take_back()
-                except (Refusal, TargetMoved, NotPutBack):
-                    self.left.append(step)
-
-    def translated(self, error: BaseException) -> BaseException:
-        """The error for callers."""
-        if isinstance(error, FileExists | FileNotFound | NotAFile):
-            return TargetMoved()  # it was created or deleted meanwhile
-        if isinstance(error, NotPutBack):
-            error = Failed("write", str(error))
-        if not isinstance(error, Refusal) or isinstance(error, Unsettled):
-            return error
-        return Stopped(error, self.now.real if self.now else None)
 
 
 def _opened(real: RelPath, how: Opener, held: ExitStack) -> OpenText | Refusal:

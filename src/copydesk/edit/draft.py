@@ -123,7 +123,7 @@ Ended = Literal["applied", "discarded", "expired"]
 _ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """One prepared edit.
 
@@ -153,6 +153,10 @@ class Plan:
     why: str = ""
     task: str = ""
     transaction: str = ""
+
+    def __repr__(self) -> str:
+        where = f"{self.request.path}:{self.place.named}"
+        return f"<Plan {self.id} of {self.owner}: {self.action} {where}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +217,7 @@ class Draft:
     documents: tuple[FileEdit, ...] = ()
     edit_ids: tuple[int, ...] = ()
 
-    @computed_once
+    @property
     def action(self) -> Action:
         """The kind of edit, for reports."""
         return self.request.action(self.place)
@@ -281,11 +285,6 @@ class Draft:
             return False
         runs = self.place.runs
         return not any("\ufffd" in line for run in runs for line in self.base.texts(*run))
-
-
-def locate(request: Request, text: Snapshot | Source) -> Place:
-    """Return the place of the request in the text; raises the refusals of its kind."""
-    return request.locate(text)
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:

@@ -151,7 +151,7 @@ def signs_of(
 ) -> tuple[str, ...]:
     """Why the change may not be meant, in words, by the table; `usual` signs do not count."""
     is_wide = base.encoding.unit > 1  # it is looked at whole, for its bytes say nothing
-    if not (is_wide or any(_MAY.search(edit.new) for edit in change.edits)):
+    if not (is_wide or [edit for edit in change.edits if _MAY.search(edit.new)]):
         return ()
     suffix = path.name.rpartition(".")[2].lower() if "." in path.name else ""
     base = base.unmarked()  # as the regions count its lines
@@ -171,11 +171,13 @@ def repeated_lines(
     for (start, stop), content in edits if REPEATED.name not in usual else ():
         new = content.split("\n")[: -1 if content.endswith("\n") else None]
         low, high = base.reach(start)[0], base.reach(stop)[1]
-        ends = ((0, start - 1, start), (-1, stop, stop - 1)) if new and start < stop else ()
-        for at, beside, own in ends:
+        for at, above in ((0, start - 1), (-1, stop - 1)) if new and start < stop else ():
             line = new[at].removesuffix("\r")
-            is_known = low <= beside < high
-            if is_known and line.strip() and line == base.text(beside) != base.text(own):
+            if not (line.strip() and low <= above and above + 1 < high):
+                continue
+            pair = base.texts(above, above + 2)
+            beside, own = pair if at == 0 else pair[::-1]
+            if line == beside != own:
                 return (REPEATED.words.format(line.strip()[:_SHOWN]),)
     return ()
 

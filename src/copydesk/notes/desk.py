@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from threading import Lock
 from typing import Literal
 
-from copydesk.desk.approvals import Passed
 from copydesk.desk.backends.api import Entry
 from copydesk.desk.drafts import Setting
+from copydesk.desk.gates import Passed
 from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.desk.outcome import NotUndone, Undone
-from copydesk.desk.recovery import Settled
-from copydesk.desk.steps import Create, InStore, Part, Step, WriteRequest, edit
-from copydesk.desk.transaction import Stopped, Writer, attempted
+from copydesk.desk.transaction import (
+    Create,
+    InStore,
+    Part,
+    Settled,
+    Step,
+    Stopped,
+    Writer,
+    WriteRequest,
+    attempted,
+    edit,
+)
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.base import Request
 from copydesk.errors import (
@@ -41,22 +52,27 @@ from copydesk.notes.plan import (
     joined,
     plan_blocks,
     rewritten,
+    section_of,
+    task_head,
 )
 from copydesk.notes.protocol import (
     CONTAINERS,
+    EVERYWHERE,
     BlockNotFound,
     Change,
     ChangesDone,
     Coverage,
     Crumb,
     Heading,
-    InsertText,
     NoteBlock,
     Notebook,
     NoteStore,
+    Page,
     Prepared,
     SplitBlocks,
+    Within,
     WrongBlockKind,
+    appending,
     named,
     one_look,
 )
@@ -168,26 +184,75 @@ def tree_of(
         if len(parents) < len(wanted):
             raise TargetMoved
         blocks |= parents
-    around = {block.parent_id for block in blocks.values()} - {""}
-    around |= {block.id for block in named.values() if block.kind in CONTAINERS}
-    appended = (named.get(hunk.block_id) for hunk in hunks if hunk.action == "APPEND")
-    sections = {block.parent_id for block in appended if block is not None and block.kind == "h"}
-    children: dict[str, tuple[str, ...]] = {}
-    for container in sorted(around):
-        if container in sections:
-            blocks = {block.id: block for block in store.children(container)} | blocks
-        children[container] = store.child_ids(container)
+    children: dict[str, Sequence[str]] = {}
+    for hunk in hunks:
+        walks = hunk.place is not None or hunk.action == "APPEND"
+        for block in (named[one] for one in hunk.named if one in named):
+            if walks and block.kind == "h" and block.parent_id not in children:
+                siblings = store.children(block.parent_id)
+                blocks = {one.id: one for one in siblings} | blocks
+                children[block.parent_id] = [one.id for one in siblings]
+            if block.kind in CONTAINERS and (walks or hunk.action == "PREPEND"):
+                children[block.id] = store.child_ids(block.id)
+        if hunk.action == "APPEND" and hunk.block_id in named:
+            last_id = _end_of(blocks, children, named[hunk.block_id])
+            blocks |= store.blocks([last_id] if last_id else [])
+            if last_id and blocks[last_id].kind == "l":
+                children[last_id] = store.child_ids(last_id)
+    inside = defaultdict[str, list[str]](list)
+    for block in named.values():
+        inside[block.parent_id].append(block.id)
+    for container, ids in inside.items():
+        if container and container not in children:
+            is_short = len(ids) <= _FEW and blocks[container].kind != "l"
+            children[container] = (
+                _neighbours(store, ids) if is_short else store.child_ids(container)
+            )
     there = {container: frozenset(ids) for container, ids in children.items()}
     if any(block.id not in there.get(block.parent_id, (block.id,)) for block in named.values()):
         raise TargetMoved
     return BlockTree(blocks, children)
 
 
-def _prepared(store: NoteStore, made: BlockPlan) -> Prepared:
+_FEW = 4
+"""Blocks of one container whose neighbours are read alone, not all children."""
+
+
+def _neighbours(store: NoteStore, ids: Sequence[str]) -> list[str]:
+    """Blocks of a container with their neighbours; what is between is left out."""
+    after: dict[str, str] = {}  # an empty id is an end
+    for block_id in ids:
+        around = store.around(block_id)
+        after |= {around.previous_id: block_id, block_id: around.next_id}
+    starts = ({*after} - {*after.values()}) - {""}
+    runs: list[list[str]] = []
+    for start in starts | {after.get("", "")} - {""}:
+        run = [start]
+        while after.get(run[-1]):
+            run.append(after[run[-1]])
+        runs.append(run)
+    # The one at the start of the container comes first, the one at its end last.
+    runs.sort(key=lambda run: (run[0] != after.get(""), run[-1] in after and not after[run[-1]]))
+    return [*chain.from_iterable(runs)]
+
+
+def _end_of(
+    blocks: Mapping[str, NoteBlock], children: Mapping[str, Sequence[str]], block: NoteBlock
+) -> str:
+    """The last block in a container that is no list, or in the section of a heading; or nothing."""
+    if block.kind != "h":
+        held = children.get(block.id, ()) if block.kind != "l" else ()
+        return held[-1] if held else ""
+    siblings = children[block.parent_id]
+    behind = siblings[siblings.index(block.id) + 1 :] if block.id in siblings else ()
+    return next(reversed([*section_of(block, [blocks[one] for one in behind])]), "")
+
+
+def _prepared(store: NoteStore, made: BlockPlan, *, update_links: bool) -> Prepared:
     """Prepare the changes; if the store refuses a text, find its hunk by bisection."""
     changes = [operation.change for operation in made.operations]
     try:
-        return store.prepare(changes)
+        return store.prepare(changes, update_links=update_links)
     except InvalidArgs as refusal:
 
         def is_refused(count: int) -> bool:
@@ -215,6 +280,12 @@ class BlocksWritten:
     edit_ids: tuple[int, ...]
 
 
+def _located(store: NoteStore, hunk: BlockHunk) -> BlockHunk:
+    """The hunk with ids for addresses."""
+    place = (hunk.place[0], store.located(hunk.place[1])) if hunk.place else None
+    return replace(hunk, block_id=store.located(hunk.block_id), place=place)
+
+
 def _nothing() -> None:
     """Do nothing, as the default of a hook."""
 
@@ -226,6 +297,9 @@ def _joined(texts: Mapping[str, str]) -> str:
 _AGAIN = "the notes are changed by another program again and again"
 _LOOKED_AT = 1_000
 """The most edits searched for writes to recover."""
+
+_SLICED = 8
+"""Blocks of a slice that a kernel is asked for one by one."""
 
 _NO_WAY_BACK = "made what its store cannot take back; remove it there"
 
@@ -321,11 +395,13 @@ class NoteReader:
             ids = inside if has_parts and block.kind != "h" else (block.id, *inside)
             chosen = select(slice_text, ids)
             wanted = ids[chosen.start : chosen.stop]
-            # Files are read block by block; a kernel gives all blocks of a container at once.
-            there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if home.in_files else {}
+            # A kernel gives all blocks of a container at once, or few one by one.
+            is_short = home.in_files or len(wanted) <= _SLICED
+            there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if is_short else {}
             if len(there) < len(wanted):  # in files, while another program changes one
                 there = {one.id: one for one in self._shown(member, block, parts=True)}
-        blocks = tuple(there[one] for one in wanted if one in there)
+        found = [there[one] for one in wanted if one in there]
+        blocks = self._as_tasks(member, found, inside=block.id)
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
         return BlockContent(block, blocks, len(ids), chosen.start, after)
 
@@ -334,15 +410,38 @@ class NoteReader:
         found = self.store(member).notebooks()
         return tuple(one for one in found if self.may_see(member, one.id))
 
-    def documents(self, member: Member, box: str, most: int) -> tuple[NoteBlock, ...]:
+    def documents(self, member: Member, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         """The documents of a notebook, by their title paths; raises NotebookNotFound."""
-        found = self.store(member).documents(box, most)
-        return tuple(one for one in found if self.may_read(member, one))
+        return self._readable(member, self.store(member).documents(box, most, within))
 
-    def search(self, member: Member, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Blocks that contain all words, best first."""
-        found = self.store(member).search(query, most)
-        return tuple(one for one in found if self.may_read(member, one))
+    def search(self, member: Member, query: str, most: int, within: Within = EVERYWHERE) -> Page:
+        """Blocks that contain all words, best first; a task is its item."""
+        page = self._readable(member, self.store(member).search(query, most, within))
+        return Page(self._as_tasks(member, page), page.total)
+
+    def _readable(self, member: Member, page: Page) -> Page:
+        """What the member may read; where that is not all, nobody tells how much there is."""
+        found = [one for one in page if self.may_read(member, one)]
+        return Page(found, page.total if len(found) == len(page) else None)
+
+    def _as_tasks(
+        self, member: Member, blocks: Sequence[NoteBlock], *, inside: str = ""
+    ) -> tuple[NoteBlock, ...]:
+        """The blocks, but for the text of a task the item, with its own lines and its marker.
+
+        The item `inside` of which they are read is not in itself, so its text is shown as it is.
+        """
+        parents = sorted({block.parent_id for block in blocks if block.kind == "p"} - {"", inside})
+        store = self.store(member)
+        items = store.blocks(parents) if parents else dict[str, NoteBlock]()
+
+        def shown(block: NoteBlock) -> NoteBlock:
+            item = items.get(block.parent_id) if block.kind == "p" else None
+            head = task_head(item.markdown) if item is not None and item.kind == "i" else ""
+            is_own = head and block.id == store.child_ids(block.parent_id)[0]
+            return replace(item, markdown=head, content=head) if item and is_own else block
+
+        return tuple(map(shown, blocks))
 
     def coverage(self, member: Member, box: str) -> Coverage | None:
         """How much of a notebook is searched, and the files that are not documents."""
@@ -372,7 +471,8 @@ class NoteReader:
     def _shown(self, member: Member, block: NoteBlock, *, parts: bool) -> tuple[NoteBlock, ...]:
         has_parts = block.kind in ("d", "h") or (parts and block.kind in CONTAINERS)
         inside = self.store(member).children(block.id) if has_parts else ()
-        return inside if has_parts and block.kind != "h" else (block, *inside)
+        shown = inside if has_parts and block.kind != "h" else (block, *inside)
+        return self._as_tasks(member, shown, inside=block.id)
 
     def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self.store(member)
@@ -494,12 +594,11 @@ class NotesDesk:
         path = self.reading.path(member, target)
 
         def make() -> Ready:
-            changes = [self._appending(member, target.id, markdown)]
+            changes = self._appending(member, target.id, markdown)
             return self._prepared_changes(member, changes, path)
 
         made = self._write(self._job(member, tool, path), make)
-        new_ids = made.done.ids[0] if made.done.ids else ()
-        return NotesWritten(target, new_ids, made.edit_ids)
+        return NotesWritten(target, tuple(chain.from_iterable(made.done.ids)), made.edit_ids)
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
@@ -551,7 +650,7 @@ class NotesDesk:
         home = self.reading.home(member)
         parsed = parse_block_diff(request.content, home.valid)
         with one_look():
-            hunks = [replace(hunk, block_id=home.store.located(hunk.block_id)) for hunk in parsed]
+            hunks = [_located(home.store, hunk) for hunk in parsed]
         look = partial(self._on_blocks_now, member, hunks, request, operation)
         return attempted(look, lambda: Failed("read", _AGAIN))
 
@@ -609,14 +708,14 @@ class NotesDesk:
     ) -> Ready:
         """One attempt; TargetMoved if the notes changed concurrently."""
         home = self.reading.home(member)
-        ids = list(dict.fromkeys(hunk.block_id for hunk in hunks))
+        ids = list(dict.fromkeys(one for hunk in hunks for one in hunk.named))
         with one_look():  # a second look below tells whether anything changed
             there = home.store.blocks(ids)
             self.reading.check_blocks(member, "read", there.values())
             self.reading.check_blocks(member, operation, there.values())
             tree = tree_of(home.store, there, hunks)
             made = plan_blocks(hunks, tree, home.split, strict=request.strict)
-            prepared = _prepared(home.store, made)
+            prepared = _prepared(home.store, made, update_links=request.update_links)
             if not request.drop_anchors:
                 home.store.check_links(prepared)
         again = home.store.blocks(ids)
@@ -685,7 +784,7 @@ class NotesDesk:
         documents = {files.resolve(one.path): one for one in ready.documents}
         changed = [real for real, document in documents.items() if not document.created]
         wanted = {real: partial(files.text, real, named) for real in changed}
-        opened = self._writer.opened(wanted, job.ticket, job.caller, held)
+        opened = self._writer.opened(wanted, job, held)
         inodes: dict[tuple[int, int], RelPath] = {}
         steps: list[Step] = []
         for real, document in sorted(documents.items(), key=lambda pair: str(pair[0])):
@@ -753,17 +852,14 @@ class NotesDesk:
                 raise ContentChanged(f"the block {block_id} is not what was shown")
         return ready
 
-    def _appending(self, member: Member, target_id: str, markdown: str) -> InsertText:
-        store = self.reading.store(member)
-        target = store.blocks([target_id]).get(target_id)
-        kind = "d" if target is None else target.kind
-        split = self.reading.home(member).split
-        if kind == "l" and any(piece.kind != "l" for piece in split(markdown)):
-            markdown = as_item(markdown, [one.markdown for one in store.children(target_id)])
-        if kind in CONTAINERS:
-            return InsertText(markdown, "last_in", target_id)
-        section = store.children(target_id) if kind == "h" else ()
-        return InsertText(markdown, "after", section[-1].id if section else target_id)
+    def _appending(self, member: Member, target_id: str, markdown: str) -> Sequence[Change]:
+        home = self.reading.home(member)
+        target = home.store.blocks([target_id]).get(target_id)
+        is_list = target is not None and target.kind == "l"
+        if is_list and any(piece.kind != "l" for piece in home.split(markdown)):
+            items = [one.markdown for one in home.store.children(target_id)]
+            markdown = as_item(markdown, items)
+        return appending(home.store, home.split, target_id, markdown)
 
     def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
         path_of = self.reading.home(member).path_of

@@ -7,10 +7,12 @@ Invariant: an invalid slice is refused; a valid one that is empty lies outside t
     0:5       by 0-based index, the end exclusive    -2:        the last two
     id8:END   to the end                             BEGIN:id2  from the start
     id2       this block alone      5  from the sixth on      -3  the last three
+    :+2, BEGIN:+2  the first two    END:3  the last three
 
 Ends that are left out are BEGIN and END; ids and indices may be mixed. Indices beyond the blocks
 count as their ends. Digits are an index, BEGIN and END are keywords, everything else is an id: use
-an index for an anchor of such a name. No blanks, capitals as shown.
+an index for an anchor of such a name. Capitals as shown; blanks around a part do not count, and an
+id may stand in its header, `@@id2@@Label`.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
 from operator import itemgetter
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 from copydesk.errors import Refusal
 from copydesk.notes.markdown import Block, Profile, is_phantom
@@ -42,6 +44,7 @@ Kind = Literal[
     "INVALID_SEQUENCE.after_delete",
     "INVALID_SEQUENCE.search_in_command",
     "INVALID_SEQUENCE.markers_in_text",
+    "INVALID_SEQUENCE.no_target",
     "INVALID_BLOCK_ID.id",
     "INVALID_BLOCK_ID.command",
     "INVALID_BLOCK_ID.unclosed",
@@ -53,6 +56,7 @@ Kind = Literal[
     "UNEXPECTED_TEXT.no_markers",
     "UNEXPECTED_TEXT.after_body",
     "UNEXPECTED_TEXT.after_delete",
+    "UNEXPECTED_TEXT.after_move",
     "UNEXPECTED_TEXT.label",
     "BLOCK_NOT_FOUND",
     "CONTENT_MISMATCH.text",
@@ -65,6 +69,8 @@ Kind = Literal[
     "ANCHOR_DELETED",
     "INVALID_TARGET.document",
     "INVALID_TARGET.leaf",
+    "INVALID_TARGET.itself",
+    "INVALID_TARGET.item",
     "LIST_ITEM_REQUIRED",
 ]
 """The errors of a block diff: a code, a dot, and the case.
@@ -139,7 +145,7 @@ class InvalidSlice(Refusal, code="INVALID_SLICE"):
     part: str | None = None
 
 
-Action = Literal["EDIT", "DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APPEND"]
+Action = Literal["EDIT", "DELETE", "REPLACE", "MOVE", "BEFORE", "AFTER", "PREPEND", "APPEND"]
 """`EDIT` is SEARCH/REPLACE under a header without command; the others are the commands."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -151,8 +157,9 @@ class BlockHunk:
     """One edit of one block, or new blocks next to or in it.
 
     `search` is the text that the block must have (EDIT only); `text` is the new text, empty for
-    DELETE, and for an EDIT that deletes. `line` is that of the header in the diff, 1-based; it is
-    ignored when hunks are compared.
+    DELETE and MOVE, and for an EDIT that deletes. `place` says where a MOVE puts the block: a
+    command such as AFTER, and the block that it names. `line` is that of the header in the diff,
+    1-based; it is ignored when hunks are compared.
     """
 
     action: Action
@@ -160,17 +167,24 @@ class BlockHunk:
     text: str = ""
     search: str | None = None
     line: int = field(default=1, compare=False)
+    place: tuple[Action, str] | None = None
 
     def __post_init__(self) -> None:
-        edits, deletes = self.action == "EDIT", self.action == "DELETE"
+        edits, moves = self.action == "EDIT", self.action == "MOVE"
         texts = self.text, self.search or ""
         if not (
-            (is_block_id(self.block_id) or is_address(self.block_id))
+            all(is_block_id(one) or is_address(one) for one in self.named)
             and bool(self.search) == (self.search is not None) == edits
-            and (bool(self.text) != deletes or edits)
+            and (bool(self.text) != (moves or self.action == "DELETE") or edits)
+            and (self.place is not None) == moves
             and all(part == content_of_hunk(lines_of_hunk(part)) for part in texts)
         ):
             raise ValueError(f"no hunk: {self.action} of {self.block_id!r}")
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The blocks that it names: its own, and the one that a MOVE goes to."""
+        return (self.block_id, self.place[1]) if self.place else (self.block_id,)
 
     @property
     def deletes(self) -> bool:
@@ -218,7 +232,8 @@ def _trimmed(lines: list[str]) -> tuple[int, int]:
     return start, stop
 
 
-_COMMANDS = ("DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APPEND")
+_PLACES = ("BEFORE", "AFTER", "PREPEND", "APPEND")
+_COMMANDS = ("DELETE", "REPLACE", "MOVE", *_PLACES)
 # Seven signs are the shortest marker; longer ones let a body hold shorter ones as content.
 _MARKER = re.compile(r"(?P<open><{7,}) SEARCH|(?P<middle>={7,})|(?P<close>>{7,}) REPLACE")
 _FENCE = re.compile(r" {0,3}(?P<signs>`{3,}|~{3,})(?P<info>[^`]*)")
@@ -301,7 +316,7 @@ def fence_of(line: str) -> tuple[str, str] | None:
 def _is_label(text: str) -> bool:
     words = text.split()
     short = len(words) <= _LABEL_WORDS and len(text.strip()) <= _LABEL_CHARACTERS
-    return short and all(char.isalnum() or char in "-_/()（）" for word in words for char in word)
+    return short and all(char.isalnum() or char in "-_/()[]（）" for word in words for char in word)
 
 
 def parse_block_diff(
@@ -323,6 +338,7 @@ _Misplaced = tuple[Kind, Kind]
 """What is wrong with a text, and with a body, that stands where none may be."""
 
 _AFTER_DELETE: _Misplaced = "UNEXPECTED_TEXT.after_delete", "INVALID_SEQUENCE.after_delete"
+_AFTER_MOVE: _Misplaced = "UNEXPECTED_TEXT.after_move", "INVALID_SEQUENCE.second_body"
 _AFTER_BODY: _Misplaced = "UNEXPECTED_TEXT.after_body", "INVALID_SEQUENCE.second_body"
 
 
@@ -362,6 +378,8 @@ class _Reader:
             self._stray, self._orphan = _AFTER_DELETE
         elif header.action == "EDIT":
             self._edit(header, at)
+        elif header.action == "MOVE":
+            self._move(header, at)
         else:
             self._command(header, at)
 
@@ -383,6 +401,23 @@ class _Reader:
         elif search is not None:
             self._add(header, at, text, search)
         self._stray, self._orphan = _AFTER_BODY
+
+    def _move(self, header: Header, at: int) -> None:
+        """The line after `@@MOVE:id@@` says where to, as the header `@@AFTER:id@@` would."""
+        self._stray, self._orphan = _AFTER_MOVE
+        is_line = self._skip_blank()
+        place = header_of(self._lines[self._at], self._valid) if is_line else None
+        if place is None or place.action not in _PLACES:
+            self._wrong("INVALID_SEQUENCE.no_target", at, text=self._lines[at])
+            if is_line and self._is_text(self._at):
+                self._text_run(told=True)
+            return
+        if place.wrong is not None:
+            self._wrong(place.wrong, self._at, text=self._lines[self._at])
+        elif header.wrong is None:
+            where = place.action, place.block_id
+            self.hunks.append(BlockHunk("MOVE", header.block_id, line=at + 1, place=where))
+        self._at += 1
 
     def _command(self, header: Header, at: int) -> None:
         if self._skip_blank() and (size := self._signs("open")):
@@ -543,81 +578,71 @@ def _unfenced(lines: list[str]) -> tuple[int, int]:
 
 _INDEX = re.compile(r"-?[0-9]{1,18}")
 _COUNT = re.compile(r"[+-][0-9]{1,18}")
+_HEADED = re.compile(r"@@(.*?)@@.*", re.DOTALL)
 
 
 def select(text: str, ids: Sequence[str]) -> range:
     """The 0-based indices of the blocks `ids` (all, in order) in a slice; raises InvalidSlice."""
-    return _Slice(text, ids).selected()
+    total = len(ids)
 
-
-class _Slice(NamedTuple):
-    text: str
-    ids: Sequence[str]
-
-    def selected(self) -> range:
-        """The blocks that the slice means."""
-        if not self.text:
-            raise self._refusal("empty")
-        left, colon, right = self.text.partition(":")
-        if not colon:
-            at = self._end(left, "")
-            first = self._first(at)
-            return range(first, first + 1 if isinstance(at, str) else len(self.ids))
-        count = _COUNT.fullmatch(right)
-        if count is not None and left and left != "BEGIN" and not _INDEX.fullmatch(left):
-            return self._counted(left, right)
-        if count is not None and right.startswith("+"):
-            raise self._refusal("anchor", right)
-        start, stop = self._end(left, "BEGIN"), self._end(right, "END")
-        by_index = not isinstance(start, str) and not isinstance(stop, str)
-        if isinstance(stop, int) and not isinstance(start, str):
-            start = start or 0
-            if (start < 0) == (stop < 0) and start >= stop:
-                raise self._refusal("reversed")  # whatever the number of blocks
-        first, last = self._first(start), self._last(stop)
-        if first >= last and not by_index:
-            raise self._refusal("reversed")
-        return range(first, max(first, last))
-
-    def _counted(self, left: str, right: str) -> range:
-        """So many blocks from one on, or up to one."""
-        anchor, count = self._first(self._end(left, "BEGIN")), int(right)
-        if not count:
-            raise self._refusal("count", f"{right[0]}0")
-        if count > 0:
-            return range(anchor, min(anchor + count, len(self.ids)))
-        return range(max(anchor + 1 + count, 0), anchor + 1)
-
-    def _end(self, part: str, keyword: str) -> int | str | None:
-        """One end: an index, an id, or None for the keyword or nothing."""
-        if part == keyword or not part:
-            return None
-        if _INDEX.fullmatch(part):
-            return int(part)
-        if part in ("BEGIN", "END"):
-            raise self._refusal("keyword", part)
-        if not is_block_id(part):
-            raise self._refusal("form", part)
-        return part
-
-    def _first(self, end: int | str | None) -> int:
-        """The index that an end means as the start."""
-        if not isinstance(end, str):
-            return slice(end, None).indices(len(self.ids))[0]
-        if end in self.ids:
-            return self.ids.index(end)
-        lower = end.upper() in ("BEGIN", "END")
-        raise self._refusal("keyword" if lower else "unknown", end)
-
-    def _last(self, end: int | str | None) -> int:
-        """The index after the last block that an end means."""
-        if end is None:
-            return len(self.ids)
-        return self._first(end) + isinstance(end, str)
-
-    def _refusal(self, reason: SliceReason, part: str | None = None) -> InvalidSlice:
+    def refused(reason: SliceReason, part: str | None = None) -> InvalidSlice:
         told = None if part is None else shown(part)
-        return InvalidSlice(shown(self.text), reason, len(self.ids), told)
+        return InvalidSlice(shown(text), reason, total, told)
+
+    def check(block_id: str) -> None:
+        if block_id in ("BEGIN", "END"):
+            raise refused("keyword", block_id)
+        if not is_block_id(block_id):
+            raise refused("form", block_id)
+
+    def place_of(block_id: str) -> int:
+        check(block_id)
+        if block_id not in ids:
+            lower = block_id.upper() in ("BEGIN", "END")
+            raise refused("keyword" if lower else "unknown", block_id)
+        return ids.index(block_id)
+
+    left, colon, right = map(_bare, text.partition(":"))
+    if not left and not colon:
+        raise refused("empty")
+    start, stop = (int(part) if _INDEX.fullmatch(part) else None for part in (left, right))
+    starts_at_id = start is None and left not in ("", "BEGIN" if colon else "")
+    first, last, _ = slice(start, stop).indices(total)
+    if not colon:
+        first = place_of(left) if starts_at_id else first
+        return range(first, first + 1 if starts_at_id else total)
+    if (left == "END" and right.isdecimal()) or _COUNT.fullmatch(right):
+        count = int(right)
+        if right[0] == "+" and start is not None:
+            raise refused("anchor", right)
+        if not count and (starts_at_id or right[0] == "+"):
+            raise refused("count", f"{right[0]}0")
+        if left == "END" and right[0] not in "+-":
+            return range(max(total - count, 0), total)
+        if starts_at_id or right[0] == "+":
+            first = place_of(left) if starts_at_id else 0
+            if count > 0:
+                return range(first, min(first + count, total))
+            return range(max(first + 1 + count, 0), first + 1)
+    stops_at_id = stop is None and right not in ("", "END")
+    for block_id in (left,) * starts_at_id + (right,) * stops_at_id:
+        check(block_id)
+    first = place_of(left) if starts_at_id else first
+    last = place_of(right) + 1 if stops_at_id else last
+    is_reversed = first >= last
+    if not starts_at_id and not stops_at_id:  # what indices mean depends on the number of blocks
+        start = start or 0
+        is_reversed = stop is not None and (start < 0) == (stop < 0) and start >= stop
+    if is_reversed:
+        raise refused("reversed")
+    return range(first, max(first, last))
+
+
+def _bare(part: str) -> str:
+    """One part of a slice without blanks around it, an id without its header."""
+    bare = part.strip(" \t")
+    headed = _HEADED.fullmatch(bare)
+    return headed[1].strip(" \t") if headed else bare
 
 
 def split_as(profile: Profile) -> SplitBlocks:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, groupby, pairwise, repeat
 from typing import Literal, cast
 
 from copydesk.edit.draft import BlockReads, Draft
-from copydesk.edit.kinds.base import Normalized, OfContent, Place
+from copydesk.edit.kinds.base import Normalized, OfContent, Place, kind
 from copydesk.notes.grammar import (
     Action,
     BlockDiffRefused,
@@ -26,10 +26,12 @@ from copydesk.notes.protocol import (
     Change,
     Delete,
     InsertText,
+    Move,
     NoteBlock,
     Side,
     SplitBlocks,
     Update,
+    joins_list,
 )
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Gap, align, same_after
@@ -39,12 +41,13 @@ from copydesk.text.snapshot import Snapshot, computed_once
 from copydesk.text.unified import FileEdit, counts
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class BlockDiff(OfContent):
     """Edit blocks of notes as `content` says, in the grammar of block diffs.
 
     `path` is that of the first document it names. `strict` compares quoted block text including
-    white space. `drop_anchors`: anchors that other blocks link to may be removed.
+    white space. `drop_anchors`: anchors that other blocks link to may be removed. `update_links`:
+    links of other notes are changed with what they lead to.
     """
 
     in_notes, of_lines, voices = True, False, ("notes",)
@@ -53,9 +56,13 @@ class BlockDiff(OfContent):
     content: str
     strict: bool = True
     drop_anchors: bool = False
+    update_links: bool = False
 
 
 _MARKER = re.compile(r"[ \t]*([0-9]{1,8})?([-*+.)])[ \t]+(\[.\][ \t])?")
+_BEGINS = re.compile(r"[ \t]*(?:$|>|#{1,6}(?:[ \t]|$)|```|~~~|(?:[0-9]{1,9}[.)]|[-*+])(?:[ \t]|$))")
+"""A line that does not belong to the paragraph above it."""
+
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)", re.MULTILINE)
 
 
@@ -64,8 +71,9 @@ class BlockTree:
     """The part of some documents that a diff needs.
 
     `blocks`: those that the diff names and all containers around them; one that is missing here
-    does not exist. `children`: the ordered child ids of each container that is around a named
-    block, or is one. The siblings of a heading that something is appended to are in `blocks` too.
+    does not exist. `children`: the ordered child ids of each container that directly holds a named
+    block, or gets a new first or last one; perhaps only those beside named blocks. The siblings of
+    a heading whose section is moved, or gets more at its end, are in `blocks` too.
     """
 
     blocks: Mapping[str, NoteBlock]
@@ -94,6 +102,9 @@ class BlockImage:
     markdown: str
 
 
+OfKind = NoteBlock | BlockImage
+
+
 def as_item(text: str, items: Sequence[str]) -> str:
     """The text as one more item of a list, with the marker of its items."""
     found = _MARKER.match(items[-1]) if items else None
@@ -114,13 +125,35 @@ def heading_level(markdown: str) -> int:
     return 1 if markdown.rstrip().endswith("=") else 2
 
 
-class Unfit(Exception):
-    """A hunk that cannot be applied; `other` is the line of the hunk that it conflicts with."""
+def task_head(markdown: str) -> str:
+    """The lines of an item that are its own text, with its marker, if it is a task; else empty."""
+    marker = _MARKER.match(markdown)
+    if marker is None or not marker[3]:
+        return ""
+    first, *lines = markdown.split("\n")
+    below = next((at for at, line in enumerate(lines) if _BEGINS.match(line)), len(lines))
+    return "\n".join((first, *lines[:below]))
 
-    def __init__(self, kind: Kind, other: int | None = None) -> None:
+
+def section_of(heading: OfKind, behind: Iterable[OfKind]) -> Iterator[str]:
+    """Yield the ids of the blocks under a heading, of those behind it; nothing for other blocks."""
+    level = heading_level(heading.markdown) if heading.kind == "h" else 0
+    for block in behind:
+        if not level or (block.kind == "h" and heading_level(block.markdown) <= level):
+            return
+        yield block.id
+
+
+class Unfit(Exception):
+    """A hunk that cannot be applied; `other` is the line of the hunk that it conflicts with.
+
+    `block_id` is the block at fault, if it is not the one that the hunk changes.
+    """
+
+    def __init__(self, kind: Kind, other: int | None = None, block_id: str = "") -> None:
         super().__init__(kind)
         self.kind: Kind = kind
-        self.other = other
+        self.other, self.block_id = other, block_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +201,9 @@ class Order:
         self._link(parent, previous, block)
         self._link(parent, block, behind)
 
+    def remove(self, parent: str, block: str) -> None:
+        self._link(parent, self.before(parent, block), self.after(parent, block))
+
     def _link(self, parent: str, one: str | None, other: str | None) -> None:
         self._next[parent, one], self._previous[parent, other] = other, one
 
@@ -200,15 +236,23 @@ class Mismatch:
 
 
 def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
-    """Whether SEARCH is the block's text; if not `strict`, any white space counts as one blank."""
-    if content_of_hunk(lines_of_hunk(search)) == content_of_hunk(lines_of_hunk(markdown)):
+    """Whether SEARCH is the block's text; if not `strict`, any white space counts as one blank.
+
+    U+200B does not count: a kernel puts it beside marks, and does not show it.
+    """
+    sought, there = (text.replace("\u200b", "") for text in (search, markdown))
+    if _content(sought) == _content(there):
         return True
-    return not strict and search.split() == markdown.split()
+    return not strict and sought.split() == there.split()
+
+
+def _content(text: str) -> str:
+    return content_of_hunk(lines_of_hunk(text))
 
 
 def find_mismatch(search: str, markdown: str) -> Mismatch:
     """The differences between a SEARCH and a block's text."""
-    sought, have = content_of_hunk(lines_of_hunk(search)), content_of_hunk(lines_of_hunk(markdown))
+    sought, have = _content(search), _content(markdown)
     mine, theirs = sought.split("\n"), have.split("\n")
     gaps = list(align(mine, theirs).gaps())
     reason: MismatchReason = "text"
@@ -302,35 +346,71 @@ class WorkingCopy:
         self.order = Order(tree.children)
         self.made: dict[str, NewBlock] = {}
         self.updated: dict[str, tuple[BlockImage, BlockHunk]] = {}
+        self.moves: list[BlockOperation] = []
         self.deleted: dict[str, BlockHunk] = {}
         self.grown: dict[str, None] = {}  # the parents of new blocks, as an ordered set
-        self._tree, self._split, self._strict = tree, split, strict
+        self.blocks = dict(tree.blocks)  # with the parents that they have now
+        self._tree = BlockTree(self.blocks, tree.children)
+        self._split, self._strict = split, strict
         self._written: dict[str, BlockHunk] = {}  # a refused hunk keeps its claim too
+        self._moved: dict[str, BlockHunk] = {}
         self._inside: dict[str, int] = {}
         self._tails: dict[tuple[str, str], str] = {}  # the last block that the action put there
 
-    def take(self, hunk: BlockHunk) -> None:
-        """Apply one hunk. Raises Unfit; then only its claim remains."""
-        if hunk.block_id not in self._tree.blocks:
-            raise Unfit("BLOCK_NOT_FOUND")
-        if hunk.deletes or hunk.rewrites:
+    def take(self, hunk: BlockHunk) -> BlockHunk:
+        """Apply one hunk; return it, as `_of_task` does. After Unfit only its claim remains."""
+        for block_id in hunk.named:
+            if block_id not in self.blocks:
+                raise Unfit("BLOCK_NOT_FOUND", block_id=block_id)
+        hunk = self._of_task(hunk)
+        if hunk.place is not None:
+            self._move(hunk, *hunk.place)
+        elif hunk.deletes or hunk.rewrites:
             self._write(hunk)
         else:
             self._put(hunk)
+        return hunk
 
     def image(self, block_id: str) -> BlockImage:
         if block_id in self.made:
             return self.made[block_id].image
         if block_id in self.updated:
             return self.updated[block_id][0]
-        block = self._tree.blocks[block_id]
+        block = self.blocks[block_id]
         return BlockImage(block.id, block.kind, block.markdown)
+
+    def _of_task(self, hunk: BlockHunk) -> BlockHunk:
+        """The hunk on the whole item, if it gives a task by its own line, or its paragraph.
+
+        What is below that line in the item stays.
+        """
+        block = self.blocks[hunk.block_id]
+        item = self.blocks[block.parent_id] if block.kind == "p" and block.parent_id else block
+        head = task_head(item.markdown) if item.kind == "i" and hunk.rewrites else ""
+        is_own = block is item or self._tree.children[item.id][0] == block.id
+        if not head or not is_own or not self._is_task(hunk.text):
+            return hunk
+        search = None
+        if hunk.search is not None:
+            own = (head, block.markdown) if block is not item else (head,)
+            if not any(matches(hunk.search, text, strict=self._strict) for text in own):
+                return hunk
+            search = _content(item.markdown)
+        elif block is item and task_head(hunk.text) != hunk.text:
+            return hunk
+        text = _content(hunk.text + item.markdown[len(head) :])
+        return replace(hunk, block_id=item.id, text=text, search=search)
+
+    def _is_task(self, text: str) -> bool:
+        pieces = self._split(text)
+        items = pieces[0].children if len(pieces) == 1 else ()
+        return len(items) == 1 and task_head(items[0].markdown) != ""
 
     def _write(self, hunk: BlockHunk) -> None:
         before = self.image(hunk.block_id)
         if before.kind == "d":
             raise Unfit("INVALID_TARGET.document")
-        self._claim(hunk, writes=True)
+        self._claim(hunk, before.id, writes=True)
         if hunk.search is not None and not matches(
             hunk.search, before.markdown, strict=self._strict
         ):
@@ -338,7 +418,7 @@ class WorkingCopy:
         if hunk.deletes:
             self.deleted[before.id] = hunk
             return
-        parent = self._tree.blocks[before.id].parent_id
+        parent = self.blocks[before.id].parent_id
         first, *rest = pieces = self._pieces(hunk.text, parent)
         self.updated[before.id] = BlockImage(before.id, first.kind, first.markdown), hunk
         if rest:
@@ -347,43 +427,91 @@ class WorkingCopy:
 
     def _put(self, hunk: BlockHunk) -> None:
         target = self.image(hunk.block_id)
-        within = hunk.action in ("PREPEND", "APPEND") and target.kind != "h"
-        if within and target.kind not in CONTAINERS:
-            raise Unfit("INVALID_TARGET.leaf")
-        if not within and target.kind == "d":
-            raise Unfit("INVALID_TARGET.document")
-        parent = target.id if within else self._tree.blocks[target.id].parent_id
+        parent, within = self._home(hunk.action, target)
+        if hunk.action == "APPEND" and (list_id := self._list_at_end(hunk.text, parent, target)):
+            hunk = replace(hunk, block_id=list_id)
+            target, parent, within = self.image(list_id), list_id, True
         pieces = self._pieces(hunk.text, parent)
-        self._claim(hunk, within=within)
+        self._claim(hunk, target.id, within=within)
         action = "AFTER" if target.kind == "h" and hunk.action == "PREPEND" else hunk.action
         previous = self._spot(action, target, parent)
         leans = action in ("AFTER", "PREPEND") or (action == "APPEND" and not within)
         last = self._insert(hunk, parent, previous, pieces, len(pieces), leans=leans)
         self._tails[action, target.id] = last
 
-    def _claim(self, hunk: BlockHunk, *, writes: bool = False, within: bool = False) -> None:
+    def _move(self, hunk: BlockHunk, action: Action, anchor_id: str) -> None:
+        """Move a block, or the section of a heading, which goes after a heading's section."""
+        block, target = self.image(hunk.block_id), self.image(anchor_id)
+        if block.kind == "d":
+            raise Unfit("INVALID_TARGET.document")
+        parent, within = self._home(action, target)
+        home = self.blocks[block.id].parent_id
+        run = [block.id, *self._section(home, block, block.id)]
+        if not {anchor_id, *self._tree.around(anchor_id)}.isdisjoint(run):
+            raise Unfit("INVALID_TARGET.itself", block_id=anchor_id)
+        if (block.kind == "i") != (self.image(parent).kind == "l"):
+            is_item = block.kind == "i"
+            raise Unfit("INVALID_TARGET.item" if is_item else "LIST_ITEM_REQUIRED", None, anchor_id)
+        if block.id in self._moved:
+            raise Unfit("CONFLICTING_HUNKS.same", self._moved[block.id].line)
+        self._claim(hunk, block.id)
+        self._claim(hunk, anchor_id, within=within)
+        self._moved[block.id] = hunk
+        for name in run:
+            self.order.remove(home, name)
+        tails = self._tails.items()
+        self._tails = {at: name for at, name in tails if name not in run or at[1] in run}
+        if target.kind == "h" and action in ("AFTER", "PREPEND"):
+            action = "APPEND" if block.kind == "h" and action == "AFTER" else "AFTER"
+        last = left = self._spot(action, target, parent)
+        while left in self.made:  # it is not there yet when blocks are moved
+            left = self.order.before(parent, left)
+        for name in run:
+            self.order.insert(parent, last, name)
+            last = name
+            if name in self.blocks:
+                self.blocks[name] = replace(self.blocks[name], parent_id=parent)
+        self.grown |= dict.fromkeys([parent] if self.made.keys() & set(run) else ())
+        self._tails[action, anchor_id] = run[-1]
+        ids = tuple(name for name in run if name not in self.made)
+        place = Move(ids, "after", left) if left else Move(ids, "first_in", parent)
+        self.moves.append(BlockOperation(place, (), (hunk.line,)))
+
+    def _home(self, action: Action, target: BlockImage) -> tuple[str, bool]:
+        """The container of what the action puts there, and whether that is the target."""
+        within = action in ("PREPEND", "APPEND") and target.kind != "h"
+        if within and target.kind not in CONTAINERS:
+            raise Unfit("INVALID_TARGET.leaf", block_id=target.id)
+        if not within and target.kind == "d":
+            raise Unfit("INVALID_TARGET.document", block_id=target.id)
+        return (target.id if within else self.blocks[target.id].parent_id), within
+
+    def _claim(
+        self, hunk: BlockHunk, block_id: str, *, writes: bool = False, within: bool = False
+    ) -> None:
         """Claim the block that a hunk `writes`, or a place next to or `within` it. Raises Unfit."""
-        block_id = hunk.block_id
         around = self._tree.around(block_id)
         for place in (block_id, *around):
             claim = self._written.get(place)
             if claim is None:
                 continue
             if claim.deletes and not writes:
-                raise Unfit("ANCHOR_DELETED", claim.line)
+                raise Unfit("ANCHOR_DELETED", claim.line, block_id)
             if place != block_id or within:
-                raise Unfit("CONFLICTING_HUNKS.inside", claim.line)
+                raise Unfit("CONFLICTING_HUNKS.inside", claim.line, block_id)
             if writes:
                 raise Unfit("CONFLICTING_HUNKS.same", claim.line)
         if writes and block_id in self._inside:
             raise Unfit("CONFLICTING_HUNKS.contains", self._inside[block_id])
+        if hunk.deletes and block_id in self._moved:
+            raise Unfit("CONFLICTING_HUNKS.same", self._moved[block_id].line)
         if writes:
             self._written[block_id] = hunk
         for place in (block_id, *around) if within else around:
             self._inside.setdefault(place, hunk.line)
 
     def _spot(self, action: str, target: BlockImage, parent: str) -> str | None:
-        """The block after which a new text is inserted; None for the first place."""
+        """The block after which something is put; None for the first place."""
         tail = self._tails.get((action, target.id))
         if action == "BEFORE":
             return self.order.before(parent, target.id)
@@ -392,18 +520,30 @@ class WorkingCopy:
         if action == "AFTER":
             return tail or self._tails.get(("rest", target.id), target.id)
         if target.kind == "h":
-            return self._section_end(parent, target, tail or target.id)
+            at = tail or target.id
+            return [at, *self._section(parent, target, at)][-1]
         return self.order.before(parent, None)
 
-    def _section_end(self, parent: str, heading: BlockImage, at: str) -> str:
-        level = heading_level(heading.markdown)
-        while (behind := self.order.after(parent, at)) is not None:
-            image = self.image(behind)
-            ends = image.kind == "h" and heading_level(image.markdown) <= level
-            if ends and behind not in self.deleted:
-                break
-            at = behind
-        return at
+    def _section(self, parent: str, heading: BlockImage, at: str) -> Iterator[str]:
+        """Yield what is after `at` in the section of a heading, which no deleted heading ends."""
+
+        def behind(at: str | None) -> Iterator[BlockImage]:
+            while (at := self.order.after(parent, at)) is not None:
+                image = self.image(at)
+                yield replace(image, kind="") if at in self.deleted else image
+
+        return section_of(heading, behind(at) if heading.kind == "h" else ())
+
+    def _list_at_end(self, text: str, parent: str, target: BlockImage) -> str:
+        """The list at the end of a container or a section, if the text is items that join it."""
+        last = self.order.before(parent, None)
+        if target.kind == "h":
+            last = [target.id, *self._section(parent, target, target.id)][-1]
+        block = self.blocks.get(last) if last else None
+        if block is None or block.id in self.deleted or block.id in self.updated:
+            return ""
+        pieces = self._split(text)
+        return block.id if len(pieces) == 1 and joins_list(pieces[0], block) else ""
 
     def _insert(
         self,
@@ -463,23 +603,30 @@ def plan_blocks(
     """Plan all hunks; BlockDiffRefused lists all that fail. Linear, except for comparing texts."""
     working = WorkingCopy(tree, split, strict=strict)
     problems: list[Problem] = []
+    taken: list[BlockHunk] = []
     compared = 0
     for hunk in hunks:
         try:
-            working.take(hunk)
+            taken.append(working.take(hunk))
         except Unfit as unfit:
             if unfit.kind == "CONTENT_MISMATCH.text" and compared < _COMPARED:
                 compared += 1
                 problems.append(_mismatch(hunk, tree))
             else:
+                block_id = unfit.block_id or hunk.block_id
                 problems.append(
-                    problem(unfit.kind, hunk.line, block_id=hunk.block_id, other_line=unfit.other)
+                    problem(unfit.kind, hunk.line, block_id=block_id, other_line=unfit.other)
                 )
     if problems:
         raise BlockDiffRefused(tuple(problems))
-    named = dict.fromkeys(hunk.block_id for hunk in hunks)
-    operations = (*_updates(tree, working), *_inserts(working), *_deletes(tree, working))
-    return BlockPlan(tuple(hunks), operations, tuple(tree.blocks[one] for one in named))
+    named = dict.fromkeys(hunk.block_id for hunk in taken)
+    operations = (
+        *_updates(tree, working),
+        *working.moves,
+        *_inserts(working),
+        *_deletes(working),
+    )
+    return BlockPlan(tuple(taken), operations, tuple(tree.blocks[one] for one in named))
 
 
 def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
@@ -495,7 +642,7 @@ def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
 
 def _updates(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
     for block_id, (after, hunk) in working.updated.items():
-        if not matches(after.markdown, tree.blocks[block_id].markdown):
+        if _content(after.markdown) != _content(tree.blocks[block_id].markdown):
             yield BlockOperation(Update(block_id, after.markdown), (after,), (hunk.line,))
 
 
@@ -534,36 +681,30 @@ def _insert(side: Side, anchor_id: str, run: list[NewBlock]) -> BlockOperation:
     return BlockOperation(InsertText(markdown, side, anchor_id), images, (hunk.line,))
 
 
-def _deletes(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
-    emptied = dict(_emptied(tree, working))
+def _deletes(working: WorkingCopy) -> Iterator[BlockOperation]:
+    """Yield the deletions; of a list of which nothing would be left, that of the whole."""
     lines: dict[str, tuple[int, ...]] = {}
     for block_id, hunk in working.deleted.items():
-        parent = tree.blocks[block_id].parent_id
-        whole = parent in emptied
-        lines[parent if whole else block_id] = emptied[parent] if whole else (hunk.line,)
+        parent = working.blocks[block_id].parent_id
+        is_list = working.blocks[parent].kind == "l"
+        items = list(working.order.all(parent)) if is_list else []
+        if items and working.deleted.keys() >= set(items):
+            lines[parent] = tuple(working.deleted[item].line for item in items)
+        else:
+            lines[block_id] = (hunk.line,)
     for block_id, hunk_lines in lines.items():
         yield BlockOperation(Delete(block_id), (), hunk_lines)
 
 
-def _emptied(tree: BlockTree, working: WorkingCopy) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield lists whose items are all deleted and that get no new one, with the hunks' lines."""
-    parents = dict.fromkeys(tree.blocks[block_id].parent_id for block_id in working.deleted)
-    for parent in parents:
-        if tree.blocks[parent].kind == "l" and parent not in working.grown:
-            hunks = [working.deleted.get(child) for child in tree.children[parent]]
-            lines = tuple(hunk.line for hunk in hunks if hunk is not None)
-            if len(lines) == len(hunks):
-                yield parent, lines
-
-
 HunkKind = Literal[
-    "UPDATE", "REPLACE", "DELETE", "INSERT_BEFORE", "INSERT_AFTER", "PREPEND", "APPEND"
+    "UPDATE", "REPLACE", "DELETE", "MOVE", "INSERT_BEFORE", "INSERT_AFTER", "PREPEND", "APPEND"
 ]
 """The kind of a hunk in reports."""
 
 _KINDS: Mapping[Action, HunkKind] = {
     "EDIT": "UPDATE",
     "REPLACE": "REPLACE",
+    "MOVE": "MOVE",
     "BEFORE": "INSERT_BEFORE",
     "AFTER": "INSERT_AFTER",
     "PREPEND": "PREPEND",
@@ -573,7 +714,7 @@ _KINDS: Mapping[Action, HunkKind] = {
 
 @dataclass(frozen=True, slots=True)
 class HunkMade:
-    """One applied hunk: kind, block, old text if known, new text, new ids."""
+    """One applied hunk: kind, block, old text if known, new text (of a MOVE its place), new ids."""
 
     kind: HunkKind
     block_id: str
@@ -641,7 +782,7 @@ class BlockDraft(Draft):
                 "DELETE" if hunk.deletes else _KINDS[hunk.action],
                 hunk.block_id,
                 old[hunk.block_id] if hunk.deletes or hunk.rewrites else "",
-                hunk.text,
+                " ".join(hunk.place) if hunk.place else hunk.text,
                 tuple(came.get(hunk.line, ())),
             )
             for hunk in self.plan.hunks

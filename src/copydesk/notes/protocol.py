@@ -196,6 +196,40 @@ class NoteBlock:
         return self.id[:14]
 
 
+class Page(tuple[NoteBlock, ...]):
+    """The first blocks of a list or a search; `total` is how many there are in all."""
+
+    total: int
+
+    def __new__(cls, blocks: Iterable[NoteBlock] = (), total: int | None = None) -> Page:
+        """Without a total, these are all."""
+        page = super().__new__(cls, blocks)
+        page.total = len(page) if total is None else max(total, len(page))
+        return page
+
+
+class Within(NamedTuple):
+    """The documents that a list or a search is about; case does not matter.
+
+    `name` is a part of the title or of the file's name, `folder` the path of titles (or of folders)
+    above the document, from the notebook down or from any folder of it: `Work/2026` and `2026` both
+    have `/Work/2026/Plan` in them. Empty ones stand for all.
+    """
+
+    name: str = ""
+    folder: str = ""
+
+    def has(self, hpath: str, name: str = "") -> bool:
+        """Whether a document is meant; `name` is another name of it, such as its file's."""
+        *above, title = hpath.casefold().split("/")
+        folder = "/".join(part for part in self.folder.casefold().split("/") if part)
+        is_named = self.name.casefold() in title or self.name.casefold() in name.casefold()
+        return is_named and f"/{folder}/".replace("//", "/") in "/".join(("", *above, ""))
+
+
+EVERYWHERE = Within()
+
+
 @dataclass(frozen=True, slots=True)
 class Around:
     """The ids of a block's container and neighbours; an id is empty if there is none."""
@@ -279,22 +313,46 @@ class Restore:
     dom: str = ""
 
 
-Change = InsertText | Update | Delete | Restore
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Move blocks that follow each other in one container, with all that is in them; ids stay.
+
+    They come next to the anchor or inside it, in the same order. Items move into lists of their
+    subtype only, other blocks into any other container. The anchor is none of them and in none.
+    """
+
+    ids: tuple[str, ...]
+    side: Side
+    anchor_id: str
+
+
+Change = InsertText | Update | Delete | Restore | Move
 
 
 def named(change: Change) -> tuple[str, ...]:
     """The ids that a change refers to: its target, then its anchor."""
     if isinstance(change, InsertText):
         return (change.anchor_id,)
+    if isinstance(change, Move):
+        return (*change.ids, change.anchor_id)
     if isinstance(change, Restore) and change.side is not None:
         return (change.id, change.anchor_id)
     return (change.id,)
 
 
-class NoteNotice(NamedTuple):
-    """A side effect to announce before a change: the blocks with the ids in `detail` get lost."""
+NoticeKind = Literal["ids", "links", "relinked", "memo", "joined"]
+"""What `detail` of a notice names.
 
-    kind: Literal["ids"]
+`ids`: the blocks inside that get lost. `links`: the notes with links to the block that would lead
+nowhere; `relinked`: those whose links are changed with it. `memo`: the inline memos that get lost.
+`joined`: the list that the deletion makes one with the list before the block.
+"""
+
+
+class NoteNotice(NamedTuple):
+    """A side effect to announce before a change of a block; `detail` is by `kind`."""
+
+    kind: NoticeKind
     block_id: str
     detail: str
 
@@ -365,7 +423,7 @@ class NoteStore(Protocol):
         """All notebooks."""
         ...
 
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
+    def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         """The first `most` documents of a notebook, by path; raises NotebookNotFound."""
         ...
 
@@ -377,7 +435,7 @@ class NoteStore(Protocol):
         """The children of a container in order, the section of a heading, or nothing."""
         ...
 
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
+    def child_ids(self, block_id: str) -> Sequence[str]:
         """The ids of `children`, where their texts are not needed."""
         ...
 
@@ -393,8 +451,11 @@ class NoteStore(Protocol):
         """The path to a block: notebook, documents, headings, containers, and the block itself."""
         ...
 
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        """Documents and leaves with all words, best first; InvalidArgs(`query`) without a word."""
+    def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
+        """Documents and leaves with all words, best first; InvalidArgs(`query`) without a word.
+
+        The total may be that of an index. It ends with Cancelled when its call is cancelled.
+        """
         ...
 
     def coverage(self, box: str) -> Coverage | None:
@@ -411,8 +472,10 @@ class NoteStore(Protocol):
     def check_links(self, prepared: Prepared) -> None:
         """Raise AnchorLinked if the changes would remove a name that links lead to."""
 
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
+    def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
         """Check the changes in order, each on the result of the ones before it.
+
+        `update_links`: links of other notes to what the changes rename are changed with it.
 
         Blocks that an earlier change deleted, or whose container it updated, do not exist any more.
         Raises for the first change that cannot be made, or undone if the store has no transactions:
@@ -451,7 +514,7 @@ class NoteStore(Protocol):
         ...
 
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
-        """Create today's note of a notebook if it is missing, and append this text.
+        """Create today's note of a notebook if it is missing, and append this text (`appending`).
 
         Without a text an existing note is not changed; `execute` returns its id. Raises as
         `prepare_document` does. A note that a kernel created stays if appending fails.
@@ -476,6 +539,35 @@ class BlockText(NamedTuple):
 
 SplitBlocks = Callable[[str], Sequence[BlockText]]
 """How a store splits a text into top-level blocks."""
+
+
+def appending(
+    store: NoteStore, split: SplitBlocks, block_id: str, markdown: str
+) -> tuple[Change, ...]:
+    """Append a text in a container, to the section of a heading, or after another block.
+
+    Items at its start join a list of their subtype that is at the end.
+    """
+    block = store.blocks([block_id]).get(block_id)
+    within = block is None or block.kind in CONTAINERS
+    held = store.child_ids(block_id) if within or (block and block.kind == "h") else ()
+    last_id = held[-1] if held else block_id
+    whole = InsertText(markdown, "last_in", block_id)
+    if not within:
+        whole = InsertText(markdown, "after", last_id)
+    last = store.blocks([last_id]).get(last_id)
+    pieces = split(markdown)
+    if not pieces or last is None or not joins_list(pieces[0], last):
+        return (whole,)
+    first, *rest = pieces
+    joins = InsertText(first.markdown, "last_in", last_id)
+    others = "\n\n".join(piece.markdown for piece in rest)
+    return (joins, InsertText(others, "after", last_id)) if rest else (joins,)
+
+
+def joins_list(piece: BlockText, last: NoteBlock) -> bool:
+    """Whether the items of a new list belong to the list after which it comes."""
+    return piece.kind == last.kind == "l" and piece.subtype == last.subtype != ""
 
 
 def split_tree(tree: Tree) -> tuple[BlockText, ...]:
@@ -582,8 +674,8 @@ class _Several:
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(one for store in self._stores for one in store.notebooks())
 
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        return self._notebook(box).documents(box, most)
+    def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
+        return self._notebook(box).documents(box, most, within)
 
     def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
         found: dict[str, NoteBlock] = {}
@@ -594,7 +686,7 @@ class _Several:
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         return self._of(block_id).children(block_id)
 
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
+    def child_ids(self, block_id: str) -> Sequence[str]:
         return self._of(block_id).child_ids(block_id)
 
     def around(self, block_id: str) -> Around:
@@ -606,20 +698,25 @@ class _Several:
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         return self._of(block_id).breadcrumb(block_id)
 
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        found = [block for store in self._stores for block in store.search(query, most)]
+    def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
+        pages = [store.search(query, most, within) for store in self._stores]
+        found = [block for page in pages for block in page]
         found.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
-        return tuple(found[:most])
+        return Page(found[:most], sum(page.total for page in pages))
 
     def coverage(self, box: str) -> Coverage | None:
         return self._notebook(box).coverage(box)
 
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
+    def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
         indices: dict[NoteStore, list[int]] = {}
         for index, change in enumerate(changes):
             indices.setdefault(self._of(named(change)[-1]), []).append(index)
         parts = [
-            _Part(store, store.prepare([changes[index] for index in wanted]), tuple(wanted))
+            _Part(
+                store,
+                store.prepare([changes[index] for index in wanted], update_links=update_links),
+                tuple(wanted),
+            )
             for store, wanted in indices.items()
         ]
         return _joined(*parts, changes=tuple(changes))
@@ -696,6 +793,7 @@ def _joined(*parts: _Part, changes: tuple[Change, ...] = ()) -> Prepared:
         {path: text for part in parts for path, text in part.prepared.after.items()},
         tuple(edit for part in parts for edit in part.prepared.files),
         _Parts(parts),
+        tuple(notice for part in parts for notice in part.prepared.notices),
     )
 
 

@@ -44,7 +44,7 @@ from copydesk.tools.ws_mod import UNDO, PrepareCall
 if TYPE_CHECKING:
     from copydesk.notes.desk import BlockContent, Info
     from copydesk.notes.plan import BlockDiff, BlockDraft
-    from copydesk.notes.protocol import Coverage, Crumb, Heading, NoteBlock
+    from copydesk.notes.protocol import Coverage, Crumb, Heading, NoteBlock, Within
 
 _PREVIEW = 10
 _LONGEST = 200
@@ -102,27 +102,32 @@ class BlockContentCall(ToolCall):
 
 
 class ListNotebooksCall(ToolCall):
-    """List the notebooks."""
+    """List the notebooks, and documents in them."""
 
     documents: Count = LISTED
+    name: str = ""
+    folder: str = ""
 
     def run(self, context: Context, name: str) -> Answer:
         reading, member, lang = notes_of(context.desk).reading, context.member, context.lang
-        boxes = reading.notebooks(member)
+        boxes, within = reading.notebooks(member), _within(self.name, self.folder)
         lines = [say("notes.notebooks", lang, {"count": len(boxes)})]
         rows: list[Value] = []
         for box in boxes:
-            listed = () if box.closed else reading.documents(member, box.id, self.documents)
-            coverage = None if box.closed else reading.coverage(member, box.id)
-            documents: list[Value] = [{"id": each.id, "hpath": each.hpath} for each in listed]
             row: Fields = {"id": box.id, "name": box.name, "closed": box.closed}
-            of_all = {} if coverage is None else coverage_fields(coverage)
-            rows.append({**row, "documents": documents, **of_all})
-            shut = f" ({say('notes.closed', lang)})" if box.closed else ""
-            lines.append(f"- [{box.id}] {box.name}{shut}")
+            rows.append(row)
+            if box.closed:
+                lines.append(f"- [{box.id}] {box.name} ({say('notes.closed', lang)})")
+                row["documents"] = []
+                continue
+            listed = reading.documents(member, box.id, self.documents, within)
+            coverage, more = reading.coverage(member, box.id), listed.total - len(listed)
+            row["documents"] = [{"id": each.id, "hpath": each.hpath} for each in listed]
+            row |= {**known(more=more or None), **(coverage_fields(coverage) if coverage else {})}
+            lines.append(f"- [{box.id}] {box.name}")
             lines += [f"  - [{each.id}][d] {each.hpath}" for each in listed]
-            unread = [] if coverage is None else unread_lines(coverage, lang)
-            lines += [f"  {line}" for line in unread]
+            unread = unread_lines(coverage, lang) if coverage else []
+            lines += [f"  {line}" for line in (*_more(more, lang), *unread)]
         return note_answered({"count": len(rows), "notebooks": rows}, "\n".join(lines))
 
 
@@ -131,12 +136,15 @@ class SearchBlocksCall(ToolCall):
 
     query: str
     limit: Count = FOUND
+    name: str = ""
+    folder: str = ""
 
     def run(self, context: Context, name: str) -> Answer:
         query, reading = self.query, notes_of(context.desk).reading
         if not query.strip():
             raise InvalidArgs("query", "must not be empty")
-        blocks = reading.search(context.member, query, self.limit)
+        within = _within(self.name, self.folder)
+        blocks = reading.search(context.member, query, self.limit, within)
         said = "notes.found" if blocks else "notes.found_none"
         lines = [say(said, context.lang, {"count": len(blocks), "query": query})]
         rows: list[Value] = []
@@ -146,7 +154,9 @@ class SearchBlocksCall(ToolCall):
             rows.append({**names, "hpath": one.hpath, "content": start_of(text, _LONGEST)})
             shown = start_of(one_line(text), _LONGEST)
             lines.append(f"- [{one.id}][{one.kind}] {one.hpath}: {shown}")
-        fields: Fields = {"count": len(rows), "blocks": rows}
+        more = blocks.total - len(blocks)
+        lines += _more(more, context.lang)
+        fields: Fields = {"count": len(rows), "blocks": rows, **known(more=more or None)}
         coverage = reading.covered(context.member)
         told = coverage_fields(coverage)
         if coverage.waiting:
@@ -228,7 +238,7 @@ class CreateNewDocCall(EditingCall):
         )
         where = say(f"notes.location.{location}", context.lang)
         link = f"siyuan://blocks/{made.target.id}" if made.path is None else _link(made.path)
-        facts = {"link": link, "hpath": made.target.hpath, "where": where}
+        facts = {"link": link, "hpath": made.target.hpath, "where": where, "id": made.target.id}
         return note_answered(
             {
                 "success": True,
@@ -249,6 +259,7 @@ class ApplyBlockDiffCall(EditingCall):
     diff: str
     strictMatch: bool = True
     dropAnchors: bool = False
+    updateLinks: bool = False
     dryRun: bool = False
 
     def run(self, context: Context, name: str) -> Answer:
@@ -264,6 +275,7 @@ class PrepareBlockDiffCall(PrepareCall):
     diff: str
     strictMatch: bool = True
     dropAnchors: bool = False
+    updateLinks: bool = False
 
     def request(self, context: Context) -> BlockDiff:
         return _block_diff(self)
@@ -272,7 +284,17 @@ class PrepareBlockDiffCall(PrepareCall):
 def _block_diff(call: ApplyBlockDiffCall | PrepareBlockDiffCall) -> BlockDiff:
     from copydesk.notes.plan import BlockDiff  # rarely needed
 
-    return BlockDiff(_NOWHERE, call.diff, call.strictMatch, call.dropAnchors)
+    return BlockDiff(_NOWHERE, call.diff, call.strictMatch, call.dropAnchors, call.updateLinks)
+
+
+def _within(name: str, folder: str) -> Within:
+    from copydesk.notes.protocol import Within  # rarely needed
+
+    return Within(name.strip(), folder)
+
+
+def _more(count: int, lang: Lang) -> list[str]:
+    return [say("notes.more", lang, {"count": count})] if count > 0 else []
 
 
 def notes() -> tuple[Tool, ...]:
@@ -446,8 +468,9 @@ def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
     }
     lines = [message, *(f"- {hunk_text(hunk)}" for hunk in hunks)]
     if edit_ids:
-        calls = ", ".join(f'{UNDO}({{"edit_id": {one}}})' for one in edit_ids)
-        lines.append(say("notes.undo", lang, {"calls": calls}))
+        together = ', "transaction": true' if len(edit_ids) > 1 else ""
+        call = f'{UNDO}({{"edit_id": {min(edit_ids)}{together}}})'
+        lines.append(say("notes.undo", lang, {"calls": call}))
     lines += (f"- {one}" for one in warned_in(told))
     said = "\n".join(lines) + (f"\n\n{fenced(diff, 'diff')}" if diff else "")
     return note_answered(fields, said, diff)

@@ -21,7 +21,7 @@ from copydesk.text.relpath import RelPath
 Progress = Callable[[int], None]
 """Called with the number of files that a search has seen so far."""
 
-__all__ = ["DirEntry", "FileSearch", "Progress", "lines_shown"]
+__all__ = ["DirEntry", "FileInfo", "FileSearch", "Progress", "lines_shown"]
 
 
 class FileSearch:

@@ -204,10 +204,10 @@ READING, ALONE, FREE = fcntl.F_RDLCK, fcntl.F_WRLCK, fcntl.F_UNLCK
 
 def is_used(fd: int, kind: int) -> bool:
     """Whether others have a file, open here for reading, open so that no such lease is granted."""
-    given = lease(fd, kind)
-    if given:
+    granted = lease(fd, kind)
+    if granted:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, FREE)
-    return given is False
+    return granted is False
 
 
 def lease(fd: int, kind: int) -> bool | None:

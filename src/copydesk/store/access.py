@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -56,30 +57,35 @@ def names(glob: str, pattern: str, *, fold: bool = False) -> bool:
 
     The pattern's last name must be matched without `*` and `?`, or be spelled the same.
     """
-    wanted = [name for name in pattern.split("/") if name not in ("", ".")]
-    while wanted[-1:] == ["**"]:
-        wanted.pop()
-    if not wanted:
+    pattern_names = [name for name in pattern.split("/") if name not in ("", ".")]
+    while pattern_names[-1:] == ["**"]:
+        pattern_names.pop()
+    if not pattern_names:
         return True
-    given = [part for part in glob.split("/") if part not in ("", ".")]
+    glob_names = [part for part in glob.split("/") if part not in ("", ".")]
     if "/" not in glob.rstrip("/"):
-        given = ["**", *given]
-    key = max((i for i, name in enumerate(wanted) if not _wild(name)), default=len(wanted) - 1)
+        glob_names = ["**", *glob_names]
+    key = max(
+        (i for i, name in enumerate(pattern_names) if not _wild(name)),
+        default=len(pattern_names) - 1,
+    )
 
     @cache
     def meets(at: int, part: int) -> bool:
-        if at == len(wanted):
+        if at == len(pattern_names):
             return True
-        if wanted[at] == "**" and meets(at + 1, part):
+        if pattern_names[at] == "**" and meets(at + 1, part):
             return True
-        if part == len(given):
+        if part == len(glob_names):
             return False
-        if wanted[at] == "**":
+        if pattern_names[at] == "**":
             return meets(at, part + 1)
-        one = given[part]
-        if one == "**":
+        glob_name = glob_names[part]
+        if glob_name == "**":
             return meets(at, part + 1) or (at != key and meets(at + 1, part))
-        met = _means(one, wanted[at], fold) or (at != key and ("*" in one or "?" in one))
+        met = _means(glob_name, pattern_names[at], fold) or (
+            at != key and ("*" in glob_name or "?" in glob_name)
+        )
         return met and meets(at + 1, part + 1)
 
     return meets(0, 0)
@@ -211,10 +217,10 @@ class Rules:
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied, naming the rule, unless all these files are allowed."""
         for path in paths:
-            try:
+            try:  # without a call: rights are asked for often
                 rule = self._known[operation, path.parts]
             except KeyError:
-                rule = self._rule_known(operation, path)
+                rule = self.rule_against(operation, path)
             if rule:
                 raise AccessDenied(operation, rule)
 
@@ -241,100 +247,91 @@ class Rules:
         try:
             return not self._known["read", path.parts]
         except KeyError:
-            return not self._rule_known("read", path)
+            return not self.rule_against("read", path)
 
     def allows_walk(self, path: RelPath) -> bool:
         """Whether the directory may be listed: something in it might be readable."""
         return not self._rule_against_walk(path)
 
     def rule_against(self, operation: Operation, path: RelPath) -> str:
-        """The rule that forbids the operation; empty if none does."""
-        if operation == "read":
-            allowed, denied = self.read_dirs, self.no_read_dirs
-        else:
-            allowed, denied = self.write_dirs, self.no_write_dirs
-        return (
-            self._reserved(path)
-            or _denied(f"no_{operation}_dirs", denied, path)
-            or self._extension(operation, path)
-            or _not_allowed(
-                f"{operation}_dirs", allowed, any(covers(pattern, path) for pattern in allowed)
-            )
-        )
+        """The rule that forbids the operation; empty if none does.
 
-    def _rule_known(self, operation: Operation, path: RelPath) -> str:
-        """The same, recorded, since a call asks for the same few paths repeatedly."""
+        It is recorded, since a call asks for the same few paths repeatedly.
+        """
+        dirs, no_dirs, suffixes, no_suffixes = self._lists(operation)
+        rule = (
+            self._reserved(path)
+            or _denied(f"no_{operation}_dirs", no_dirs, lambda glob: guards(glob, path))
+            or _denied(
+                f"no_{operation}_file_ext_names",
+                no_suffixes,
+                lambda name: _has_extension(path, name),
+            )
+            or _not_allowed(
+                f"{operation}_file_ext_names", suffixes, lambda name: _has_extension(path, name)
+            )
+            or _not_allowed(f"{operation}_dirs", dirs, lambda glob: covers(glob, path))
+        )
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        rule = self._known[operation, path.parts] = self.rule_against(operation, path)
+        self._known[operation, path.parts] = rule
         return rule
+
+    def _lists(self, operation: Operation) -> tuple[tuple[str, ...], ...]:
+        """The directories that are allowed and denied, then the extensions."""
+        names = self.read_file_ext_names, self.no_read_file_ext_names
+        if operation == "read":
+            return self.read_dirs, self.no_read_dirs, *names
+        names = self.write_file_ext_names, self.no_write_file_ext_names
+        return self.write_dirs, self.no_write_dirs, *names
 
     def _rule_against_walk(self, path: RelPath) -> str:
         return (
             self._reserved(path)
-            or _denied("no_read_dirs", self.no_read_dirs, path)
-            or _not_allowed(
-                "read_dirs",
-                self.read_dirs,
-                any(reaches(pattern, path) for pattern in self.read_dirs),
-            )
+            or _denied("no_read_dirs", self.no_read_dirs, lambda glob: guards(glob, path))
+            or _not_allowed("read_dirs", self.read_dirs, lambda glob: reaches(glob, path))
         )
 
     def _rule_against_glob(self, glob: str, *, fold: bool) -> str:
-        place = glob_roots(glob)
-        if place.parts and not self.allows_read(place):
-            rule = self._rule_against_walk(place)
-            if rule:
-                return rule
-        for pattern in (*_RESERVED, self.state_dir):
-            if pattern != self.within and names(glob, pattern, fold=True):
-                return _reserved_rule(pattern)
-        for pattern in self.no_read_dirs:
-            if names(glob, pattern, fold=fold or _DENY_FOLDS):
-                return f"no_read_dirs: {pattern}"
-        if glob.endswith("/"):
-            return ""
-        end = literal_end(glob)
-        for extension in self.no_read_file_ext_names:
-            dotted = "." + extension.removeprefix(".")
-            if extension and (end.casefold() if fold else end).endswith(dotted):
-                return f"no_read_file_ext_names: {extension}"
-        return ""
+        place, folds = glob_roots(glob), fold or _DENY_FOLDS
+        is_readable = not place.parts or self.allows_read(place)
+        rule = (
+            ("" if is_readable else self._rule_against_walk(place))
+            or self._reserved_by(lambda pattern: names(glob, pattern, fold=True))
+            or _denied("no_read_dirs", self.no_read_dirs, lambda one: names(glob, one, fold=folds))
+        )
+        if rule or glob.endswith("/"):
+            return rule
+        end = literal_end(glob.casefold() if fold else glob)
+        suffixes = tuple(filter(None, self.no_read_file_ext_names))
+        return _denied(
+            "no_read_file_ext_names",
+            suffixes,
+            lambda name: end.endswith("." + name.removeprefix(".")),
+        )
 
     def _reserved(self, path: RelPath) -> str:
         if self.within and path.parts[:1] != (self.within,):
             return f"outside: {self.within}/**"
-        for pattern in (*_RESERVED, self.state_dir):
-            # A toolset's own directory is not reserved for itself.
-            if pattern != self.within and covers(pattern, path, fold=True):
-                return _reserved_rule(pattern)
-        return ""
+        return self._reserved_by(lambda pattern: covers(pattern, path, fold=True))
 
-    def _extension(self, operation: Operation, path: RelPath) -> str:
-        if operation == "read":
-            allowed, denied = self.read_file_ext_names, self.no_read_file_ext_names
-        else:
-            allowed, denied = self.write_file_ext_names, self.no_write_file_ext_names
-        for name in denied:
-            if _has_extension(path, name):
-                return f"no_{operation}_file_ext_names: {name}"
-        found = any(_has_extension(path, name) for name in allowed)
-        return _not_allowed(f"{operation}_file_ext_names", allowed, found)
+    def _reserved_by(self, meets: Callable[[str], bool]) -> str:
+        """The reserved path that meets; a toolset's own directory is not reserved for itself."""
+        met = (
+            f"reserved: {pattern}" + "/**" * (pattern != CONFIG)
+            for pattern in (*_RESERVED, self.state_dir)
+            if pattern != self.within and meets(pattern)
+        )
+        return next(met, "")
 
 
-def _reserved_rule(pattern: str) -> str:
-    return f"reserved: {pattern}" + "/**" * (pattern != CONFIG)
+def _denied(list_name: str, denied: tuple[str, ...], meets: Callable[[str], bool]) -> str:
+    return next((f"{list_name}: {entry}" for entry in denied if meets(entry)), "")
 
 
-def _denied(list_name: str, patterns: tuple[str, ...], path: RelPath) -> str:
-    for pattern in patterns:
-        if guards(pattern, path):
-            return f"{list_name}: {pattern}"
-    return ""
-
-
-def _not_allowed(list_name: str, allowed: tuple[str, ...], found: bool) -> str:
-    return f"{list_name}: {', '.join(allowed)}" if allowed and not found else ""
+def _not_allowed(list_name: str, allowed: tuple[str, ...], meets: Callable[[str], bool]) -> str:
+    is_allowed = not allowed or any(map(meets, allowed))
+    return "" if is_allowed else f"{list_name}: {', '.join(allowed)}"
 
 
 def _has_extension(path: RelPath, extension: str) -> bool:

@@ -24,8 +24,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from itertools import chain, count
+from functools import cache, partial
+from itertools import count
 from typing import Any, Literal, cast
 from xml.parsers import expat
 
@@ -118,8 +118,7 @@ _FORMATTED = re.compile(rb"(?i)\b(?:f|fr|rf)['\"]")
 
 
 def _python(data: bytes) -> None:
-    joined = data.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
-    steps = _square_of_dots(joined.split(b"\n"))
+    steps = _square_of_dots(re.sub(rb"\\\r?\n", b"", data).split(b"\n"))
     if _FORMATTED.search(data):
         steps += data.count(b"{") ** 2
     if steps > _MOST_QUICK_STEPS:
@@ -181,34 +180,28 @@ def _yaml(data: bytes) -> tuple[int, str] | None:
     return None
 
 
-def _by_grammar(name: str, language: str = "language") -> _Parser:
-    """A tree-sitter parser, for machines with its grammar installed."""
+def _by_grammar(data: bytes, grammar: str, language: str = "language") -> tuple[int, str] | None:
+    """Parse with a grammar of tree-sitter, on machines with that installed."""
+    tree_sitter, loaded = _extra("tree_sitter"), _grammar(grammar, language)
+    if loaded is None:
+        raise NotRun("missing", passes=True)
+    calls = count()
 
-    def parse(data: bytes) -> tuple[int, str] | None:
-        grammar = _grammar(name, language)
-        if grammar is None:
-            raise NotRun("missing", passes=True)
-        calls = count()
+    def stop(offset: int, has_error: bool) -> bool:
+        return next(calls) > _MOST_CALLS  # recovery from faults takes quadratic time
 
-        def stop(offset: int, has_error: bool) -> bool:
-            return next(calls) > _MOST_CALLS  # recovery from faults takes quadratic time
+    def read(offset: int, point: object) -> bytes:
+        return data[offset : offset + _CHUNK]
 
-        def read(offset: int, point: object) -> bytes:
-            return data[offset : offset + _CHUNK]
-
-        parser = _extra("tree_sitter").Parser(grammar)
-        node: Any = parser.parse(read, progress_callback=stop).root_node
-        if not node.has_error:
-            return None
-        while not (node.is_error or node.is_missing):
-            inner = [child for child in node.children if child.has_error or child.is_missing]
-            if not inner:
-                break
-            node = inner[0]
-        said = f"missing {node.type}" if node.is_missing else "syntax error"
-        return node.start_point[0] + 1, said
-
-    return parse
+    node: Any = tree_sitter.Parser(loaded).parse(read, progress_callback=stop).root_node
+    if not node.has_error:
+        return None
+    while not (node.is_error or node.is_missing):
+        inner = [child for child in node.children if child.has_error or child.is_missing]
+        if not inner:
+            break
+        node = inner[0]
+    return node.start_point[0] + 1, f"missing {node.type}" if node.is_missing else "syntax error"
 
 
 @cache
@@ -237,18 +230,20 @@ _PARSERS: Mapping[str, _Parser] = {
     ".toml": _toml,
     **dict.fromkeys((".xml", ".svg", ".xsd", ".xsl", ".xslt", ".plist", ".csproj", ".rss"), _xml),
     **dict.fromkeys((".yaml", ".yml"), _yaml),
-    **dict.fromkeys((".js", ".mjs", ".cjs", ".jsx"), _by_grammar("tree_sitter_javascript")),
-    ".ts": _by_grammar("tree_sitter_typescript", "language_typescript"),
-    ".tsx": _by_grammar("tree_sitter_typescript", "language_tsx"),
-    ".go": _by_grammar("tree_sitter_go"),
-    ".rs": _by_grammar("tree_sitter_rust"),
-    ".java": _by_grammar("tree_sitter_java"),
-    ".c": _by_grammar("tree_sitter_c"),
-    **dict.fromkeys((".cc", ".cpp", ".hpp"), _by_grammar("tree_sitter_cpp")),
-    ".cs": _by_grammar("tree_sitter_c_sharp"),
-    ".rb": _by_grammar("tree_sitter_ruby"),
-    **dict.fromkeys((".sh", ".bash"), _by_grammar("tree_sitter_bash")),
-    ".css": _by_grammar("tree_sitter_css"),
+    **dict.fromkeys(
+        (".js", ".mjs", ".cjs", ".jsx"), partial(_by_grammar, grammar="tree_sitter_javascript")
+    ),
+    ".ts": partial(_by_grammar, grammar="tree_sitter_typescript", language="language_typescript"),
+    ".tsx": partial(_by_grammar, grammar="tree_sitter_typescript", language="language_tsx"),
+    ".go": partial(_by_grammar, grammar="tree_sitter_go"),
+    ".rs": partial(_by_grammar, grammar="tree_sitter_rust"),
+    ".java": partial(_by_grammar, grammar="tree_sitter_java"),
+    ".c": partial(_by_grammar, grammar="tree_sitter_c"),
+    **dict.fromkeys((".cc", ".cpp", ".hpp"), partial(_by_grammar, grammar="tree_sitter_cpp")),
+    ".cs": partial(_by_grammar, grammar="tree_sitter_c_sharp"),
+    ".rb": partial(_by_grammar, grammar="tree_sitter_ruby"),
+    **dict.fromkeys((".sh", ".bash"), partial(_by_grammar, grammar="tree_sitter_bash")),
+    ".css": partial(_by_grammar, grammar="tree_sitter_css"),
 }
 
 _CHUNK = 1 << 16
@@ -337,12 +332,15 @@ class Commands:
             raise NotRun("copy", copied)
         paths = [path if _PLAIN.match(path) else f"./{path}" for path in files]
         known = {"path": paths[0], "root": self._root}
-        words = (paths if word == "{files}" else [_filled(word, known)] for word in rule.command)
-        argv = [*chain.from_iterable(words)]
+        argv = [
+            argument
+            for word in rule.command
+            for argument in (paths if word == "{files}" else [_filled(word, known)])
+        ]
         program = program_of(rule, self._root)
         if program is None:
             raise NotRun("missing", argv[0], passes=True)
-        with tempfile.TemporaryFile() as given:
+        with tempfile.TemporaryFile() as stdin:
             if rule.is_together:
                 for path, data in files.items():
                     copy = os.path.join(scratch, path)
@@ -350,10 +348,10 @@ class Commands:
                     with open(copy, "xb") as file:
                         file.write(data)
             else:
-                given.write(next(iter(files.values())))
-                given.seek(0)
+                stdin.write(next(iter(files.values())))
+                stdin.seek(0)
             argv[0], environ = program, {**_environment(self._root), "TMPDIR": scratch}
-            status, output = _output(argv, scratch, environ, given.fileno(), rule.seconds)
+            status, output = _output(argv, scratch, environ, stdin.fileno(), rule.seconds)
         names = {
             name: path
             for path in files
@@ -387,11 +385,10 @@ def _environment(root: str) -> dict[str, str]:
 
     Nor does Python import a checked module from the folder that the command runs in.
     """
-    path = os.pathsep.join(folder for folder in _search_path() if not _is_in(root, folder))
     values = ((name, os.environ.get(name, "")) for name in _PASSED_ON)
     return {
         **{name: value for name, value in values if value and not _is_in(root, value)},
-        "PATH": path,
+        "PATH": os.pathsep.join(folder for folder in _search_path() if not _is_in(root, folder)),
         "NO_COLOR": "1",
         "TERM": "dumb",
         "PYTHONSAFEPATH": "1",
@@ -445,30 +442,29 @@ def _output(
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     if not hasattr(os, "waitid"):
         return process.poll() is not None
-    flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    return os.waitid(os.P_PID, process.pid, flags) is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _problems(status: int, output: str, names: Mapping[str, str]) -> list[Diagnostic]:
     """Places or names in the output; else its lines for status 1; a higher status is NotRun."""
     lines = [_CONTROL.sub("", line).rstrip()[:2_000] for line in output.split("\n")]
-    found: list[Diagnostic] = []
+    findings: list[Diagnostic] = []
     for index, line in enumerate(lines):
         at = _POSITION.fullmatch(line)
         path = names.get(at["path"]) if at else None
         if at is not None and path is not None:
             text = at["text"] or (lines[index - 1] if index else "")
-            number = int((at["line"] or at["at"])[:9])
-            found.append(Diagnostic(path, number, text.strip()[:_LONGEST]))
+            line_number = int((at["line"] or at["at"])[:9])
+            findings.append(Diagnostic(path, line_number, text.strip()[:_LONGEST]))
         elif line.strip() in names:
-            found.append(Diagnostic(names[line.strip()], 0, "is listed"))
-    if found or not status:
-        return found[:_MOST_PROBLEMS]
-    said = [line.strip()[:_LONGEST] for line in lines if line.strip()][:_MOST_LINES]
+            findings.append(Diagnostic(names[line.strip()], 0, "is listed"))
+    if findings or not status:
+        return findings[:_MOST_PROBLEMS]
+    texts = [line.strip()[:_LONGEST] for line in lines if line.strip()][:_MOST_LINES]
     if status > 1:
-        raise NotRun("failed", said[0] if said else f"exit status {status}")
+        raise NotRun("failed", texts[0] if texts else f"exit status {status}")
     first = next(iter(names.values()))
-    return [Diagnostic(first, 0, line) for line in said or [f"exit status {status}"]]
+    return [Diagnostic(first, 0, line) for line in texts or [f"exit status {status}"]]
 
 
 _SETTINGS = (".toml", ".json", ".yaml", ".yml", ".ini", ".cfg")
@@ -603,14 +599,14 @@ def check_words(command: Sequence[str], root: str = "") -> None:
 
 def _check_program(words: Sequence[str], text: str = "") -> None:
     """The same of a program and its words; of a command in a shell's text, if that is given."""
-    told, names = " ".join(words), [os.path.basename(word) for word in words]
+    command, names = " ".join(words), [os.path.basename(word) for word in words]
     heads = names if _WRAPPERS.fullmatch(names[0]) else names[:1]
     is_moved = re.search(r"\0(?:-C(?!\0?\d)|--(?:chdir|directory)\b)", "\0" + "\0".join(words))
     if is_moved or any(map(_RUNNERS.fullmatch, heads)):
-        raise NotRun("runner", told)
+        raise NotRun("runner", command)
     splits = "env .*-[a-zA-Z]*S|env .*--split|flock .* (?:-[a-z]*c|--command)"
     if any(map(_RUN_TEXTS.fullmatch, heads)) or re.search(splits, " ".join(heads)):
-        raise NotRun("text", told)
+        raise NotRun("text", command)
     for index, word in enumerate(words):
         program = os.path.basename(os.path.realpath(shutil.which(word) or "/"))
         is_sourced = bool(text) and not index and word in (".", "source")
@@ -623,8 +619,8 @@ def _check_program(words: Sequence[str], text: str = "") -> None:
 def _check_told(behind: re.Pattern[str], name: str, words: Sequence[str], text: str) -> None:
     """Raise NotRun unless the words behind an interpreter tell what it runs."""
     at = behind.match("".join(f"\0{word}" for word in words) + "\0")
-    found = {key: value or "" for key, value in at.groupdict().items()} if at else {"": ""}
-    own, script, module = (found.get(key, "") for key in ("text", "script", "module"))
+    groups = {key: value or "" for key, value in at.groupdict().items()} if at else {"": ""}
+    own, script, module = (groups.get(key, "") for key in ("text", "script", "module"))
     real = (own, script, os.path.abspath(script or "/"), os.path.realpath(script or "/"))
     is_moved = re.search(r"\b(?:cd|pushd)\s+[/~]", text) is not None or script.startswith(
         ("/", "~")
@@ -639,7 +635,7 @@ def _check_told(behind: re.Pattern[str], name: str, words: Sequence[str], text: 
         or any(re.match("/+(?:dev|proc)/", one) for one in real)
         or (text and (own or (script and not is_moved)))
         or (own and not is_shell and _RUNS.search(own))
-        or (name.startswith("perl") and "{" in found["rest"])
+        or (name.startswith("perl") and "{" in groups["rest"])
     ):
         raise NotRun("text", f"{name} {' '.join(words)}".strip())
     if own and is_shell:
@@ -653,15 +649,15 @@ def _check_text(text: str) -> None:
         rf"\$({'|'.join(_PASSED_ON)})\b", lambda at: os.environ.get(at[1]) or at[0], plain
     )
     substituted = r"(?:\A|[;|&(\n]|\b(?:then|do|else|exec|command)\s)\s*(?:\$\(|`\S)"
-    for one in re.split(r"\$\(|[;|&()`\n]+", re.sub("[<>]+", r" \g<0> ", plain)):
+    for command in re.split(r"\$\(|[;|&()`\n]+", re.sub("[<>]+", r" \g<0> ", plain)):
         keywords = (
             r"\s*(?:(?:if|then|elif|else|while|until|do|time|!|\{|exec|command|builtin|\w+=\S*)"
             r"(?:\s+|$))*"
         )
-        words = re.sub(f"^{keywords}", "", one).split()
+        words = re.sub(f"^{keywords}", "", command).split()
         is_made = words and re.match(r"[^/~]+/", words[0]) and not re.search(r"\bcd\s+[/~]", plain)
         if (words and "$" in words[0]) or is_made or re.search(substituted, plain):
-            raise NotRun("text", one.strip())
+            raise NotRun("text", command.strip())
         if words:
             _check_program(words, plain)
 
@@ -676,7 +672,7 @@ class Trust:
     def __init__(self, root: str, rules: Iterable[Rule]) -> None:
         self._root = os.path.realpath(root)
         self._below = os.path.join(self._root, "")
-        self._rules = tuple(one for one in rules if one.command)
+        self._rules = tuple(rule for rule in rules if rule.command)
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
         home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
         self.path = os.path.join(os.path.abspath(home), "copydesk", "trusted.json")
@@ -692,8 +688,8 @@ class Trust:
             "the home folder": os.path.expanduser("~"),
             "the folder for temporary files": tempfile.gettempdir(),
         }
-        lying = (f"{name} ({one})" for name, one in places.items() if _is_in(self._root, one))
-        return next(lying, "")
+        inside = (f"{name} ({one})" for name, one in places.items() if _is_in(self._root, one))
+        return next(inside, "")
 
     def is_given(self, rule: Rule | None = None) -> bool:
         """Whether exactly these commands, and what they reach below the root, are allowed.
@@ -712,9 +708,9 @@ class Trust:
 
     def take_back(self) -> None:
         """Revoke all permissions of this workspace; raises OSError."""
-        kept = self._kept()
-        if kept.pop(self._root, ""):
-            self._keep(kept)
+        allowed = self._kept()
+        if allowed.pop(self._root, ""):
+            self._keep(allowed)
 
     def reached(self, rule: Rule) -> dict[str, str]:
         """What a command reaches below the root: the digest of each path, empty for no file.
@@ -727,38 +723,40 @@ class Trust:
         is_module = re.search(r"(?:\A|/)(?:python|pypy)[^/]*\0-m\0", "\0".join(rule.command[:3]))
         tool = rule.command[2:3] if is_module else rule.command[:1]
         has_plugins = _NO_PLUGINS.isdisjoint(map(os.path.basename, tool))
-        seen, found, folders = set[str](), dict[str, str](), set[str]()
+        seen, digests, folders = set[str](), dict[str, str](), set[str]()
         todo = [*self._paths(*rule.command), *filter(None, (program_of(rule, self._root),))]
         while todo:
             path = todo.pop()
-            for one in {os.path.abspath(path), os.path.realpath(path)} - seen:
-                seen.add(one)
-                todo += self._next(one)
-                if one.startswith(self._below):
-                    found[one] = self._content(one)
-                    if has_plugins and one not in folders and not os.path.isdir(one):
-                        folders.add(os.path.dirname(one))
-                        todo.append(os.path.dirname(one))
+            for spelling in {os.path.abspath(path), os.path.realpath(path)} - seen:
+                seen.add(spelling)
+                todo += self._next(spelling)
+                if spelling.startswith(self._below):
+                    digests[spelling] = self._content(spelling)
+                    if has_plugins and spelling not in folders and not os.path.isdir(spelling):
+                        folders.add(os.path.dirname(spelling))
+                        todo.append(os.path.dirname(spelling))
                     if self._root in folders:
-                        raise NotRun("beside", one, passes=True)
-                elif has_plugins and self._below.startswith(os.path.join(one, "")):
+                        raise NotRun("beside", spelling, passes=True)
+                elif has_plugins and self._below.startswith(os.path.join(spelling, "")):
                     raise NotRun("whole", path, passes=True)
-                elif self._is_linked(one):
-                    found[one] = self._content(one)
+                elif self._is_linked(spelling):
+                    digests[spelling] = self._content(spelling)
             if not todo and has_plugins and any(map(_NODE.search, seen)):
-                for one in self._modules(*found) - seen:
-                    found[one] = self._content(one)
-                    todo += [one] * os.path.isdir(one)
+                for spelling in self._modules(*digests) - seen:
+                    digests[spelling] = self._content(spelling)
+                    todo += [spelling] * os.path.isdir(spelling)
         return {
-            one: digest
-            for one, digest in found.items()
-            if has_plugins or not one.endswith(_SETTINGS) or os.path.dirname(one) in found
+            spelling: digest
+            for spelling, digest in digests.items()
+            if has_plugins
+            or not spelling.endswith(_SETTINGS)
+            or os.path.dirname(spelling) in digests
         }
 
     def covered(self, rule: Rule) -> list[str]:
         """The files and whole folders in `reached`, from the root; raises NotRun as that does."""
-        found = self.reached(rule)
-        tops = (path for path in found if os.path.dirname(path) not in found)
+        digests = self.reached(rule)
+        tops = (path for path in digests if os.path.dirname(path) not in digests)
         return sorted(
             os.path.relpath(path, self._root) + os.sep * os.path.isdir(path)
             if path.startswith(self._below)
@@ -798,8 +796,8 @@ class Trust:
     def _is_linked(self, path: str) -> bool:
         """Whether a file outside may have a name below the root too, by which it can be changed."""
         with suppress(OSError):
-            found, root = os.stat(path), os.stat(self._root)
-            is_file = os.path.isfile(path) and found.st_nlink > 1 and found.st_dev == root.st_dev
+            status, root = os.stat(path), os.stat(self._root)
+            is_file = os.path.isfile(path) and status.st_nlink > 1 and status.st_dev == root.st_dev
             return is_file and os.access(path, os.W_OK)
         return False
 
@@ -849,7 +847,7 @@ class Trust:
         with open(path, "rb") as file:
             words = re.split("['\"\\s]+", os.fsdecode(file.read(MOST_BYTES)))
         named = (os.path.join(os.path.dirname(path), word) for word in words if word)
-        return [one for one in named if _is_in(self._root, one) and os.path.isdir(one)]
+        return [folder for folder in named if _is_in(self._root, folder) and os.path.isdir(folder)]
 
     def _digest(self) -> str:
         """The digest of what is allowed: the commands, and all that they reach below the root."""
@@ -869,13 +867,15 @@ class Trust:
         """The digest of a file, cached while it is unchanged, or a folder's list; else empty."""
         try:
             if not os.path.isfile(path):  # a whole environment may be below, so nothing is read
-                stats = {one.name: one.stat(follow_symlinks=False) for one in os.scandir(path)}
+                stats = {
+                    entry.name: entry.stat(follow_symlinks=False) for entry in os.scandir(path)
+                }
                 return str(
                     sorted((k, v.st_ino, v.st_size, v.st_mtime_ns) for k, v in stats.items())
                 )
             with open(path, "rb") as file:
-                found = os.fstat(file.fileno())
-                stamp = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                status = os.fstat(file.fileno())
+                stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
                 if self._known.get(path, ((), ""))[0] != stamp:
                     self._known[path] = stamp, hashlib.file_digest(file, "sha256").hexdigest()
         except OSError:
@@ -885,13 +885,13 @@ class Trust:
     def _kept(self) -> dict[str, str]:
         try:
             with open(self.path, "rb") as file:
-                found = os.fstat(file.fileno())
-                if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                status = os.fstat(file.fileno())
+                if status.st_uid != os.geteuid() or status.st_mode & 0o022:
                     return {}
-                kept = json.loads(file.read())
+                allowed = json.loads(file.read())
         except (OSError, ValueError, RecursionError):
             return {}
-        return cast("dict[str, str]", kept) if isinstance(kept, dict) else {}
+        return cast("dict[str, str]", allowed) if isinstance(allowed, dict) else {}
 
     def _keep(self, kept: Mapping[str, str]) -> None:
         folder = os.path.dirname(self.path)

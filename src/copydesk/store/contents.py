@@ -132,7 +132,9 @@ def sha256_of(fd: int, size: int) -> str:
 def from_memory(pieces: Iterable[Piece], old: bytes) -> list[bytes | memoryview]:
     """The pieces with the old bytes in place of `Kept`."""
     view = memoryview(old)
-    return [view[one.start : one.stop] if isinstance(one, Kept) else one for one in pieces]
+    return [
+        view[piece.start : piece.stop] if isinstance(piece, Kept) else piece for piece in pieces
+    ]
 
 
 _STEP = 4 << 20
@@ -245,8 +247,8 @@ GLOB = ".copydesk-????????????*.tmp"
 
 def new_temp(target: bytes, end: bytes = b".tmp") -> bytes:
     """A temporary name for `target`, which is free as far as chance goes."""
-    told = hashlib.sha256(target).digest()[:3] + os.urandom(3)
-    return b".copydesk-%s%s" % (binascii.hexlify(told), end)
+    digest = hashlib.sha256(target).digest()[:3] + os.urandom(3)
+    return b".copydesk-%s%s" % (binascii.hexlify(digest), end)
 
 
 def is_temp(name: bytes) -> bool:
@@ -262,20 +264,22 @@ def is_temp_of(name: bytes, target: bytes) -> bool:
 def discard(dir_fd: int, name: bytes) -> None:
     """Remove a temporary file if it still exists; never raises OSError."""
     for _ in range(2):  # a passing fault must not leave it behind
-        try:
-            _os.unlink(name, dir_fd=dir_fd)
-        except FileNotFoundError:
+        with suppress(OSError):  # the caller must hear of the earlier failure instead
+            with suppress(FileNotFoundError):
+                _os.unlink(name, dir_fd=dir_fd)
             return
-        except OSError:
-            continue  # the caller must hear of the earlier failure instead
-        return
 
 
 def temps(dir_fd: int) -> list[bytes]:
     """The names of temporary files in a directory; raises OSError."""
+    return [name for name in listed(dir_fd) if is_temp(name)]
+
+
+def listed(dir_fd: int) -> list[bytes]:
+    """All names in a directory, unsorted; raises OSError."""
     listing_fd = _os.open_listing(dir_fd)
     try:
-        return [name for name in map(os.fsencode, os.listdir(listing_fd)) if is_temp(name)]
+        return [os.fsencode(name) for name in os.listdir(listing_fd)]
     finally:
         _os.close_quietly(listing_fd)
 
@@ -283,9 +287,9 @@ def temps(dir_fd: int) -> list[bytes]:
 def is_stale(dir_fd: int, name: bytes, before_ns: int) -> bool:
     """Whether a file was not touched since `before_ns`, and no process has it open; OSError."""
     with suppress(FileNotFoundError):
-        found = _os.lstat(name, dir_fd=dir_fd)
+        status = _os.lstat(name, dir_fd=dir_fd)
         # A file that was moved away keeps its old mtime.
-        if max(found.st_mtime_ns, found.st_ctime_ns) < before_ns:
+        if max(status.st_mtime_ns, status.st_ctime_ns) < before_ns:
             try:
                 fd = _os.open_read(dir_fd, name)
             except OSError:  # it is not a file that anybody writes
@@ -315,8 +319,8 @@ def attributes_of(fd: int, found: os.stat_result) -> Removed:
         except OSError as refused:  # it was removed, or may not be read
             if refused.errno not in _NOT_ALLOWED:
                 raise
-    owner = found.st_uid, found.st_gid
-    return Removed(found.st_mode, tuple(pairs), (found.st_dev, found.st_ino), "", owner)
+    inode, owner = (found.st_dev, found.st_ino), (found.st_uid, found.st_gid)
+    return Removed(found.st_mode, tuple(pairs), inode, "", owner)
 
 
 def set_attributes(fd: int, ours: os.stat_result, wanted: Removed) -> None:
@@ -332,11 +336,11 @@ def set_attributes(fd: int, ours: os.stat_result, wanted: Removed) -> None:
     user, group = wanted.owner
     same_user = user == ours.st_uid or allowed(_os.chown, fd, user, -1)
     same_group = group == ours.st_gid or allowed(_os.chown, fd, -1, group)
-    kept = dict(wanted.attributes)
+    attributes = dict(wanted.attributes)
     for name in _names(fd):
         # A default ACL of the directory could open the new file to others; labels of a security
         # system are left to that system.
-        if name not in kept and not name.startswith("security."):
+        if name not in attributes and not name.startswith("security."):
             allowed(_os.remove_attribute, fd, name)
     for name, value in wanted.attributes:
         allowed(_os.set_attribute, fd, name, value)
@@ -371,23 +375,23 @@ def allowed(call: Callable[[*Args], object], *args: *Args) -> bool:
 def flush_dir(dir_fd: int, name: bytes) -> None:
     """Flush a directory after `name` changed, or the file if it is not listable; raises OSError."""
     try:
-        _os.sync(dir_fd)
+        _flush(dir_fd)
     except OSError as refused:
-        if refused.errno == errno.EBADF:  # it could be opened only for searching
-            _flush_file(dir_fd, name)
-        elif refused.errno not in _CANNOT_FLUSH:
+        if refused.errno != errno.EBADF:  # else it could be opened only for searching
             raise
+        fd = _os.open_read(dir_fd, name)
+        try:
+            _flush(fd)
+        finally:
+            _os.close_quietly(fd)
 
 
-def _flush_file(dir_fd: int, name: bytes) -> None:
-    fd = _os.open_read(dir_fd, name)
+def _flush(fd: int) -> None:
     try:
         _os.sync(fd)
     except OSError as refused:
         if refused.errno not in _CANNOT_FLUSH:
             raise
-    finally:
-        _os.close_quietly(fd)
 
 
 _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # some cannot flush directories

@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs, Refusal
 from copydesk.store.files import Files
@@ -71,21 +72,21 @@ class GitIgnore:
         parts = path.parts
         above = self._above(parts[:-1]) if self._in_files else ()
         for depth, lines in ((0, self._first), *above, (0, self._last)):
-            said = _said(lines, parts[depth:], directory)
-            if said is not None:
-                return said
+            verdict = _said(lines, parts[depth:], directory)
+            if verdict is not None:
+                return verdict
         return False
 
     def _above(self, folder: tuple[str, ...]) -> tuple[tuple[int, tuple[_Line, ...]], ...]:
         """The lines of the files in a directory and above, deepest first, each with its depth."""
-        found = self._lines.get(folder)
-        if found is None:
+        lines = self._lines.get(folder)
+        if lines is None:
             own = self._of(RelPath(folder))
-            found = ((len(folder), own),) if own else ()
+            lines = ((len(folder), own),) if own else ()
             if folder:
-                found += self._above(folder[:-1])
-            self._lines[folder] = found
-        return found
+                lines += self._above(folder[:-1])
+            self._lines[folder] = lines
+        return lines
 
     def _of(self, folder: RelPath) -> tuple[_Line, ...]:
         """The lines of the file in a directory; none if it cannot be read."""
@@ -100,18 +101,18 @@ class GitIgnore:
 
 def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:
     """The parsed lines in reverse order."""
-    found = [line for line in map(_line, texts) if line is not None]
-    return tuple(reversed(found))
+    return tuple(line for line in map(_line, reversed([*texts])) if line is not None)
 
 
 def _said(lines: tuple[_Line, ...], parts: tuple[str, ...], directory: bool) -> bool | None:
     """Whether the lines exclude a path; None if no line matches it."""
-    for line in lines:
-        if line.directories and not directory:
-            continue
-        if line.glob.matches(parts if line.whole else parts[-1:]):
-            return not line.again
-    return None
+    verdicts = (
+        not line.again
+        for line in lines
+        if directory or not line.directories
+        if line.glob.matches(parts if line.whole else parts[-1:])
+    )
+    return next(verdicts, None)
 
 
 def _line(text: str) -> _Line | None:
@@ -196,10 +197,10 @@ class _Matcher:
             elif character == "{" and (span := _RANGE.match(glob, at)):
                 starts, length = self._numbers(starts, int(span[1]), int(span[2])), len(span[0])
             elif at in choices:
-                found, marks = 0, choices[at]
+                reached, marks = 0, choices[at]
                 for before, after in pairwise(marks):
-                    found |= self.ends(glob[before + 1 : after], starts, depth + 1)
-                starts, length = found, marks[-1] + 1 - at
+                    reached |= self.ends(glob[before + 1 : after], starts, depth + 1)
+                starts, length = reached, marks[-1] + 1 - at
             else:
                 starts = (starts & self._places.get(character, 0)) << 1
             at += length
@@ -211,26 +212,25 @@ class _Matcher:
 
     def _members(self, named: re.Match[str]) -> int:
         """The positions of characters in a class, or outside it if negated; never a slash."""
-        ranges = [(one[1], one[2] or one[1]) for one in _MEMBER.finditer(named[2])]
-        found = 0
+        ranges = [(member[1], member[2] or member[1]) for member in _MEMBER.finditer(named[2])]
+        positions = 0
         for character, places in self._places.items():
-            inside = any(first <= character <= last for first, last in ranges)
-            if inside != bool(named[1]):
-                found |= places
-        return found & self._plain
+            if any(first <= character <= last for first, last in ranges) != bool(named[1]):
+                positions |= places
+        return positions & self._plain
 
     def _numbers(self, starts: int, low: int, high: int) -> int:
         """The positions where a whole number in the range can end; the bounds come in any order."""
         low, high = sorted((low, high))
-        found = 0
+        ends = 0
         for start in range(len(self._path)):
             spelled = _NUMBER.match(self._path, start) if starts >> start & 1 else None
             if spelled is not None:
                 least = start + 1 + (spelled[0][0] in "+-")
                 for end in range(least, spelled.end() + 1):
                     if low <= int(self._path[start:end]) <= high:
-                        found |= 1 << end
-        return found
+                        ends |= 1 << end
+        return ends
 
 
 _FRESH_SECONDS = 1.0
@@ -239,15 +239,11 @@ _MOST_SECTIONS = 200
 _MOST_FOLDERS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class _ConfigFile:
+class _ConfigFile(NamedTuple):
     """One `.editorconfig`: whether it is the topmost one, and its (glob, charset) in order."""
 
-    is_root: bool = False
-    charsets: tuple[tuple[str, str], ...] = ()
-
-
-_NO_FILE = _ConfigFile()
+    is_root: bool
+    charsets: tuple[tuple[str, str], ...]
 
 
 class EditorConfig:
@@ -264,7 +260,9 @@ class EditorConfig:
             file = self._file(RelPath(parts[:depth]))
             for glob, charset in reversed(file.charsets):
                 if matches(glob, "/".join(parts[depth:])):
-                    return _codec(charset)
+                    with suppress(InvalidArgs):
+                        return checked_name(charset)
+                    return None
             if file.is_root:
                 break
         return None
@@ -276,12 +274,13 @@ class EditorConfig:
             return known[1]
         if len(self._read) > _MOST_FOLDERS:
             self._read.clear()
-        found = _NO_FILE
-        with suppress(Refusal):
+        try:
             data = self._files.read(folder / ".editorconfig").data
-            found = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
-        self._read[folder] = (now, found)
-        return found
+            config = _parsed(data[:_LARGEST].decode("utf-8", "replace"))
+        except Refusal:  # mostly that there is none
+            config = _ConfigFile(False, ())
+        self._read[folder] = (now, config)
+        return config
 
 
 def _parsed(text: str) -> _ConfigFile:
@@ -299,10 +298,3 @@ def _parsed(text: str) -> _ConfigFile:
         elif key == "charset" and glob and len(charsets) < _MOST_SECTIONS:
             charsets.append((glob, value))
     return _ConfigFile(is_root, tuple(charsets))
-
-
-def _codec(charset: str) -> str | None:
-    try:
-        return checked_name(charset)
-    except InvalidArgs:
-        return None

@@ -158,18 +158,18 @@ class LargeFile(Source):
 
     def _pass(self) -> Survey:
         surveyor = _Surveyor(self._read(0, _HEAD), self.size, self._named)
-        encoding, found = surveyor.encoding, hits_of(self._sought)
+        encoding, searches = surveyor.encoding, hits_of(self._sought)
         with Digest([Kept(0, self.size)], self._file.fd) as beside:
             for at, block in self._lines(encoding):
                 first = surveyor.newlines
                 surveyor.take(block)
-                for hits in found:
+                for hits in searches:
                     hits.take(block if at else block[len(encoding.bom) :], encoding, first)
             with refusing("read"):
                 survey = surveyor.finish(beside.result(), beside.states)
         self._read(0, 0)  # all of that is of one state
         if survey.encoding == encoding and not survey.has_long:
-            self._found[self._sought] = found
+            self._found[self._sought] = searches
         return survey
 
     def _lines(self, encoding: Encoding) -> Iterator[tuple[int, bytes]]:
@@ -197,43 +197,45 @@ class LargeFile(Source):
             yield 0, self.whole()
             return
         inner = replace(survey.encoding, bom=b"")
-        passed = zip(self._lines(survey.encoding), survey.marks, strict=False)
-        for (at, block), (_, first) in passed:
+        for (at, block), (_, first) in zip(
+            self._lines(survey.encoding), survey.marks, strict=False
+        ):
             yield first, Snapshot(block, inner if at else survey.encoding)
 
     def seek(self, sought: Sequence[Sought]) -> tuple[Hits, ...]:
-        wanted = tuple(sought)
+        key = tuple(sought)
         if self._known is None:
-            self._sought = wanted
+            self._sought = key
         encoding = self.survey.encoding
-        if wanted not in self._found:
-            found = self._found[wanted] = hits_of(wanted)
+        if key not in self._found:
+            searches = self._found[key] = hits_of(key)
             for first, lines in self.blocks():
-                for hits in found:
+                for hits in searches:
                     hits.take(lines.body, encoding, first)
-        return self._found[wanted]
+        return self._found[key]
 
     def around(self, start: int, stop: int) -> Text:
         return self._with([(start, stop)])
 
     def holding(self, spans: Sequence[tuple[int, int]]) -> Text:
-        ends = [(self._line_at(start), self._line_at(stop)) for start, stop in spans]
-        return self._with([(first, last + 1) for first, last in ends])
+        return self._with(
+            [(self._line_at(start), self._line_at(stop) + 1) for start, stop in spans]
+        )
 
     def _with(self, lines: Sequence[tuple[int, int]]) -> Text:
         """The text with these ranges of lines [start, stop) loaded, as far as they exist."""
         if self._file.stamp.nlink > 1:
             return self.whole()  # it will be written in place, from its whole content
         facts, total = self.survey.facts, self.line_count
-        wanted = [self._grown(start, min(stop, total)) for start, stop in lines]
+        ranges = [self._grown(start, min(stop, total)) for start, stop in lines]
         if not facts.ends_with_newline and total:
-            wanted.append((max(total - 1 - _MARGIN, 0), total))
+            ranges.append((max(total - 1 - _MARGIN, 0), total))
         pieces: list[tuple[int, int, bytes]] = []
-        held = 0
-        for first, last in wanted:
+        loaded = 0
+        for first, last in ranges:
             begin, end = self._byte(first), self._byte(last)
-            held += end - begin
-            if end - begin > sizes.WINDOW or held > _HELD * sizes.WINDOW:
+            loaded += end - begin
+            if end - begin > sizes.WINDOW or loaded > _HELD * sizes.WINDOW:
                 return self.whole()
             pieces.append((first, begin, self._read(begin, end)))
         return Excerpt.of(self.survey.encoding, facts, pieces)
@@ -264,16 +266,21 @@ class LargeFile(Source):
         if self.size > self._whole_bytes:
             raise FileTooLarge(self.size, self._whole_bytes, "whole_bytes")
         data, known = self._read(0, self.size), self._known
-        told = Digest((data,)).result if known is None else lambda: known.facts.digest or ""
-        return Snapshot.of(data, self._named, told)
+        digest = Digest((data,)).result if known is None else lambda: known.facts.digest or ""
+        return Snapshot.of(data, self._named, digest)
 
     def window(self, first_line: int, most_bytes: int) -> Window:
         """Lines from `first_line` on within `most_bytes`."""
         start = self._byte(first_line)
         stop = min(start + most_bytes, self.size)
-        data, survey = self._read(start, stop), self.survey
-        more = stop < self.size
-        return Window(self._file.stamp, survey.encoding, data, first_line, survey.facts, more)
+        return Window(
+            self._file.stamp,
+            self.survey.encoding,
+            self._read(start, stop),
+            first_line,
+            self.survey.facts,
+            more=stop < self.size,
+        )
 
     def _byte(self, line: int) -> int:
         """The byte offset where a line starts; the size for the end and beyond."""
@@ -293,8 +300,8 @@ class LargeFile(Source):
     def _line_at(self, byte: int) -> int:
         """The line that contains a byte, as `Text.line_at` numbers it."""
         survey = self.survey
-        block = bisect_right(survey.marks, byte, key=itemgetter(0)) - 1
-        begin, before = survey.marks[max(block, 0)]
+        block = max(bisect_right(survey.marks, byte, key=itemgetter(0)) - 1, 0)
+        begin, before = survey.marks[block]
         return before + narrow(self._read(begin, byte), survey.encoding).count(b"\n")
 
 
@@ -337,14 +344,14 @@ def _decodes(data: bytes) -> bool:
 def _start_of_last(fd: int, size: int, encoding: Encoding, lines: int) -> int:
     """The byte offset where the last `lines` lines start, found from the end."""
     newline, begin = encoding.encode("\n"), len(encoding.bom)
-    wanted = lines + (read_at(fd, len(newline), max(size - len(newline), begin)) == newline)
+    feeds = lines + (read_at(fd, len(newline), max(size - len(newline), begin)) == newline)
     at, step = size, _FIRST_STEP
     while at > begin:
         low = max(begin, at - step)
         low += (low - begin) % encoding.unit
         block = read_at(fd, at - low, low)
-        found = narrow(block, encoding).count(b"\n")
-        if found >= wanted:
-            return low + lines_of(block, 0, newline)[found - wanted + 1]
-        wanted, at, step = wanted - found, low, sizes.BLOCK
+        count = narrow(block, encoding).count(b"\n")
+        if count >= feeds:
+            return low + lines_of(block, 0, newline)[count - feeds + 1]
+        feeds, at, step = feeds - count, low, sizes.BLOCK
     return begin

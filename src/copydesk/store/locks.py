@@ -21,14 +21,15 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from threading import Condition, Lock, local
-from typing import Protocol, TypeVar
+from threading import Condition, Lock, RLock, local
+from typing import Protocol, TypeVar, Union
 from weakref import WeakSet
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
 from copydesk.store import _os
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Caller, Deadline, Holder
 
+_NEXT = ".next"  # the end of the name of the lock file of who is next in turn
 _KEPT = 32
 """Locks whose two files stay open, for the most recently used keys."""
 
@@ -124,8 +125,8 @@ class FileLocks:
     def close(self) -> None:
         """Close the handles that are not in use."""
         with self._lock:
-            kept, self._kept = self._kept, {}
-        for handle in kept.values():
+            idle, self._kept = self._kept, {}
+        for handle in idle.values():
             self._close(handle)
 
     def _take(self, key: str, deadline: Deadline) -> Handle:
@@ -152,14 +153,14 @@ class FileLocks:
         if handle not in self._open:  # in a forked child: the lock is the parent's
             return
         fcntl.flock(handle.lock, fcntl.LOCK_UN)
-        gone: Handle | None = handle
+        surplus: Handle | None = handle
         with self._lock:
             if handle.may_keep and key not in self._kept:
-                self._kept[key], gone = handle, None
+                self._kept[key], surplus = handle, None
                 if len(self._kept) > _KEPT:
-                    gone = self._kept.pop(next(iter(self._kept)))
-        if gone is not None:
-            self._close(gone)
+                    surplus = self._kept.pop(next(iter(self._kept)))
+        if surplus is not None:
+            self._close(surplus)
 
     def _wait(self, key: str, handle: Handle, deadline: Deadline) -> None:
         """Lock the handle: be the next in turn, then take the lock. Raises Busy."""
@@ -170,7 +171,7 @@ class FileLocks:
             if waited > min(_STALLED_SECONDS, deadline.seconds / 4) and _try_lock(lock):
                 handle.may_keep = False
                 with suppress(OSError):  # others shall open another one, which nobody blocks
-                    os.unlink(_next(handle.path))
+                    os.unlink(handle.path + _NEXT)
                 return
             drawn = random.uniform(*_POLL_SECONDS) / (1 + waited / _AGEING_SECONDS)
             _pause(key, lock, deadline, max(drawn, min(_SLOWEST_SECONDS, waited / 2_000)))
@@ -187,10 +188,10 @@ class FileLocks:
     def _is_at_path(self, handle: Handle) -> bool:
         """Whether the handle is open here, and its path still leads to it."""
         try:
-            found = os.stat(handle.path)
+            status = os.stat(handle.path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return handle in self._open and handle.inode == (found.st_dev, found.st_ino)
+        return handle in self._open and handle.inode == (status.st_dev, status.st_ino)
 
     def _opened(self, key: str) -> Handle:
         """Open the lock files of a key; raises StateFailed."""
@@ -210,11 +211,11 @@ class FileLocks:
         with _forking:
             lock = os.open(path, flags, 0o600)
             try:
-                gate, found = os.open(_next(path), flags, 0o600), os.fstat(lock)
+                gate, status = os.open(path + _NEXT, flags, 0o600), os.fstat(lock)
             except BaseException:
                 os.close(lock)
                 raise
-            handle = Handle(lock, gate, path, (found.st_dev, found.st_ino))
+            handle = Handle(lock, gate, path, (status.st_dev, status.st_ino))
             self._open.add(handle)
         return handle
 
@@ -239,14 +240,7 @@ _FORK_SECONDS = 1.0
 """How long a fork waits for locks that other threads hold."""
 
 
-class _Guard(Protocol):
-    """A lock of the `threading` module."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
-
-    def release(self) -> None: ...
-
-
+_Guard = Union["Lock", "RLock", "Condition"]
 _G = TypeVar("_G", bound=_Guard)
 _guarded: WeakSet[_Guard] = WeakSet()
 _forking = Lock()
@@ -326,11 +320,6 @@ def _try_lock(fd: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _next(path: str) -> str:
-    """The lock file of who is next in turn."""
-    return f"{path}.next"
 
 
 def _pause(key: str, lock: int, deadline: Deadline, seconds: float) -> None:

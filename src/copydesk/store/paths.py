@@ -19,8 +19,8 @@ from typing import Self
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
-from copydesk.store.contents import flush_dir, is_temp
-from copydesk.store.protocol import Closing, DirEntry, FileInfo, failed, kind_of
+from copydesk.store.contents import flush_dir, is_temp, listed
+from copydesk.store.protocol import Closing, DirEntry, FileInfo, failed, kind_of, refusing
 from copydesk.text.relpath import RelPath
 
 
@@ -76,12 +76,17 @@ class MadeParents:
             while self._place.missing:
                 self._descend()
         except BaseException:
-            self._leave()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        while self._made:
+            parent_fd, was_owned, name = self._made.pop()
+            if name and not self._kept:
+                remove_if_empty(parent_fd, name)
+            if was_owned:
+                _os.close_quietly(parent_fd)
 
     def keep(self) -> None:
         """Leave the directories in place after successful work."""
@@ -93,31 +98,19 @@ class MadeParents:
 
     def _descend(self) -> None:
         place = self._place
-        name, *rest = place.missing
-        is_ours = _make(place.dir_fd, name)
-        self._made.append((place.dir_fd, place.owned, name if is_ours else b""))
+        parent_fd, name = place.dir_fd, place.missing[0]
+        try:
+            _os.mkdir(name, dir_fd=parent_fd)
+            ours = name
+        except FileExistsError:
+            ours = b""  # somebody else created it after the walk
+        self._made.append((parent_fd, place.owned, ours))
         place.owned = False
-        place.dir_fd = _os.open_dir(place.dir_fd, name)
+        place.dir_fd = _os.open_dir(parent_fd, name)
         place.owned = True
-        place.missing = tuple(rest)
-        if is_ours and self._flush:
-            flush_dir(self._made[-1][0], name)
-
-    def _leave(self) -> None:
-        while self._made:
-            parent_fd, was_owned, name = self._made.pop()
-            if name and not self._kept:
-                remove_if_empty(parent_fd, name)
-            if was_owned:
-                _os.close_quietly(parent_fd)
-
-
-def _make(dir_fd: int, name: bytes) -> bool:
-    try:
-        _os.mkdir(name, dir_fd=dir_fd)
-    except FileExistsError:
-        return False  # somebody else created it after the walk
-    return True
+        place.missing = place.missing[1:]
+        if ours and self._flush:
+            flush_dir(parent_fd, name)
 
 
 def remove_if_empty(dir_fd: int, name: bytes) -> None:
@@ -128,18 +121,18 @@ def remove_if_empty(dir_fd: int, name: bytes) -> None:
 
 MAX_LINKS = 40
 
+Via = Callable[[RelPath], None]
+"""Gets the path of each link, and what follows it, before it is followed, and may refuse."""
+
 
 class Walk(Closing):
     """One walk along a path; a context that closes the handles which the result does not take.
 
     `spellings` are the absolute names of the root: a link to one of them or below it is a link into
-    the root. Before a link is followed, `via` gets its path and what follows the link; it may
-    refuse.
+    the root.
     """
 
-    def __init__(
-        self, root_fd: int, spellings: tuple[bytes, ...], via: Callable[[RelPath], None]
-    ) -> None:
+    def __init__(self, root_fd: int, spellings: tuple[bytes, ...], via: Via | None) -> None:
         self._fds = [root_fd]
         self._names: list[bytes] = []
         self._spellings = spellings
@@ -147,7 +140,9 @@ class Walk(Closing):
         self._via = via
 
     def close(self) -> None:
-        self._to_root()
+        """Close the handles below the root's, where the walk is again."""
+        while self._names:
+            self._up()
 
     def go(self, names: list[bytes], *, follow: bool) -> ResolvedPath:
         """Resolve `names` to a place; with `follow` also through a link at the end.
@@ -204,20 +199,17 @@ class Walk(Closing):
             raise failed("read link", refused) from refused
 
     def _is_dir(self, name: bytes) -> bool:
-        try:
-            found = _os.lstat(name, dir_fd=self._fds[-1])
-        except FileNotFoundError:
-            return False
-        except OSError as refused:
-            raise failed("stat", refused) from refused
-        return stat.S_ISDIR(found.st_mode)
+        with refusing("stat"), suppress(FileNotFoundError):
+            return stat.S_ISDIR(_os.lstat(name, dir_fd=self._fds[-1]).st_mode)
+        return False
 
     def _follow(self, name: bytes, target: bytes, pending: list[bytes]) -> None:
         self._count()
-        self._via(_path_of([*self._names, name, *reversed(pending)]))
+        if self._via is not None:
+            self._via(_path_of([*self._names, name, *reversed(pending)]))
         if target.startswith(b"/"):
             target = self._below_root(target)
-            self._to_root()
+            self.close()
         # A slash at the end requires a directory, as "." does.
         pending.extend(name or b"." for name in reversed(target.split(b"/")))
 
@@ -237,10 +229,6 @@ class Walk(Closing):
             raise InvalidPath("a symlink leads out of the workspace")
         self._names.pop()
         _os.close_quietly(self._fds.pop())
-
-    def _to_root(self) -> None:
-        while self._names:
-            self._up()
 
     def _place(self, rest: list[bytes], *, blocked: bool) -> ResolvedPath:
         rest = [name for name in rest if name != b"."]
@@ -276,10 +264,6 @@ def _text(name: bytes) -> str:
 _SWAPS_TOLERATED = 100
 
 
-def _freely(link: RelPath) -> None:
-    """Allow any link."""
-
-
 class Root:
     """An open root directory; `close` it when it is no longer in use."""
 
@@ -299,12 +283,14 @@ class Root:
         if fd >= 0:
             _os.close_quietly(fd)
 
-    def place(
-        self, path: RelPath, *, follow: bool = True, via: Callable[[RelPath], None] = _freely
-    ) -> ResolvedPath:
-        """Resolve a path; with `follow` a symlink at its end is followed too.
+    def peek(self, path: RelPath) -> os.stat_result | None:
+        """What `lstat` says of a path, wherever links on the way lead; None if it fails."""
+        with suppress(OSError):
+            return _os.lstat(str(path).encode(), dir_fd=self._fd)
+        return None
 
-        `via` gets every link before it is followed, and may refuse.
+    def place(self, path: RelPath, *, follow: bool = True, via: Via | None = None) -> ResolvedPath:
+        """Resolve a path; with `follow` a symlink at its end is followed too.
 
         Parents may be missing: call `ResolvedPath.require_parent`. Raises InvalidPath for a way out
         of the root, Failed.
@@ -373,9 +359,7 @@ class Root:
                 raise failed("open directory", refused) from refused
             return ResolvedPath(fd, b"", place.real)
 
-    def _walk(
-        self, path: RelPath, *, follow: bool, via: Callable[[RelPath], None] = _freely
-    ) -> ResolvedPath:
+    def _walk(self, path: RelPath, *, follow: bool = True, via: Via | None = None) -> ResolvedPath:
         with Walk(self._fd, self._spellings, via) as walk:
             return walk.go([part.encode() for part in path.parts], follow=follow)
 
@@ -443,39 +427,34 @@ def similar(dir_fd: int, name: str) -> tuple[str, ...]:
 
 def names(dir_fd: int) -> list[bytes]:
     """The names in the directory, unsorted and without temporary files; raises OSError."""
-    fd = _os.open_listing(dir_fd)
-    try:
-        found = [os.fsencode(name) for name in os.listdir(fd)]
-    finally:
-        _os.close_quietly(fd)
-    return [name for name in found if not is_temp(name)]
+    return [name for name in listed(dir_fd) if not is_temp(name)]
 
 
 def info_of(place: ResolvedPath) -> FileInfo:
     """The properties of the file at the place; raises FileNotFound, Failed."""
     try:
         fd, name = place.dir_fd, place.name
-        found = _os.lstat(name, dir_fd=fd) if name else _os.fstat(fd)
-        born = _os.birth_ns(fd, name, found)
+        status = _os.lstat(name, dir_fd=fd) if name else _os.fstat(fd)
+        born = _os.birth_ns(fd, name, status)
     except FileNotFoundError:
         raise FileNotFound() from None
     except OSError as refused:
         raise failed("stat", refused) from refused
-    times = born, found.st_mtime_ns, found.st_atime_ns
-    return FileInfo(place.real, kind_of(found.st_mode), found.st_size, found.st_mode, *times)
+    times = born, status.st_mtime_ns, status.st_atime_ns
+    return FileInfo(place.real, kind_of(status.st_mode), status.st_size, status.st_mode, *times)
 
 
 def _entry(dir_fd: int, name: bytes) -> DirEntry | None:
     try:
-        found = _os.lstat(name, dir_fd=dir_fd)
-        target = _os.readlink(name, dir_fd=dir_fd) if stat.S_ISLNK(found.st_mode) else None
+        status = _os.lstat(name, dir_fd=dir_fd)
+        target = _os.readlink(name, dir_fd=dir_fd) if stat.S_ISLNK(status.st_mode) else None
     except FileNotFoundError:
         return None  # it was removed meanwhile
     if target is not None:
         return DirEntry(_shown(name), "symlink", link_target=_shown(target))
-    if stat.S_ISREG(found.st_mode):
-        return DirEntry(_shown(name), "file", size_bytes=found.st_size)
-    return DirEntry(_shown(name), "dir" if stat.S_ISDIR(found.st_mode) else "other")
+    if stat.S_ISREG(status.st_mode):
+        return DirEntry(_shown(name), "file", size_bytes=status.st_size)
+    return DirEntry(_shown(name), "dir" if stat.S_ISDIR(status.st_mode) else "other")
 
 
 def _shown(name: bytes) -> str:

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 from copydesk.errors import Busy, Failed
 from copydesk.text.encoding import Encoding
@@ -182,6 +182,20 @@ class Stamp:
         )
 
 
+StatResult = os.stat_result
+"""What `stat` says of a file; those who may not ask the system themselves are handed it."""
+
+
+class Committed(NamedTuple):
+    """What git's last commit has of a file: its blob id, and its bytes unless they are many.
+
+    The id is empty where git has the text that was removed, and no file of that name any more.
+    """
+
+    blob: str
+    data: bytes | None
+
+
 Named = Callable[[RelPath], str | None]
 """Returns the encoding that the configuration names for a real path, if any."""
 
@@ -258,8 +272,15 @@ class Forgotten:
     removed: int
 
 
-FileChange = Removed | Moved | MadeDirectories | ModeChanged | Forgotten
-"""What a write changed in the file tree besides the bytes, and what is left of its texts."""
+@dataclass(frozen=True, slots=True)
+class OfTask:
+    """The label of the task that an edit is part of."""
+
+    name: str
+
+
+FileChange = Removed | Moved | MadeDirectories | ModeChanged | Forgotten | OfTask
+"""What is recorded of a write besides the bytes: of the file tree, of its texts, of its task."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,8 +107,8 @@ class StateFile:
     @property
     def older(self) -> str:
         """A file of an earlier version, if there is one and this one does not exist yet."""
-        there = (path for path in self._older if os.path.lexists(path))
-        return "" if not self._older or self.identity() else next(there, "")
+        existing = filter(os.path.lexists, self._older)
+        return "" if not self._older or self.identity() else next(existing, "")
 
     def prepare(self) -> None:
         """Create the folder; raise StateFailed if the path exists but is not a regular file.
@@ -190,27 +190,27 @@ class StateFile:
         """Whether the folder holds other databases, or locks besides that of who makes this one."""
         folder = os.path.dirname(self.path)
         try:
-            found = [name for name in os.listdir(folder) if not name.endswith(".tmp")]
-            locks = os.listdir(os.path.join(folder, LOCKS)) if LOCKS in found else []
+            names = [name for name in os.listdir(folder) if not name.endswith(".tmp")]
+            locks = os.listdir(os.path.join(folder, LOCKS)) if LOCKS in names else []
         except OSError:
             return True
-        return len(locks) > _OWN_LOCKS or any(".sqlite" in name for name in found)
+        return len(locks) > _OWN_LOCKS or any(".sqlite" in name for name in names)
 
     def is_empty(self) -> bool:
         """Whether it is a regular file without bytes."""
         try:
-            found = os.lstat(self.path)
+            status = os.lstat(self.path)
         except OSError:
             return False
-        return stat.S_ISREG(found.st_mode) and found.st_size == 0
+        return stat.S_ISREG(status.st_mode) and status.st_size == 0
 
     def allow(self) -> bool:
         """Restore the owner's read and write permission; return whether that changed anything."""
         try:
-            found = os.lstat(self.path)
-            if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o600 == 0o600:
+            status = os.lstat(self.path)
+            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o600 == 0o600:
                 return False
-            os.chmod(self.path, stat.S_IMODE(found.st_mode) | 0o600)
+            os.chmod(self.path, stat.S_IMODE(status.st_mode) | 0o600)
         except OSError:
             return False
         return True
@@ -311,10 +311,10 @@ class Mark(_Sign):
     def stamp(self) -> tuple[int, int] | None:
         """Inode and time (ns since 1970), which change when it happens again; None if unknown."""
         try:
-            found = os.lstat(self._path)
+            status = os.lstat(self._path)
         except OSError:
             with suppress(StateFailed):
                 self.set()
             return None
-        is_old = time.time_ns() - found.st_mtime_ns > _SURELY_NS
-        return (found.st_ino, found.st_mtime_ns) if is_old else None
+        is_old = time.time_ns() - status.st_mtime_ns > _SURELY_NS
+        return (status.st_ino, status.st_mtime_ns) if is_old else None

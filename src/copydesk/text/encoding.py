@@ -44,7 +44,7 @@ class Escapes:
     def of(each: Iterable[Escapes]) -> Escapes:
         """Merge them."""
         every = [one for one in each if one is not NO_ESCAPES]
-        if len(every) < 2:
+        if not every[1:]:
             return every[0] if every else NO_ESCAPES
         return Escapes(
             frozenset(escape for one in every for escape in one.meant),
@@ -195,7 +195,7 @@ class Encoding:
 
     def decode(self, data: bytes) -> str:
         """Decode `data` for display: `\\xNN` for what does not decode; a byte order mark stays."""
-        if not self.escapes:
+        if not self.damaged and self.name != UNKNOWN:
             try:
                 return data.decode(self.name)
             except UnicodeDecodeError:

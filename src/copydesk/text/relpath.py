@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Protocol
 
 from copydesk.errors import InvalidArgs, InvalidPath, PathRequired
 
@@ -21,19 +22,29 @@ PATH_BYTES = 4095
 """The longest path that a system call accepts, in bytes."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+class SupportsPath(Protocol):
+    """What `os.fspath` takes and is no text: a `pathlib.Path`, or a `RelPath` itself."""
+
+    def __fspath__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, order=True, repr=False)
 class RelPath:
-    """A normalized path below the root; `str()` joins the parts with "/"."""
+    """A normalized path below the root; `str()` and `os.fspath()` join the parts with "/"."""
 
     parts: tuple[str, ...]
 
     @staticmethod
-    def parse(text: str) -> RelPath:
-        """The path that `text` spells.
+    def parse(path: str | SupportsPath) -> RelPath:
+        """The path that a text or a `PathLike` spells.
 
         Raises PathRequired for an empty text, InvalidPath for an absolute path, NUL, a lone
-        surrogate, ".." that leaves the root, or what is too long for any system.
+        surrogate, ".." that leaves the root, or what is too long for any system; TypeError for
+        what is no text.
         """
+        text = path if isinstance(path, str) else getattr(path, "__fspath__", lambda: path)()
+        if not isinstance(text, str):
+            raise TypeError(f"a path must be str or os.PathLike[str], not {type(path).__name__}")
         if not text:
             raise PathRequired()
         if "\0" in text:
@@ -77,6 +88,11 @@ class RelPath:
 
     def __str__(self) -> str:
         return "/".join(self.parts) or "."
+
+    def __repr__(self) -> str:
+        return f"RelPath({str(self)!r})"
+
+    __fspath__ = __str__
 
 
 _MOST = 10_000

@@ -164,6 +164,10 @@ class Text(Source):
         """The byte where the line of `line_at(byte)` starts."""
         return self.start(self.line_at(byte))
 
+    def begins_line(self, byte: int) -> bool:
+        """Whether a line starts at the byte."""
+        return self.line_begin(byte) == byte
+
     def line_end(self, byte: int) -> int:
         """The byte after the line of `line_at(byte)`."""
         return self.start(min(self.line_at(byte) + 1, self.line_count))
@@ -319,8 +323,29 @@ class Snapshot(Text):
     def line_begin(self, byte: int) -> int:
         return super().line_begin(byte) if self.encoding.unit > 1 else self._line(byte)[0]
 
+    def begins_line(self, byte: int) -> bool:
+        if self.encoding.unit > 1:
+            return super().begins_line(byte)
+        return self.data[byte - 1 : byte] == b"\n" or byte == len(self.encoding.bom)
+
     def line_end(self, byte: int) -> int:
         return super().line_end(byte) if self.encoding.unit > 1 else self._line(byte)[1]
+
+    def back(self, byte: int, lines: int) -> tuple[int, int]:
+        if self.encoding.unit > 1:
+            return super().back(byte, lines)
+        count, first = 0, len(self.encoding.bom)
+        while count < lines and byte > first:
+            byte, count = self.data.rfind(b"\n", first, byte - 1) + 1 or first, count + 1
+        return byte, count
+
+    def on(self, byte: int, lines: int) -> tuple[int, int]:
+        if self.encoding.unit > 1:
+            return super().on(byte, lines)
+        count = 0
+        while count < lines and byte < self.size:
+            byte, count = self.data.find(b"\n", byte) + 1 or self.size, count + 1
+        return byte, count
 
     def _line(self, byte: int) -> tuple[int, int]:
         """Where the line of a byte begins and ends; the last long one is remembered."""
@@ -376,7 +401,8 @@ class Snapshot(Text):
 
     @computed_once
     def _starts(self) -> LineIndex:
-        return lines_of(self.data, len(self.encoding.bom), self.lf)
+        lf = b"\n" if self.encoding.unit == 1 else self.lf
+        return lines_of(self.data, len(self.encoding.bom), lf)
 
 
 def newline_style(every: int, crlf: int) -> str:

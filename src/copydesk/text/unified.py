@@ -11,12 +11,13 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple
 
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import Run, align, common_ends
+from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text, computed_once
 
@@ -241,19 +242,21 @@ def _parts(
 def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Iterator[Region]:
     """Yield the regions; `line_at` numbers their lines."""
     for begin, end, edits in _touched(old, change):
-        was = old.slice(begin, end)
-        new = _made(was, begin, edits)
-        line = line_at(begin)
-        if not (_is_one(was) and _is_one(new)):
-            yield from _refined(line, begin, _raw_lines(old, was), _raw_lines(old, new))
-        elif was != new:
-            yield Region(line, line + 1, begin, end, (new,))
+        raw = old.slice(begin, end)
+        was, new = _raw_lines(old, raw), _raw_lines(old, _made(raw, begin, edits))
+        if not set(was).isdisjoint(new):
+            yield from _refined(line_at(begin), begin, was, new)
+        elif was or new:
+            line = line_at(begin)
+            yield Region(line, line + len(was), begin, end, tuple(new))
 
 
+_LINES = re.compile(rb"[^\n]*\n|[^\n]+")
 _QUOTED = re.compile(rb'[\x00-\x1f"\\\x7f]| \Z')
 """Characters that git quotes in names."""
 
 
+@lru_cache
 def quoted(name: str) -> bytes:
     r"""The name as git writes it: quoted if it has control characters, `"`, `\` or a last space."""
     raw = name.encode()
@@ -287,7 +290,7 @@ def _touched(old: Text, change: ChangeSet) -> Iterator[tuple[int, int, list[Edit
         begin, end = old.line_begin(edit.start), edit.stop
         ends_line = edit.new.endswith(old.lf) if edit.new else edit.start == begin
         # after an edit that ends where a line starts, the text stays on a line of its own
-        if not (ends_line and old.line_begin(end) == end):
+        if not (ends_line and old.begins_line(end)):
             end = old.line_end(end)
         if edits and begin >= last:
             yield first, last, edits
@@ -310,18 +313,12 @@ def _made(was: bytes, begin: int, edits: list[Edit]) -> bytes:
     return b"".join((*parts, was[at - begin :]))
 
 
-def _is_one(raw: bytes) -> bool:
-    return raw != b"" and raw.find(b"\n", 0, -1) < 0
-
-
 def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
     """Split bytes into whole lines, terminators included."""
     if old.encoding.unit > 1:
         lines = Snapshot(raw, old.encoding)
         return [lines.raw(i, i + 1) for i in range(lines.line_count)]
-    *parts, last = raw.split(b"\n")
-    made = [part + b"\n" for part in parts]
-    return [*made, last] if last else made
+    return _LINES.findall(raw)
 
 
 def _refined(line: int, begin: int, was: list[bytes], new: list[bytes]) -> list[Region]:
@@ -352,15 +349,15 @@ def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
         begin, above = old.back(group[0].begin, CONTEXT)
         end, below = old.on(group[-1].end, CONTEXT)
         raw, at = old.slice(begin, end), 0
-        texts: list[bytes] = []
-        for run in runs_of(group):
-            new = b"".join(chain.from_iterable([region.new for region in run]))
+        grown, texts = 0, list[bytes]()
+        for run in runs_of(group) if group[1:] else (group,):
+            lines = [line for region in run for line in region.new]
+            new, grown = b"".join(lines), grown + len(lines) - (run[-1].stop - run[0].start)
             start, stop = run[0].begin - begin, run[-1].end - begin
             texts += (marked(b" ", raw[at:start]), marked(b"-", raw[start:stop]), marked(b"+", new))
             at = stop
         first = group[0].start - above
         old_size = group[-1].stop + below - first
-        grown = sum(len(region.new) - (region.stop - region.start) for region in group)
         new_size = old_size + grown
         head = f"@@ -{first + (old_size > 0)},{old_size} +{first + shift + (new_size > 0)},"
         shift += grown
@@ -397,3 +394,10 @@ class FileEdit:
     @computed_once
     def diff(self) -> bytes:
         return unified(self.base, self.change, str(self.path), created=self.created)
+
+
+def diff_text(diff: bytes, encoding: Encoding) -> str:
+    """A whole diff as text. Paths are UTF-8, lines are in the encoding of the file."""
+    head, mark, body = diff.partition(b"\n@@ ")
+    own = encoding if encoding.unit == 1 else UTF8  # wide encodings are UTF-8 in a diff
+    return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)

@@ -102,10 +102,10 @@ def _read_number(value: object) -> int:
 
 
 def _read_count(value: object) -> int:
-    found = _read_number(value)
-    if found < 0:
+    number = _read_number(value)
+    if number < 0:
         raise InvalidArgs("", "must be 0 or more")
-    return found
+    return number
 
 
 def _read_flag(value: object) -> bool:
@@ -169,12 +169,12 @@ def _list(item: _Form, *, least: int | None = None) -> _Form:
         items = cast("list[object]", value)
         if len(items) < least:
             raise InvalidArgs("", "must not be empty")
-        found: list[object] = []
+        values: list[object] = []
         try:
-            found.extend(map(item.read, items))
+            values.extend(map(item.read, items))
         except InvalidArgs as wrong:
-            raise InvalidArgs(f"[{len(found)}]{wrong.argument}", wrong.reason) from None
-        return tuple(found)
+            raise InvalidArgs(f"[{len(values)}]{wrong.argument}", wrong.reason) from None
+        return tuple(values)
 
     bound = {"minItems": least} if least else {}
     return _Form({"type": "array", **bound, "items": item.schema}, read, ([], *["[]"] * of_objects))
@@ -191,22 +191,22 @@ def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
     def read(value: object) -> Mapping[str, object]:
         if not isinstance(value, dict):
             raise InvalidArgs("", "must be of type object")
-        given = cast("dict[str, object]", value)
+        texts = cast("dict[str, object]", value)
         for name in required:  # of very many objects nearly all are valid
-            text = given.get(name)
+            text = texts.get(name)
             if not isinstance(text, str) or not text.isascii() or "\0" in text:
                 break
         else:
-            if len(given) == len(required):
-                return given
+            if len(texts) == len(required):
+                return texts
         for name in names:
-            if name in required and name not in given:
+            if name in required and name not in texts:
                 raise InvalidArgs(f".{name}", "is required")
-        for name in given:
+        for name in texts:
             if name not in names:
                 raise InvalidArgs(f".{_shown(name)}", _unknown(names))
-        told = (one for one in names if one in required or given.get(one) not in (None, ""))
-        return {name: _read_at(f".{name}", _read_text, given[name]) for name in told}
+        named = (key for key in names if key in required or texts.get(key) not in (None, ""))
+        return {name: _read_at(f".{name}", _read_text, texts[name]) for name in named}
 
     schema = {
         "type": "object",
@@ -225,18 +225,6 @@ def _read_at(place: str, read: Callable[[object], object], value: object) -> obj
         raise InvalidArgs(place + wrong.argument, wrong.reason) from None
 
 
-class _Argument:
-    """One argument: the form of its value, and its default."""
-
-    def __init__(self, form: _Form, default: object) -> None:
-        self.form = form
-        self.required = default is ...
-        self.empty = () if self.required else form.empty
-        self.schema = dict(form.schema)
-        if isinstance(default, bool) or default not in (..., None, "", 0, ()):
-            self.schema["default"] = default
-
-
 def read(kind: type[A], arguments: object) -> A:
     """Read the arguments of a call.
 
@@ -248,15 +236,16 @@ def read(kind: type[A], arguments: object) -> A:
         raise InvalidArgs("arguments", "must be an object")
     raw = cast("Mapping[str, object]", arguments)
     signature = _signature_of(kind)
-    known, required = signature.known, signature.required
+    forms, required = signature.forms, signature.required
     values: dict[str, object] = {}
     for name, value in raw.items():
-        if name not in known:
+        if name not in forms:
             if kind.open:
                 continue
-            raise InvalidArgs(_shown(name), _unknown(known))
+            raise InvalidArgs(_shown(name), _unknown(forms))
+        empty = () if name in required else forms[name].empty
         # not one of those that strict clients send for "not given"
-        if value is False or (value is not None and value not in known[name].empty):
+        if value is False or (value is not None and value not in empty):
             values[name] = value
     if "path" in required and values.get("path", "") == "":
         raise PathRequired()
@@ -264,10 +253,7 @@ def read(kind: type[A], arguments: object) -> A:
         if name not in values:
             raise InvalidArgs(name, "is required")
     for name, value in values.items():
-        try:
-            values[name] = known[name].form.read(value)
-        except InvalidArgs as wrong:  # it says where in the value
-            raise InvalidArgs(name + wrong.argument, wrong.reason) from None
+        values[name] = _read_at(name, forms[name].read, value)
     return kind(raw, values)
 
 
@@ -281,20 +267,23 @@ class _Signature:
 
     def __init__(self, kind: type[Arguments]) -> None:
         hints = get_type_hints(kind, include_extras=True)
-        names: dict[str, None] = {}
-        for one in kind.__mro__[: kind.__mro__.index(Arguments)]:
-            for name in get_annotations(one):
-                names.pop(name, None)
-                names[name] = None
-        self.known = {
-            name: _Argument(_form_of(name, hints[name]), getattr(kind, name, ...))
-            for name in names
-            if get_origin(hints[name]) is not ClassVar
+        bases = kind.__mro__[: kind.__mro__.index(Arguments)]
+        names = [name for base in bases for name in get_annotations(base)]
+        last = reversed(dict.fromkeys(reversed(names)))  # a base's own, where two have it
+        hinted = {name: hints[name] for name in last if get_origin(hints[name]) is not ClassVar}
+        self.forms = {name: _form_of(name, hint) for name, hint in hinted.items()}
+        defaults = {name: getattr(kind, name, ...) for name in hinted}
+        self.required = [name for name, default in defaults.items() if default is ...]
+        shown = {
+            name: {"default": default}
+            for name, default in defaults.items()
+            if isinstance(default, bool) or default not in (..., None, "", 0, ())
         }
-        self.required = [name for name, argument in self.known.items() if argument.required]
         self.schema: Schema = {
             "type": "object",
-            "properties": {name: argument.schema for name, argument in self.known.items()},
+            "properties": {
+                name: {**form.schema, **shown.get(name, {})} for name, form in self.forms.items()
+            },
             "required": self.required,
             "additionalProperties": False,
         }
@@ -339,24 +328,28 @@ def _shown(name: str) -> str:
 
 def described(schema: Schema, texts: Mapping[str, str]) -> Property:
     """A copy of the schema with the text of each argument as its `description`."""
-    found = within(schema, lambda part: described(part, texts))
-    for name, form in found.get("properties", {}).items():
+    copy = within(schema, lambda part: described(part, texts))
+    for name, form in copy.get("properties", {}).items():
         if name in texts:
             form["description"] = texts[name]
-    return found
+    return copy
 
 
 def with_null(schema: Schema) -> Property:
     """The schema with null allowed for optional arguments; descriptions stay outside `anyOf`."""
-    found = within(schema, with_null)
-    needed: list[str] = found.get("required", [])
-    forms: dict[str, Property] = found.get("properties", {})
+    copy = within(schema, with_null)
+    needed: list[str] = copy.get("required", [])
+    forms: dict[str, Property] = copy.get("properties", {})
     for name in forms.keys() - set(needed):
         form = forms[name]
-        said: Property = {key: form[key] for key in ("description", "default") if key in form}
-        kinds = form.get("anyOf") or [{key: part for key, part in form.items() if key not in said}]
-        forms[name] = {"anyOf": [*kinds, {"type": "null"}], **said}
-    return found
+        described_as: Property = {
+            key: form[key] for key in ("description", "default") if key in form
+        }
+        kinds = form.get("anyOf") or [
+            {key: part for key, part in form.items() if key not in described_as}
+        ]
+        forms[name] = {"anyOf": [*kinds, {"type": "null"}], **described_as}
+    return copy
 
 
 _UNLISTED = ("additionalProperties", "minimum", "minItems")
@@ -372,30 +365,27 @@ def listed(schema: Schema) -> Property:
     Null is one of the types of an optional argument. Left out are the words of a choice that its
     description lists, and keywords that calls are checked by anyway.
     """
-    found = within(schema, listed)
-    kinds: list[Property] = found.pop("anyOf", [])
+    copy = within(schema, listed)
+    kinds: list[Property] = copy.pop("anyOf", [])
     for kind in kinds:
-        if "enum" in kind and all(word in found.get("description", "") for word in kind["enum"]):
+        if "enum" in kind and all(word in copy.get("description", "") for word in kind["enum"]):
             del kind["enum"]
     if any("enum" in kind for kind in kinds):  # null is none of its words
-        found["anyOf"] = kinds
+        copy["anyOf"] = kinds
     elif kinds:
         types = [kind["type"] for kind in kinds]
-        found = {key: part for kind in kinds for key, part in kind.items()} | found
-        found["type"] = types
-    if not found.get("required", True):
-        del found["required"]
-    return {key: part for key, part in found.items() if key not in _UNLISTED}
+        copy = {key: part for kind in kinds for key, part in kind.items()} | copy
+        copy["type"] = types
+    if not copy.get("required", True):
+        del copy["required"]
+    return {key: part for key, part in copy.items() if key not in _UNLISTED}
 
 
 def within(schema: Schema, convert: Callable[[Schema], Property]) -> Property:
     """A copy of the schema with its inner schemas converted."""
-    found = dict(schema)
-    if "properties" in found:
-        named = cast("Mapping[str, Schema]", found["properties"])
-        found["properties"] = {name: convert(part) for name, part in named.items()}
-    if "items" in found:
-        found["items"] = convert(found["items"])
-    if "anyOf" in found:
-        found["anyOf"] = [convert(part) for part in found["anyOf"]]
-    return found
+    inner: Mapping[str, Callable[[Any], Any]] = {
+        "properties": lambda named: {name: convert(part) for name, part in named.items()},
+        "items": convert,
+        "anyOf": lambda kinds: [convert(kind) for kind in kinds],
+    }
+    return {key: inner[key](part) if key in inner else part for key, part in schema.items()}

@@ -12,9 +12,10 @@ from typing import TypedDict
 
 from copydesk import errors
 from copydesk.desk.backends.snapshots import ShownLines
-from copydesk.desk.batch import Rewrite
+from copydesk.desk.batch import Compiled, Rewrite
 from copydesk.desk.outcome import Applied, Planned, Reading
 from copydesk.edit.kinds.patch import patch_of
+from copydesk.edit.kinds.replace import compile_batch, replace_everywhere
 from copydesk.edit.request import BatchEdit, Preconditions, Request, StringEdit, Terms
 from copydesk.errors import Refusal
 from copydesk.text.relpath import RelPath
@@ -69,9 +70,8 @@ MANY = 500  # edits: from this number on, garbage collection is paused
 def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Answer:
     """The envelope of lines that were read, with LF line ends; `start` is the first (1-based)."""
     truncated = found.cut_by_lines or found.cut_by_characters
-    content = "".join(f"{line}\n" for line in found.lines)
-    if found.cut_in_line or not (truncated or found.ends_with_newline):
-        content = content.removesuffix("\n")
+    is_open = found.cut_in_line or not (truncated or found.ends_with_newline)
+    content = "\n".join(found.lines) + "\n" * (bool(found.lines) and not is_open)
     after, total = start + len(found.lines), found.total_lines or 0
     facts = {
         "path": found.path,
@@ -95,10 +95,11 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Ans
         **known(file_sha256=found.digest),
     }
     status: Status = "partial" if truncated else "success"
-    envelope = Envelope(status, words, call.raw, str(found.path), stats)
     encoding = None if found.encoding == "utf-8" else found.encoding
-    data = known(content=content, truncated=truncated, encoding=encoding)
-    return Answer(data, envelope=envelope)
+    return Answer(
+        known(content=content, truncated=truncated, encoding=encoding),
+        envelope=Envelope(status, words, call.raw, str(found.path), stats),
+    )
 
 
 def written(
@@ -206,13 +207,13 @@ class ReadCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path, start = context.path(self.path), self.start_line
+        limits = self.limit, context.read_tokens
         try:
-            limits = self.limit, context.read_tokens
-            found = context.desk.read(context.member, path, f"{start}~", *limits)
+            lines = context.desk.read(context.member, path, f"{start}~", *limits)
         except (errors.RangeOutOfBounds, errors.InvalidRange) as refusal:
             count = f"{refusal.total_lines} line{'s' * (refusal.total_lines != 1)}"
             raise errors.InvalidArgs("start_line", f"the file has {count}") from None
-        return reading(context, self, found, start)
+        return reading(context, self, lines, start)
 
 
 class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
@@ -225,14 +226,17 @@ class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path)
-        one = StringEdit(self.old_string, self.new_string)
-        if one.old.replace("\r\n", "\n") == one.new.replace("\r\n", "\n"):
+        edit = StringEdit(self.old_string, self.new_string)
+        if edit.old.replace("\r\n", "\n") == edit.new.replace("\r\n", "\n"):
             raise errors.InvalidArgs(
                 "new_string", "is the same as old_string, so nothing would change"
             )
-        request, dry = BatchEdit(path, (one,)), self.dry_run
-        everywhere = one if self.replace_all else None
-        done = made(context, name, request, self.expected(), dry=dry, everywhere=everywhere)
+        request, dry, expected = BatchEdit(path, (edit,)), self.dry_run, self.expected()
+        if self.replace_all:
+            compiled = partial(replace_everywhere, edit=edit)
+            done = edited(context, name, path, compiled, expected, dry=dry)
+        else:
+            done = edited_in_batch(context, name, request, expected, dry=dry)
         return written(context, self, done, bad=request.bad_character, dry=dry)
 
 
@@ -246,12 +250,8 @@ class WriteCall(_ExpectedCall, EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path)
-
-        def make(dry: bool) -> Rewrite:
-            how = {"overwrite": self.overwrite, "dry": dry}
-            expected = self.expected()
-            return context.batches.write(context.member, name, path, self.content, expected, **how)
-
+        call = context.member, name, path, self.content, self.expected()
+        make = partial(context.batches.write, *call, overwrite=self.overwrite)
         done = rewritten(context, name, path, make)
         bad = reports.lost(done.after, None if done.created else done.base)
         saying = "batch.created" if done.created else "batch.replaced"
@@ -271,7 +271,7 @@ class _BatchCall(_ExpectedCall, _DryRunCall):
 
     def request(self, context: Context) -> BatchEdit:
         """The batch; a refusal of an edit names its index."""
-        pairs = ((one["old_string"], one["new_string"]) for one in self.edits)
+        pairs = ((pair["old_string"], pair["new_string"]) for pair in self.edits)
         return BatchEdit.of(context.path(self.path), pairs)
 
 
@@ -281,7 +281,7 @@ class BatchEditCall(_BatchCall, EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         with put_off() if len(self.edits) >= MANY else nullcontext():
             request, dry = self.request(context), self.dry_run
-            done = made(context, name, request, self.expected(), dry=dry)
+            done = edited_in_batch(context, name, request, self.expected(), dry=dry)
             return written(context, self, done, bad=request.bad_character, dry=dry)
 
 
@@ -317,79 +317,70 @@ def batch() -> tuple[Tool, ...]:
 
 
 def rewritten(
-    context: Context,
-    name: str,
-    path: RelPath,
-    make: Callable[[bool], Rewrite],
-    *,
-    dry: bool = False,
+    context: Context, name: str, path: RelPath, make: Callable[..., Rewrite], *, dry: bool = False
 ) -> Rewrite:
-    """The result of `make`, which gets `dry`; a missing file is refused with similar names.
+    """What `make`, which gets `dry`, writes or would; similar names are told of a missing file.
 
-    If a person has to approve it first, that of its plan.
+    If a person has to approve it first, the first call creates a plan; the same call on the same
+    text applies it. Until it is approved, ApprovalRequired with its id is raised; of a text that
+    may not be meant SuspiciousText, until the plan is applied.
     """
     try:
-        return make(True) if dry else _once_approved(context, name, make)
+        return make(dry=True) if dry else _once_approved(context, name, make)
     except errors.FileNotFound:
         raise context.desk.missing(context.member, path) from None
 
 
-def _once_approved(context: Context, name: str, make: Callable[[bool], Rewrite]) -> Rewrite:
-    """The result of `make`; if a person has to approve it first, that of its plan.
-
-    `make(True)` returns what would be written. The first call creates the plan; the same call on
-    the same text applies it. Until it is approved, ApprovalRequired with its id is raised; of a
-    text that may not be meant SuspiciousText, until the plan is applied.
-    """
+def _once_approved(context: Context, name: str, make: Callable[..., Rewrite]) -> Rewrite:
     try:
-        return make(False)
+        return make(dry=False)
     except (errors.ApprovalRequired, errors.SuspiciousText) as refusal:
-        wanted, refused = make(True), refusal
+        rewrite, refused = make(dry=True), refusal
     desk, member = context.desk, context.member
-    request = patch_of(wanted.path, wanted.base, wanted.change, created=wanted.created)
+    request = patch_of(rewrite.path, rewrite.base, rewrite.change, created=rewrite.created)
     own = (
         plan.id
-        for plan in desk.waiting(member, wanted.path)
+        for plan in desk.waiting(member, rewrite.path)
         if (plan.owner, plan.tool, plan.request) == (member.name, name, request)
     )
     hunk_id = next(own, None)
     if hunk_id is None:
         planned = plan_of(context, name, request)
         hunk_id = planned.plan.id
-        if planned.draft.after.digest != wanted.after.digest:  # it cannot be expressed as lines
+        if planned.draft.after.digest != rewrite.after.digest:  # it cannot be expressed as lines
             desk.discard(member, hunk_id)
             raise refused
     if isinstance(refused, errors.SuspiciousText):
         raise errors.SuspiciousText(refused.signs, hunk_id)
     outcome = desk.apply(member, name, hunk_id)
     if isinstance(outcome, Applied):
-        return wanted.written(outcome.edit_id, outcome.draft.after.digest)
+        return rewrite.written(outcome.edit_id, outcome.draft.after.digest)
     raise outcome.refusal
 
 
-def made(
+def edited(
     context: Context,
     name: str,
-    request: BatchEdit,
-    expected: Preconditions,
+    path: RelPath,
+    compiled: Compiled,
+    expected: Preconditions | None = None,
     *,
-    dry: bool,
-    everywhere: StringEdit | None = None,
+    dry: bool = False,
 ) -> Rewrite:
-    """The result of the edit; a missing file is refused with similar names."""
-    batches, member = context.batches, context.member
+    """What the edits that are `compiled` make of the file; approved and refused as `rewritten`."""
+    call = context.member, name, path, compiled, expected or Preconditions()
+    return rewritten(context, name, path, partial(context.batches.edit, *call), dry=dry)
 
-    def make(dry: bool) -> Rewrite:
-        if everywhere is None:
-            return batches.edit(member, name, request, expected, dry=dry)
-        return batches.replace_all(member, name, request.path, everywhere, expected, dry=dry)
 
+def edited_in_batch(
+    context: Context, name: str, request: BatchEdit, expected: Preconditions, *, dry: bool
+) -> Rewrite:
+    """What the batch makes of the file; a refusal of its old texts has the corrected plan."""
+    compiled = partial(compile_batch, edits=request.edits)
     try:
-        return rewritten(context, name, request.path, make, dry=dry)
+        return edited(context, name, request.path, compiled, expected, dry=dry)
     except errors.PartialMatchFail as failure:
-        if dry or everywhere is not None:
-            raise
-        raise with_plan(context, name, request, failure, expected) from None
+        raise failure if dry else with_plan(context, name, request, failure, expected) from None
 
 
 def with_plan(

@@ -18,8 +18,8 @@ from functools import partial
 from typing import Any, Literal, cast
 
 from copydesk.desk.batch import Batching
-from copydesk.desk.checks import Findings, telling
 from copydesk.desk.desk import FileDesk
+from copydesk.desk.gates import Findings, telling
 from copydesk.desk.member import Member
 from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal
 from copydesk.search.listings import FileSearch, Progress
@@ -60,7 +60,7 @@ OTHER_NAMES = {
 SELF_EVIDENT = frozenset(
     (
         *("path", "to", "why", "member", "literal", "hunk_id", "hunk_ids", "edit_id"),
-        *("before_edit_id", "anchor", "start_anchor", "end_anchor", "transaction"),
+        *("before_edit_id", "anchor", "start_anchor", "end_anchor", "transaction", "task"),
         *("known_old_total_lines", "known_old_total_bytes", "accept", "patch", "existing_hunk_id"),
     )
 )
@@ -180,6 +180,12 @@ class Context:
             return f"copydesk undo {edit_id}"
         return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}}})'
 
+    def reapply_call(self, edit_id: int) -> str:
+        """The call that makes an edit again."""
+        if self.in_shell:
+            return f"copydesk reapply {edit_id}"
+        return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}, "again": true}})'
+
 
 class ToolCall(Arguments, ABC):
     """One call: the arguments of a tool, and its action."""
@@ -249,8 +255,7 @@ class Tool:
 
     def described_schema(self, lang: Lang) -> dict[str, Any]:
         """The schema with a description of each argument."""
-        special = self._texts(lang).arguments
-        return described(self.schema, {**texts(lang).arguments, **special})
+        return described(self.schema, {**texts(lang).arguments, **self._texts(lang).arguments})
 
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
         """The schema as clients get it, without texts that say no more than a name does."""
@@ -267,18 +272,18 @@ class Tool:
 
     def _texts(self, lang: Lang) -> ToolTexts:
         """The texts of the tool; its name replaces missing ones."""
-        none = ToolTexts(self.plain_name, self.plain_name)
-        return texts(lang).tools.get(self.plain_name, none)
+        name = self.plain_name
+        return texts(lang).tools.get(name, ToolTexts(name, name))
 
 
 def by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
     """The tools by their names for callers, and their older names; an own name goes first."""
     every = tuple(tools)
-    found = {tool.name: tool for tool in every if not tool.listed_as}
+    named = {tool.name: tool for tool in every if not tool.listed_as}
     for tool in every:
         for alias in (tool.called, *tool.aliases):
-            found.setdefault(alias, tool)
-    return found
+            named.setdefault(alias, tool)
+    return named
 
 
 class Catalog:
@@ -294,8 +299,8 @@ class Catalog:
 
     def of(self, toolsets: Iterable[str]) -> tuple[Tool, ...]:
         """The tools of some toolsets."""
-        wanted = tuple(toolsets)
-        return tuple(tool for tool in self.tools.values() if tool.is_of(wanted))
+        names = tuple(toolsets)
+        return tuple(tool for tool in self.tools.values() if tool.is_of(names))
 
     def call(self, context: Context, name: str, arguments: object) -> Answer:
         """The tool's answer, even for a refusal or a logged crash; KeyError for an unknown tool."""
@@ -367,8 +372,8 @@ def _in_short(answer: Answer) -> Answer:
     facts = answer.facts
     if "current" not in facts and not facts.get("apply_evidence"):
         return answer
-    kept = {"found"} if "found" in str(facts["summary"]) else set[str]()
-    return replace(answer, unsaid=_REPEATED - kept)
+    is_needed = "found" in str(facts["summary"])
+    return replace(answer, unsaid=_REPEATED - {"found"} if is_needed else _REPEATED)
 
 
 def _renamed(answer: Answer) -> Answer:
@@ -381,12 +386,11 @@ def _renamed(answer: Answer) -> Answer:
     made = answer.made
     if not callable(made) and "summary" in made:
         made = {**made, "summary": own(str(made["summary"]))}
-    steps = tuple(map(own, answer.next_steps))
-    return replace(answer, made=made, next_steps=steps, rest="")
+    return replace(answer, made=made, next_steps=tuple(map(own, answer.next_steps)), rest="")
 
 
 def _told(context: Context, answer: Answer) -> Answer:
-    """Add decisions on the member's plans, and saved writes of other programs."""
+    """Add decisions on the member's plans, and what other programs wrote that concerns it."""
     if context.cancelled():
         return answer  # nobody reads it
     saved = context.desk.foreign.told(context.member)
@@ -397,6 +401,7 @@ def _told(context: Context, answer: Answer) -> Answer:
         if not news:
             return answer
         told = reports.with_news(answer, news, context.lang, context.apply_call)
+        told = reports.with_overwritten(told, news, context.lang, context.reapply_call)
         if told.body is not None:
             told = replace(told, budget=told.budget and context.budget, lang=context.lang)
             if not told.is_whole:  # its lines count as shown: drop none for the news

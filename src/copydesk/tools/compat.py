@@ -23,17 +23,18 @@ from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
-from copydesk.desk.batch import Rewrite
+from copydesk.desk.batch import Rewrite, in_order, insert
 from copydesk.desk.outcome import NotUndone, Withheld
+from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import BatchEdit, MoveFile, Preconditions, StringEdit, check_count
 from copydesk.errors import Refusal
-from copydesk.search.listings import DirEntry
+from copydesk.search.listings import DirEntry, FileInfo
 from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import refusals, reports
 from copydesk.tools.arguments import Count, list_of
-from copydesk.tools.batch import plan_of, rewritten, with_plan, written
+from copydesk.tools.batch import edited, plan_of, rewritten, with_plan, written
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import refusal_words
@@ -72,9 +73,9 @@ class ClientPath:
 
 
 class Told(Exception):
-    """A refusal in the words of the original program, with remarks."""
+    """A refusal in the words of the original program, if it has any, with remarks."""
 
-    def __init__(self, words: str, refusal: Refusal, remarks: tuple[str, ...] = ()) -> None:
+    def __init__(self, words: str | None, refusal: Refusal, remarks: tuple[str, ...] = ()) -> None:
         super().__init__(words)
         self.words, self.refusal, self.remarks = words, refusal, remarks
 
@@ -83,26 +84,31 @@ def allowed(context: Context) -> list[str]:
     """The paths of the root, as configured and resolved."""
     real = context.looking.files.root
     spelled = [f"/{root}" for root in context.roots]
-    return [*(one for one in spelled if one != real), real]
+    return [*(path for path in spelled if path != real), real]
 
 
 def place_of(context: Context, text: str) -> ClientPath:
     """Resolve a path that is absolute or relative to the root; raises Refusal, Told."""
     if re.match(r"[A-Za-z]:(?:[\\/]|\Z)", text):
-        words = f"Access denied - Windows-style path received on a POSIX host: {text}"
-        raise Told(words, errors.InvalidPath("absolute path outside of the workspace"))
+        raise Told(
+            f"Access denied - Windows-style path received on a POSIX host: {text}",
+            errors.InvalidPath("absolute path outside of the workspace"),
+        )
     if "\0" in text:
         raise errors.InvalidPath("NUL in path")
-    root = context.looking.files.root
-    full = "/" + posixpath.normpath(posixpath.join(root, text)).lstrip("/")
+    joined = posixpath.join(context.looking.files.root, text)
+    full = "/" + posixpath.normpath(joined).lstrip("/")
     try:
         return ClientPath(full, context.path_below(full, folder=True))
     except errors.InvalidPath as refusal:
         if "outside" not in refusal.reason:
             raise
-        outside = f"{full} not in {', '.join(allowed(context))}"
-        words = f"Access denied - path outside allowed directories: {outside}"
-        raise Told(words, refusal) from None
+        raise Told(_denied(context, "path", full), refusal) from None
+
+
+def _denied(context: Context, what: str, full: str) -> str:
+    outside = f"{what} outside allowed directories: {full} not in {', '.join(allowed(context))}"
+    return f"Access denied - {outside}"
 
 
 def real_path(context: Context, real: RelPath) -> str:
@@ -110,12 +116,12 @@ def real_path(context: Context, real: RelPath) -> str:
     return posixpath.join(context.looking.files.root, *real.parts)
 
 
-def _kind_of(context: Context, path: RelPath) -> str:
-    """The kind of the entry at a path; empty if it is missing or hidden from the member."""
+def _info_of(context: Context, path: RelPath) -> FileInfo | None:
+    """The entry at a path; None if it is missing or hidden from the member."""
     try:
-        return context.looking.info(context.member, path).kind
+        return context.looking.info(context.member, path)
     except Refusal:
-        return ""
+        return None
 
 
 def _check_stands(context: Context, path: RelPath) -> None:
@@ -128,26 +134,6 @@ def _check_stands(context: Context, path: RelPath) -> None:
         return
 
 
-def _system_words(context: Context, refusal: Refusal, call: str, place: ClientPath) -> str | None:
-    """Node's message for a failed call on a path; None if Node has no such failure."""
-    parts = place.path.parts
-    above = (_kind_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
-    match refusal:
-        case errors.FileNotFound() if all(kind in ("", "directory") for kind in above):
-            return f"ENOENT: no such file or directory, {call} '{place.full}'"
-        case errors.FileNotFound() | errors.NotAFile(kind="below a file"):
-            return f"ENOTDIR: not a directory, realpath '{place.full}'"
-        case errors.NotAFile(kind="directory"):
-            return "EISDIR: illegal operation on a directory, read"
-        case errors.InvalidPath(reason="not a directory"):
-            return f"ENOTDIR: not a directory, {call} '{place.full}'"
-        case errors.InvalidPath():
-            outside = f"{place.full} not in {', '.join(allowed(context))}"
-            return f"Access denied - symlink target outside allowed directories: {outside}"
-        case _:
-            return None
-
-
 class CompatCall(ToolCall):
     """A call of a tool of another program, answered in that program's words."""
 
@@ -158,16 +144,15 @@ class CompatCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         place: ClientPath | None = None
-        words: str | None
         try:
             place = place_of(context, str(self.raw.get("path", ".")))
             return self.do(context, name, place)
-        except Told as told:
-            words, remarks, refusal = told.words, told.remarks, told.refusal
-        except Refusal as found:
-            words, remarks, refusal = self.words(context, found, place), (), found
+        except Told as raised:
+            told = raised
+        except Refusal as refusal:
+            told = Told(None if place is None else self.words(context, refusal, place), refusal)
         return refused(
-            *(self.raw, refusal, context.lang, words, remarks),
+            *(self.raw, told.refusal, context.lang, told.words, told.remarks),
             path=None if place is None else str(place.path),
             voices=self.voices,
             only_text=self.only_text,
@@ -177,18 +162,32 @@ class CompatCall(ToolCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         """Run the call; `place` is where `path` leads, or the root without a path."""
 
-    def words(self, context: Context, refusal: Refusal, place: ClientPath | None) -> str | None:
+    def words(self, context: Context, refusal: Refusal, place: ClientPath) -> str | None:
         """The other program's message for the refusal; None if it has none."""
-        if place is None:
-            return None
-        return _system_words(context, refusal, self.system_call, place)
+        parts, call = place.path.parts, self.system_call
+        above = (_info_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
+        match refusal:
+            case errors.FileNotFound() if all(
+                info is None or info.kind == "directory" for info in above
+            ):
+                return f"ENOENT: no such file or directory, {call} '{place.full}'"
+            case errors.FileNotFound() | errors.NotAFile(kind="below a file"):
+                return f"ENOTDIR: not a directory, realpath '{place.full}'"
+            case errors.NotAFile(kind="directory"):
+                return "EISDIR: illegal operation on a directory, read"
+            case errors.InvalidPath(reason="not a directory"):
+                return f"ENOTDIR: not a directory, {call} '{place.full}'"
+            case errors.InvalidPath():
+                return _denied(context, "symlink target", place.full)
+            case _:
+                return None
 
     def text(
         self, content: str, path: RelPath | None = None, *remarks: str, **data: Value
     ) -> Answer:
         """The answer with a text, and remarks on it."""
-        said = " ".join((content, *remarks))
-        envelope = Envelope("success", said, self.raw, None if path is None else str(path))
+        words = " ".join((content, *remarks))
+        envelope = Envelope("success", words, self.raw, None if path is None else str(path))
         answer = Answer({"content": content, **data}, remarks=remarks, envelope=envelope)
         return self.original(answer, content)
 
@@ -222,34 +221,34 @@ def refused(
 def near_miss(failure: errors.PartialMatchFail, own: str) -> tuple[str, ...]:
     """The closest text to one that was not found, and how they differ."""
     near = failure.failures[0]
-    shown = [*(near.difference or ()), near.corrected_old_string or ""]
-    return ("\n".join([own, *filter(None, shown)]),)
+    shown = own, *(near.difference or ()), near.corrected_old_string
+    return ("\n".join(filter(None, shown)),)
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
     """A refusal of a call's arguments."""
-    said = None
+    words = None
     if isinstance(refusal, errors.PathRequired):
         refusal = errors.InvalidArgs("path", "is required")
     if isinstance(refusal, errors.InvalidArgs):
         wrong = _mistyped(refusal, arguments) or refusal_words(refusal, lang, VOICES)
-        said = (
+        words = (
             f"MCP error -32602: Input validation error: Invalid arguments for tool {name}: {wrong}"
         )
-    return refused(arguments, refusal, lang, said, path=path)
+    return refused(arguments, refusal, lang, words, path=path)
 
 
 def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
     """The original's message for an argument that is missing or of the wrong type."""
-    found = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
-    if found is None:
+    reason = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
+    if reason is None:
         return ""
     name = refusal.argument
-    wanted = found[1] or ("array" if name in ("edits", "paths") else "string")
-    wanted = "number" if wanted == "integer" else wanted
-    given = cast("Mapping[str, object]", arguments if isinstance(arguments, Mapping) else {})
-    received = _JS_TYPES.get(type(given.get(name, ...)), "object")
-    return f"Invalid input: expected {wanted}, received {received} at {name}"
+    kind = reason[1] or ("array" if name in ("edits", "paths") else "string")
+    kind = "number" if kind == "integer" else kind
+    values = cast("Mapping[str, object]", arguments if isinstance(arguments, Mapping) else {})
+    received = _JS_TYPES.get(type(values.get(name, ...)), "object")
+    return f"Invalid input: expected {kind}, received {received} at {name}"
 
 
 _JS_TYPES: dict[type, str] = {
@@ -273,8 +272,10 @@ class ReadTextFileCall(CompatCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         if self.head and self.tail:
-            words = "Cannot specify both head and tail parameters simultaneously"
-            raise Told(words, errors.InvalidArgs("tail", "cannot be given together with head"))
+            raise Told(
+                "Cannot specify both head and tail parameters simultaneously",
+                errors.InvalidArgs("tail", "cannot be given together with head"),
+            )
         self.system_call = "stat" if self.tail else "open"
         return self.text(read_text(context, place, self.head, self.tail), place.path)
 
@@ -303,13 +304,13 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
 
 def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) -> str:
     """Lines of a file too large to read whole; FileTooLarge if they are too long."""
-    wanted = f"-{max(tail - 1, 1)}~" if tail else ""
-    found = context.desk.read(context.member, place.path, wanted, max(head, 0) or 1 << 30)
-    is_cut = found.cut_by_characters or (found.cut_by_lines and not head)
+    lines = f"-{max(tail - 1, 1)}~" if tail else ""
+    reading = context.desk.read(context.member, place.path, lines, max(head, 0) or 1 << 30)
+    is_cut = reading.cut_by_characters or (reading.cut_by_lines and not head)
     if is_cut or not (head or tail):
-        raise errors.FileTooLarge(found.size_bytes, 0)
-    more = bool(tail) and found.ends_with_newline is not False
-    return "\n".join([*found.lines, *([""] if more else [])])
+        raise errors.FileTooLarge(reading.size_bytes, 0)
+    is_closed = bool(tail) and reading.ends_with_newline is not False
+    return "\n".join(reading.lines) + "\n" * is_closed
 
 
 class ReadMediaFileCall(CompatCall):
@@ -327,9 +328,8 @@ class ReadMediaFileCall(CompatCall):
         else:
             from urllib.parse import quote  # rarely needed
 
-            real = real_path(context, document.real)
-            uri = "file://" + quote(real, safe="/!$&'()*+,;=:@-._")
-            resource: Fields = {"uri": uri, "mimeType": kind, "blob": data}
+            real = quote(real_path(context, document.real), safe="/!$&'()*+,;=:@-._")
+            resource: Fields = {"uri": f"file://{real}", "mimeType": kind, "blob": data}
             block = {"type": "resource", "resource": resource}
         content: Fields = {"content": [block]}
         envelope = Envelope("success", kind, self.raw, str(place.path))
@@ -356,12 +356,12 @@ class ReadMultipleFilesCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         if not self.paths:
             raise errors.InvalidArgs("paths", "must not be empty")
-        found: list[str] = []
-        room: int | None = None  # the first file may have any size, as when read alone
-        for path in self.paths:
-            found.append(self._one(context, path, room))
-            room = (MOST_TOGETHER if room is None else room) - len(found[-1].encode())
-        return self.text("\n---\n".join(found))
+        texts = [self._one(context, self.paths[0], None)]  # of any size, as when read alone
+        room = MOST_TOGETHER - len(texts[0].encode())
+        for path in self.paths[1:]:
+            texts.append(self._one(context, path, room))
+            room -= len(texts[-1].encode())
+        return self.text("\n---\n".join(texts))
 
     def _one(self, context: Context, path: str, room: int | None) -> str:
         place: ClientPath | None = None
@@ -371,12 +371,12 @@ class ReadMultipleFilesCall(CompatCall):
                 return f"{path}:\n{read_text(context, place)}\n"
             words = say("compat.full", context.lang)
         except Told as told:
-            words = told.words
+            return f"{path}: Error - {told.words}"
         except Refusal as refusal:
-            own = refusal_words(refusal, context.lang, VOICES)
+            words = refusal_words(refusal, context.lang, VOICES)
             if place is not None:
-                own = f"{refusals.code_of(refusal)}: {own}"
-            words = self.words(context, refusal, place) or own
+                own = f"{refusals.code_of(refusal)}: {words}"
+                words = self.words(context, refusal, place) or own
         return f"{path}: Error - {words}"
 
 
@@ -396,18 +396,15 @@ class WriteFileCall(CompatCall):
         except errors.NotAFile as refusal:
             if refusal.kind != "directory":
                 raise
-            call = f"rename '{place.full}.tmp' -> '{place.full}'"
-            raise Told(f"EISDIR: illegal operation on a directory, {call}", refusal) from None
+            both = f"rename '{place.full}.tmp' -> '{place.full}'"
+            raise Told(f"EISDIR: illegal operation on a directory, {both}", refusal) from None
         return answered(context, self, done, f"Successfully wrote to {self.path}")
 
 
 def whole(context: Context, name: str, path: RelPath, content: str, *, overwrite: bool) -> Rewrite:
     """Write a whole file."""
-
-    def make(dry: bool) -> Rewrite:
-        how = {"overwrite": overwrite, "blindly": True, "dry": dry}
-        return context.batches.write(context.member, name, path, content, Preconditions(), **how)
-
+    call = context.member, name, path, content, Preconditions()
+    make = partial(context.batches.write, *call, overwrite=overwrite, blindly=True)
     try:
         return rewritten(context, name, path, make)
     except (errors.FileExists, errors.FileNotFound):
@@ -420,9 +417,13 @@ def answered(
     context: Context, call: CompatCall, done: Rewrite, said: str, *, dry: bool = False
 ) -> Answer:
     """The answer of a write, in these words."""
-    bad = reports.lost(done.after, None if done.created else done.base)
-    saying = "batch.created" if done.created else "batch.done"
-    answer = written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry")
+    answer = written(
+        *(context, call, done),
+        bad=reports.lost(done.after, None if done.created else done.base),
+        dry=dry,
+        saying="batch.created" if done.created else "batch.done",
+        dry_saying="compat.dry",
+    )
     return call.original(answer, said)
 
 
@@ -442,13 +443,10 @@ class EditFileCall(CompatCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         check_count("edits", len(self.edits))
-        pairs = [(one["oldText"], one["newText"]) for one in self.edits]
-
-        def make(dry: bool) -> Rewrite:
-            return context.batches.edit_in_order(context.member, name, place.path, pairs, dry=dry)
-
+        pairs = [(edit["oldText"], edit["newText"]) for edit in self.edits]
+        compiled = in_order(place.path, pairs)
         try:
-            done = rewritten(context, name, place.path, make, dry=self.dryRun)
+            done = edited(context, name, place.path, compiled, dry=self.dryRun)
         except errors.PartialMatchFail as failure:
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
@@ -467,8 +465,8 @@ class EditFileCall(CompatCall):
         )
         diff = patch(before, after, real)
         fence = "`" * max([3, *(1 + len(run) for run in re.findall("`{3,}", diff))])
-        said = f"{fence}diff\n{diff}{fence}\n\n"
-        return answered(context, self, done, said, dry=self.dryRun)
+        fenced = f"{fence}diff\n{diff}{fence}\n\n"
+        return answered(context, self, done, fenced, dry=self.dryRun)
 
 
 class CreateDirectoryCall(CompatCall):
@@ -480,7 +478,7 @@ class CreateDirectoryCall(CompatCall):
         try:
             context.looking.make_directory(context.member, place.path)
         except errors.NotAFile as refusal:
-            if not _kind_of(context, place.path):
+            if _info_of(context, place.path) is None:
                 raise
             raise Told(f"EEXIST: file already exists, mkdir '{place.full}'", refusal) from None
         return self.text(f"Successfully created directory {self.path}", place.path)
@@ -501,8 +499,7 @@ class ListDirectoryCall(_DirectoryCall):
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         entries = context.looking.in_order(context.member, place.path)
-        rows = [f"{_kind(entry)} {entry.name}" for entry in entries]
-        return self.text("\n".join(rows), place.path)
+        return self.text("\n".join(f"{_kind(entry)} {entry.name}" for entry in entries), place.path)
 
 
 class ListDirectoryWithSizesCall(_DirectoryCall):
@@ -512,28 +509,24 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
     sortBy: Literal["name", "size"] = "name"
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        shown = context.looking.in_order(context.member, place.path)
-        entries = [(entry, self._size(context, place, entry)) for entry in shown]
+        entries: list[tuple[DirEntry, int]] = []
+        for entry in context.looking.in_order(context.member, place.path):
+            info = _info_of(context, place.path / entry.name)
+            entries.append((entry, 0 if info is None else info.size))
         files = [size for entry, size in entries if entry.kind != "dir"]
         by_size = self.sortBy == "size"
         entries.sort(key=lambda one: (-one[1],) if by_size else collation_key(one[0].name))
         rows = [
-            f"{_kind(entry)} {entry.name:30} "
-            + ("" if entry.kind == "dir" else f"{_size_words(size):>10}")
-            for entry, size in entries
-        ]
-        rows += [
+            *(
+                f"{_kind(entry)} {entry.name:30} "
+                + ("" if entry.kind == "dir" else f"{_size_words(size):>10}")
+                for entry, size in entries
+            ),
             "",
             f"Total: {len(files)} files, {len(entries) - len(files)} directories",
             f"Combined size: {_size_words(sum(files))}",
         ]
         return self.text("\n".join(rows), place.path)
-
-    def _size(self, context: Context, place: ClientPath, entry: DirEntry) -> int:
-        try:
-            return context.looking.info(context.member, place.path / entry.name).size
-        except Refusal:
-            return 0
 
 
 def _size_words(size: int) -> str:
@@ -602,8 +595,8 @@ class MoveFileCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         source, to = place_of(context, self.source), place_of(context, self.destination)
         try:
-            if _kind_of(context, to.path):
-                raise errors.FileExists(context.looking.info(context.member, to.path).size)
+            if existing := _info_of(context, to.path):
+                raise errors.FileExists(existing.size)
             info = context.looking.info(context.member, source.path)
             _check_stands(context, to.path.parent)
             left: tuple[RelPath, ...] = ()
@@ -612,16 +605,16 @@ class MoveFileCall(CompatCall):
             else:
                 self._apply(context, name, {info.real: to.path})
         except errors.FileNotFound as refusal:
-            both = f"rename '{source.full}' -> '{to.full}'"
-            raise Told(f"ENOENT: no such file or directory, {both}", refusal) from None
+            words = f"ENOENT: no such file or directory, rename '{source.full}' -> '{to.full}'"
+            raise Told(words, refusal) from None
         except errors.FileExists as refusal:
             raise Told(f"Destination already exists: {to.full}", refusal) from None
-        said = f"Successfully moved {self.source} to {self.destination}"
-        if not left:
-            return self.text(said, to.path)
-        names = [str(one) for one in left]
+        message = f"Successfully moved {self.source} to {self.destination}"
+        names = list(map(str, left))
+        if not names:
+            return self.text(message, to.path)
         words = say("compat.left", context.lang, {"names": ", ".join(names[:_MOST_TOLD])})
-        return self.text(said, to.path, words, left=[*names])
+        return self.text(message, to.path, words, left=[*names])
 
     def _move_all(
         self, context: Context, name: str, source: RelPath, to: ClientPath
@@ -629,9 +622,10 @@ class MoveFileCall(CompatCall):
         """Move a directory; return the directories that could not be created or removed."""
         member = context.member
         if source.covers(to.path):
-            both = f"rename '{real_path(context, source)}' -> '{to.full}'"
-            wrong = errors.InvalidArgs("destination", "is inside of source")
-            raise Told(f"EINVAL: invalid argument, {both}", wrong)
+            raise Told(
+                f"EINVAL: invalid argument, rename '{real_path(context, source)}' -> '{to.full}'",
+                errors.InvalidArgs("destination", "is inside of source"),
+            )
         directories, files = context.looking.tree(member, source, MOST_MOVED)
         if len(files) + len(directories) > MOST_MOVED:
             raise errors.InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
@@ -655,8 +649,8 @@ class MoveFileCall(CompatCall):
         }
         ids: list[str] = []
         try:
-            for one, target in targets.items():
-                request = MoveFile(one, target)
+            for source, target in targets.items():
+                request = MoveFile(source, target)
                 ids.append(waiting.get(request) or plan_of(context, name, request).plan.id)
             done = desk.apply_all(member, name, ids)
             if isinstance(done, Withheld):
@@ -685,9 +679,8 @@ class SearchFilesCall(_DirectoryCall):
         base = real_path(context, looking.info(member, place.path).real)
 
         def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
-            if entry.kind == "symlink" and not _kind_of(context, path):
-                return True  # it leads to nothing below the root
-            return any(matches(name, pattern) for pattern in self.excludePatterns)
+            leads_nowhere = entry.kind == "symlink" and _info_of(context, path) is None
+            return leads_nowhere or any(matches(name, one) for one in self.excludePatterns)
 
         walk = looking.walk(member, place.path, is_left_out, skip_refused=True)
         found = [f"{base}/{name}" for _, name, _ in walk if matches(name, self.pattern)]
@@ -785,7 +778,7 @@ class TextEditorCall(CompatCall):
         """The path as given, without a slash at its end."""
         return self.path.rstrip("/") or "/"
 
-    def words(self, context: Context, refusal: Refusal, place: ClientPath | None) -> str | None:
+    def words(self, context: Context, refusal: Refusal, place: ClientPath) -> str | None:
         match refusal:
             case errors.FileNotFound():
                 return f"The path {self.named} does not exist. Please provide a valid path."
@@ -801,8 +794,10 @@ class TextEditorCall(CompatCall):
     def require(self, name: str) -> None:
         """Raise Told if an argument that the command needs is missing; "" and 0 are values."""
         if self.raw.get(name) is None:
-            words = f"Parameter `{name}` is required for command: {self.command}"
-            raise Told(words, errors.InvalidArgs(name, "is required"))
+            raise Told(
+                f"Parameter `{name}` is required for command: {self.command}",
+                errors.InvalidArgs(name, "is required"),
+            )
 
 
 def _refuse_command(
@@ -811,9 +806,9 @@ def _refuse_command(
     """A refusal of the text editor's arguments."""
     words = None
     if isinstance(refusal, errors.InvalidArgs) and refusal.argument == "command":
-        given = cast("Mapping[str, object]", arguments).get("command")
+        command = cast("Mapping[str, object]", arguments).get("command")
         allowed = f"The allowed commands for the {name} tool are: {', '.join(_COMMANDS)}"
-        words = f"Unrecognized command {given}. {allowed}"
+        words = f"Unrecognized command {command}. {allowed}"
     return refused(arguments, refusal, lang, words, path=path, voices=_VOICES, only_text=True)
 
 
@@ -827,31 +822,32 @@ def _numbered(text: str, described: str, first: int = 1) -> str:
 
 def _text_of(text: Snapshot) -> str:
     """The text with LF line ends and without a byte order mark."""
-    start = len(text.encoding.bom)
-    return text.encoding.decode(text.data[start:]).replace("\r\n", "\n")
+    return text.encoding.decode(text.data[len(text.encoding.bom) :]).replace("\r\n", "\n")
 
 
 def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     """Show the numbered lines of a file, or the entries of a directory."""
     if context.looking.is_directory(context.member, place.path):
         if call.view_range:
-            words = "The `view_range` parameter is not allowed when `path` points to a directory."
-            raise Told(words, errors.InvalidArgs("view_range", "is for files"))
+            raise Told(
+                "The `view_range` parameter is not allowed when `path` points to a directory.",
+                errors.InvalidArgs("view_range", "is for files"),
+            )
         return call.text(_listing(context, call, place), place.path)
-    made: list[tuple[str, int]] = []
+    pieces: list[tuple[str, int]] = []
 
     def shown(base: Snapshot) -> list[Run]:
         lines = _text_of(base).split("\n")
         first, last = _range_of(call.view_range, len(lines))
         text = "\n".join(lines[first - 1 : last])
-        made.append((text, first))
+        pieces.append((text, first))
         seen = text[:MOST_SHOWN].count("\n") if len(text) > MOST_SHOWN else last - first + 1
         return [(first - 1, min(first - 1 + seen, base.line_count))]
 
     document, base = context.desk.contents(context.member, place.path, shown)
     if base is None:
         Snapshot.of(document.data)  # raises BinaryFile
-    text, first = made[-1]
+    text, first = pieces[-1]
     return call.text(_numbered(text, call.named, first), place.path)
 
 
@@ -904,17 +900,15 @@ def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath
 def _str_replace(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
     call.require("old_str")
     old, new = (text.replace("\r\n", "\n") for text in (call.old_str, call.new_str))
-
-    def make(dry: bool) -> Rewrite:
-        batches, edited = context.batches, (context.member, name)
-        if old in ("", new):  # which a batch refuses
-            pair = call.old_str, call.new_str
-            return batches.edit_in_order(*edited, place.path, [pair], dry=dry)
-        request = BatchEdit(place.path, (StringEdit(call.old_str, call.new_str),))
-        return batches.edit(*edited, request, Preconditions(), dry=dry)
-
+    pair = call.old_str, call.new_str
+    # a batch refuses an empty text, and an edit that changes nothing
+    compiled = (
+        in_order(place.path, [pair])
+        if old in ("", new)
+        else partial(compile_batch, edits=(StringEdit(*pair),))
+    )
     try:
-        done = rewritten(context, name, place.path, make)
+        done = edited(context, name, place.path, compiled)
     except errors.PartialMatchFail as failure:
         words = f", old_str `{call.old_str}` did not appear verbatim in {call.named}."
         if failure.failures[0].matches_count:
@@ -922,14 +916,15 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
             words = _several(call.old_str, lines or list(failure.failures[0].lines))
             raise Told(f"No replacement was performed{words}", failure) from None
         if call.old_str:
-            request = BatchEdit(place.path, (StringEdit(call.old_str, call.new_str),))
-            failure = with_plan(context, name, request, failure)
+            failure = with_plan(context, name, BatchEdit.of(place.path, [pair]), failure)
         remarks = near_miss(failure, refusal_words(failure, context.lang, _VOICES))
         raise Told(f"No replacement was performed{words}", failure, remarks) from None
     except errors.InvalidArgs:  # an empty text is in every line
         lines = [1, *(line + 1 for line in _lines_with(context, place, "\n"))]
-        refusal = errors.InvalidArgs("old_str", "must not be empty")
-        raise Told(f"No replacement was performed{_several('', lines)}", refusal) from None
+        raise Told(
+            f"No replacement was performed{_several('', lines)}",
+            errors.InvalidArgs("old_str", "must not be empty"),
+        ) from None
     text = _text_of(done.base)
     first = text[: max(text.find(old), 0)].count("\n")
     return _edited(context, call, done, first, call.new_str)
@@ -958,12 +953,12 @@ def _edited(
     start, end = max(0, line - SNIPPET_LINES), line + new.count("\n") + 1 + SNIPPET_LINES
     lines = _text_of(done.after).split("\n")[start:end]
     of, which = ("the edited file", _CHECKED) if call.command == "insert" else (call.named, "")
-    check = f"Review the changes and make sure they are as expected{which}."
     shown = _numbered("\n".join(lines), f"a snippet of {of}", start + 1)
-    said = (
-        f"The file {call.named} has been edited. {shown}{check} Edit the file again if necessary."
+    message = (
+        f"The file {call.named} has been edited. {shown}Review the changes and make sure they are"
+        f" as expected{which}. Edit the file again if necessary."
     )
-    return answered(context, call, done, said)
+    return answered(context, call, done, message)
 
 
 def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
@@ -971,17 +966,15 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
     if call.raw.get("insert_text") is None:
         call.require("new_str")
     line, text = call.insert_line, call.insert_text or call.new_str
-
-    def make(dry: bool) -> Rewrite:
-        return context.batches.insert(context.member, name, place.path, line, text, dry=dry)
-
+    compiled = partial(insert, after_line=line, content=text)
     try:
-        done = rewritten(context, name, place.path, make)
+        done = edited(context, name, place.path, compiled)
     except errors.RangeOutOfBounds as refusal:
         inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
-        words = f"Invalid `insert_line` parameter: {line}. {inside}"
-        wrong = errors.InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines")
-        raise Told(words, wrong) from None
+        raise Told(
+            f"Invalid `insert_line` parameter: {line}. {inside}",
+            errors.InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines"),
+        ) from None
     return _edited(context, call, done, line, text)
 
 
@@ -989,11 +982,11 @@ def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientP
     member = context.member
     past = context.desk.history.page(member, place.path, member.name).edits
     last = next(
-        (one for one in past if one.state == "done" and not (one.undone_by or one.undoes)), None
+        (edit for edit in past if edit.state == "done" and not (edit.undone_by or edit.undoes)),
+        None,
     )
     if last is None:
-        words = f"No edit history found for {call.named}."
-        raise Told(words, errors.EditNotFound(0, "unknown"))
+        raise Told(f"No edit history found for {call.named}.", errors.EditNotFound(0, "unknown"))
     undone = context.desk.undo(member, name, last.edit_id)
     if isinstance(undone, NotUndone):
         raise undone.refusal

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, groupby, takewhile, zip_longest
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import align, same_after, same_before
-from copydesk.text.encoding import UTF8, Encoding
+from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Text, computed_once
 from copydesk.text.unified import (
@@ -30,6 +30,9 @@ from copydesk.text.unified import (
     read_diff,
     regions,
     runs_of,
+)
+from copydesk.text.unified import (
+    diff_text as diff_text,
 )
 
 _MOST_CELLS: Final = 4_000
@@ -48,7 +51,10 @@ _MOST_MARKED: Final = 600
 
 _MOST_MARKS: Final = 20
 
-_WORDS: Final = re.compile(r"[^\W_]+|\s+|.", re.DOTALL)
+_UNSPACED: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""The letters of Chinese and Japanese, which has no blanks between its words."""
+
+_WORDS: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+|\s+|.", re.DOTALL)
 _PIECES: Final = re.compile(r".{0,160}?[ty37)\]}][^\w.-]|.{0,160}?[QZ37+/]|.{1,160}", re.DOTALL)
 """Parts of a long line, split by content and not by distance from the start."""
 
@@ -117,8 +123,9 @@ def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
         changes += _differing(_WORDS, old, new, piece) if size <= room else (piece,)
         room -= size if size <= room else 0
     gone, come = [ours for ours, _ in changes], [theirs for _, theirs in changes]
-    kept = len(old) - sum(stop - start for start, stop in gone)
-    if 3 * kept < min(len(old.strip()), len(new.strip())):
+    kept = "".join(old[start:stop] for start, stop, span in parts(0, len(old), gone) if not span)
+    has_common_word = any(map(str.isalnum, kept)) or not any(map(str.isalnum, old))
+    if not has_common_word or 3 * len(kept) < min(len(old.strip()), len(new.strip())):
         return [], []
     return _bridged(old, gone), _bridged(new, come)
 
@@ -205,13 +212,30 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
 
 def _parts(line: str, marked: Sequence[Span], left_out: Callable[[int], str]) -> str:
     """The windows of a line, with the length of each gap."""
-    shown = ""
-    at = 0
-    for start, stop in (*windows(line, marked), (len(line), len(line))):
-        shown += left_out(start - at) if start > at else ""
-        shown += line[start:stop]
-        at = stop
-    return shown
+    return "".join(
+        line[start:stop] if window else left_out(stop - start)
+        for start, stop, window in parts(0, len(line), windows(line, marked))
+    )
+
+
+_AnySpan = TypeVar("_AnySpan", bound=tuple[int, int, *tuple[object, ...]])
+
+
+def parts(
+    start: int, stop: int, spans: Iterable[_AnySpan]
+) -> Iterator[tuple[int, int, _AnySpan | None]]:
+    """The characters [start, stop) of a line in parts, each with the span that it is of, if any."""
+    at = start
+    for span in spans:
+        begin, end = max(span[0], start), min(span[1], stop)
+        if begin >= end:
+            continue
+        if at < begin:
+            yield at, begin, None
+        yield begin, end, span
+        at = end
+    if at < stop:
+        yield at, stop, None
 
 
 def _into_word(kept: str, *differs: str) -> int:
@@ -258,6 +282,12 @@ class DiffRow:
         if self.old is None or self.new is None or self.old.text == self.new.text:
             return (), ()
         return intraline(self.old.text, self.new.text)
+
+    @property
+    def is_spacing(self) -> bool:
+        """Whether both lines are there and differ in white space alone."""
+        lines = [line.text for line in (self.old, self.new) if line is not None]
+        return len(lines) == 2 and len({"".join(text.split()) for text in lines}) == 1
 
     @property
     def shows_endings(self) -> bool:
@@ -323,6 +353,18 @@ class DiffModel:
             for row in block.rows
         )
 
+    def without_space(self) -> DiffModel:
+        """The model in which lines that differ in white space alone are context."""
+        hunks: list[DiffHunk] = []
+        for hunk in self.hunks:
+            runs = [
+                DiffBlock(tuple(rows), block.kept or is_spacing)
+                for block in hunk.blocks
+                for is_spacing, rows in groupby(block.rows, lambda row: row.is_spacing)
+            ]
+            hunks.append(replace(hunk, blocks=tuple(runs)))
+        return replace(self, hunks=tuple(hunks))
+
     def first(self, most: int, start: int = 0) -> DiffModel:
         """The first `most` rows from `start` on; blocks are split where necessary."""
         hunks: list[DiffHunk] = []
@@ -373,6 +415,27 @@ def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffMode
     return DiffModel(tuple(made), old.line_count - end)
 
 
+def of_place(
+    now: Text, old: Sequence[bytes], old_line: int, place: Span, within: Span
+) -> DiffModel:
+    """The model of one place that changed: the lines [start, stop) of a text were `old` before.
+
+    Lines are 0-based; `old_line` is the first of `old` in the text before. `within` [start, stop)
+    is the place with the lines of context, which have not changed.
+    """
+    text = now.unmarked()
+    (start, stop), (low, high) = place, within
+    decode = text.encoding.decode
+    shift = start - old_line
+    gone = [_line(at, decode(raw)) for at, raw in enumerate(old, old_line)]
+    blocks = (
+        _kept(text, low, start, -shift, is_new=True),
+        _changed([(gone, _lines(text, start, stop))]),
+        _kept(text, stop, high, len(old) - (stop - start) - shift, is_new=True),
+    )
+    return DiffModel((DiffHunk(tuple(block for block in blocks if block.rows)),))
+
+
 def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
     """The model of a recorded unified diff of one file."""
     made: list[DiffHunk] = []
@@ -389,13 +452,6 @@ def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
         if one is not None and one.sign == "@":
             skipped = max(one.old - end, 0)
     return DiffModel(tuple(made))
-
-
-def diff_text(diff: bytes, encoding: Encoding) -> str:
-    """A whole diff as text. Paths are UTF-8, lines are in the encoding of the file."""
-    head, mark, body = diff.partition(b"\n@@ ")
-    own = encoding if encoding.unit == 1 else UTF8  # wide encodings are UTF-8 in a diff
-    return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
 
 
 def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
@@ -416,10 +472,12 @@ def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
             yield _changed([(old, new)])
 
 
-def _kept(old: Text, start: int, stop: int, shift: int) -> DiffBlock:
-    lines = _lines(old, start, stop)
-    rows = (DiffRow(line, replace(line, number=line.number + shift)) for line in lines)
-    return DiffBlock(tuple(rows), True)
+def _kept(text: Text, start: int, stop: int, shift: int, *, is_new: bool = False) -> DiffBlock:
+    """The context [start, stop) of the text before (or the new one); numbers differ by `shift`."""
+    lines = _lines(text, start, stop)
+    others = (replace(line, number=line.number + shift) for line in lines)
+    pairs = zip(others, lines, strict=True) if is_new else zip(lines, others, strict=True)
+    return DiffBlock(tuple(DiffRow(old, new) for old, new in pairs), True)
 
 
 def _changed(pairs: Iterable[tuple[Sequence[DiffLine], Sequence[DiffLine]]]) -> DiffBlock:
@@ -552,20 +610,22 @@ def _add(
             if row[1].text[1:] != _BOM or after.sign != "\\"
         ]
     gaps = [i for i, (_, line) in enumerate(lines) if not line.sign and line.text]
-    placed = [(at, line, line.old, line.new) for at, line in lines[: gaps[0] if gaps else None]]
+    placed = [*lines[: gaps[0] if gaps else None]]
     if gaps and (rest := lines[gaps[-1] + 1 :]):
         counts = HUNK_HEAD.match(head.text)
         assert counts is not None, "it was read as a head"
         by = head.old + int(counts[2] or 1) - sum(line.sign in (" ", "-") for _, line in rest)
         by_new = head.new + int(counts[4] or 1) - sum(line.sign in (" ", "+") for _, line in rest)
         by, by_new = by - rest[0][1].old, by_new - rest[0][1].new
-        placed += [(at, line, line.old + by, line.new + by_new) for at, line in rest]
-    for at, line, old_line, new_line in placed:
+        placed += [
+            (at, line._replace(old=line.old + by, new=line.new + by_new)) for at, line in rest
+        ]
+    for at, line in placed:
         text = line.text
         lacks = may_be_cut and (_LEFT_OUT in text or _CUT.search(text) or len(text) > _LONGEST)
         if lacks or (wanted is not None and at not in wanted):
             continue
-        for runs, own, number in ((old, "-", old_line), (new, "+", new_line)):
+        for runs, own, number in ((old, "-", line.old), (new, "+", line.new)):
             if line.sign not in (" ", own):
                 continue
             if runs and runs[-1][1] == number:  # joined at once, which costs no call

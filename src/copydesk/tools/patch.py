@@ -58,7 +58,7 @@ class _PatchCall(EditingCall):
         return str(getattr(self, self._form[0]))
 
     def run(self, context: Context, name: str) -> Answer:
-        text, lang, (argument, parse) = self.given(), context.lang, self._form
+        text, (argument, parse) = self.given(), self._form
         check_text(argument, text)
         patches = parse(text)
         check_count(argument, sum(len(patch.hunks) for patch in patches))
@@ -67,8 +67,8 @@ class _PatchCall(EditingCall):
         dropped = sum(patch.dropped for patch in patches)  # hunks without lines
         if not dropped:
             return answer
-        said = say("patch.dropped", lang, {"count": dropped})
-        return reports.with_notices(answer, "dropped_hunks", dropped, [said])
+        notice = say("patch.dropped", context.lang, {"count": dropped})
+        return reports.with_notices(answer, "dropped_hunks", dropped, [notice])
 
 
 class ApplyPatchCall(_PatchCall):
@@ -129,9 +129,9 @@ def planned_or_written(
         keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
         if isinstance(outcome, Transacted):
             fixed = {one.plan.id: one.fixed for one in planned}
-            told = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
-            outcome = replace(outcome, applied=told)
-            return reports.transacted(name, outcome, context.lang, length)
+            applied = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
+            done = replace(outcome, applied=applied)
+            return reports.transacted(name, done, context.lang, length)
         answer = reports.withheld(name, outcome, context.lang)
         return answer if keep else replace(answer, next_steps=())
     finally:
@@ -188,17 +188,15 @@ class Patching:
                 case _:
                     self._update(patch)
         except errors.PatchRejected as refusal:
-            places = [one.lines for one in refusal.rejected if one.reason == "already_there"]
-            is_there = all(len(one or ()) == 1 for one in places) and len(places) == len(
-                patch.hunks
-            )
+            places = [one.lines or () for one in refusal.rejected if one.reason == "already_there"]
+            is_there = [len(lines) for lines in places] == [1] * len(patch.hunks)
             (self._there if is_there else self._rejected).extend(refusal.rejected)
         except (errors.Failed, errors.Busy):
             raise
         except Refusal as refusal:
             at = patch.hunks[0].at if patch.hunks else patch.line
-            told = RejectedHunk(patch.path, 0, "file_refused", at, refused_as=refusal.code)
-            self._rejected.append(told)
+            hunk = RejectedHunk(patch.path, 0, "file_refused", at, refused_as=refusal.code)
+            self._rejected.append(hunk)
             path = patch.to if patch.to and isinstance(refusal, errors.FileExists) else patch.path
             self._refused.append((path, refusal))
 
@@ -227,8 +225,7 @@ class Patching:
             if base is None:
                 Snapshot.of(document.data)  # raises BinaryFile
         try:
-            text = base or Snapshot.of(b"")
-            fixed = in_order(path, patch.hunks, text, created=base is None)
+            fixed = in_order(path, patch.hunks, base or Snapshot.of(b""), created=base is None)
         except errors.PatchRejected:
             if refusal is None:
                 raise
@@ -264,8 +261,7 @@ class Patching:
 
     def _delete(self, patch: FilePatch) -> None:
         """Plan the removal; if the patch contains the file's text, check that the file has it."""
-        terms = Terms(expected_old="" if patch.has_text else None)
-        planned = self._first(patch, DeleteFile, terms)
+        planned = self._first(patch, DeleteFile, Terms(expected_old="" if patch.has_text else None))
         if patch.has_text:
             base, path = planned.draft.base.whole(), planned.plan.request.path
             PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
@@ -282,14 +278,15 @@ class Patching:
         lang = self._context.lang
         if len(self._rejected) == 1 and self._refused:
             path, refusal = self._refused[0]
-            told = reports.refused(self._name, path, refusal, lang, ("patch",))
-            summary = f"{told.facts['path']}: {told.facts['summary']}"
-            return replace(told, made={**told.facts, "summary": summary})
+            answer = reports.refused(self._name, path, refusal, lang, ("patch",))
+            summary = f"{answer.facts['path']}: {answer.facts['summary']}"
+            return replace(answer, made={**answer.facts, "summary": summary})
         if self._rejected:
             rejected = errors.PatchRejected(tuple(self._rejected))
             return reports.refused(self._name, None, rejected, lang, ("patch",))
-        is_there = self._there and not self._planned
-        return reports.already_there(self._name, self._there, lang) if is_there else None
+        if self._there and not self._planned:
+            return reports.already_there(self._name, self._there, lang)
+        return None
 
 
 def patch() -> tuple[Tool, ...]:

@@ -14,7 +14,7 @@ from copydesk import errors
 from copydesk.edit.draft import cut
 from copydesk.errors import CheckFinding, Fact, FailedEdit, LineShown, Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
-from copydesk.tools.messages import has, say, say_notes_refusal, say_reason
+from copydesk.tools.messages import has, in_library, say, say_notes_refusal, say_reason
 from copydesk.tools.report import (
     LONGEST,
     Answer,
@@ -67,8 +67,8 @@ def refusal_words(
         case errors.PartialMatchFail(hunk_id=hunk_id):
             if "edit" not in voices:
                 near = (_near_words(one, lang) for one in refusal.failures if one.cause)
-                told = islice(near, _SAID_CAUSES)
-                several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in told]
+                first = islice(near, _SAID_CAUSES)
+                several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in first]
                 name = "PARTIAL_MATCH_FAIL.planned" if hunk_id else name
             if hunk_id:
                 several.append(say("corrected.planned", lang, {"id": hunk_id}))
@@ -105,9 +105,8 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             saying = f"approval.{why}"
             return {"reason": say(saying, lang) if has(saying) else why}
         case errors.CheckFailed(checks=checks):
-            failing = [check for check in checks if check.mode == "refuse"]
-            few = "; ".join(check_words(check, lang) for check in failing[:_SAID_CAUSES])
-            return {"failing": len(failing), "first": few}
+            failing = [check_words(check, lang) for check in checks if check.mode == "refuse"]
+            return {"failing": len(failing), "first": "; ".join(failing[:_SAID_CAUSES])}
         case errors.Conflict(mismatches=mismatches):
             told = (
                 {"expectation": name, **{key: _short(value) for key, value in values.items()}}
@@ -128,16 +127,21 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
                 **_near_words(failure, lang),
             }
         case errors.PartialMatchFail(failures=failures):
-            indices = [failure.index for failure in failures]
-            return {"failing": len(failures), "indices": _first_few(indices, lang)}
+            indices = _first_few((failure.index for failure in failures), lang)
+            return {"failing": len(failures), "indices": indices}
         case errors.PatchRejected(rejected=rejected):
             return {"failing": len(rejected)}
         case errors.RangeOutOfBounds(total_lines=total):
             return {"next_line": total + 1, "variant": "some" if total else "empty"}
         case errors.ContentRequired(total_lines=total) if total:
             return {"variant": "end"}
-        case errors.AnchorNotFound():
-            return _anchor_words(refusal, lang)
+        case errors.AnchorNotFound(closest=(near, *_), cause=cause) if not refusal.before_start:
+            variant = _variant(cause, refusal.corrected_anchor)
+            return {
+                "variant": "part_of_line" if "part_of_line" in (cause or ()) else variant,
+                "near_line": near.line,
+                "causes": cause_words(cause, lang),
+            }
         case errors.StaleRead(current=current) | errors.ContentChanged(current=current):
             shown: dict[str, Fact] = {}
             if current:
@@ -150,28 +154,19 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             return {}
 
 
-def _anchor_words(refusal: errors.AnchorNotFound, lang: Lang) -> dict[str, Fact]:
-    """The line closest to an anchor that matches no line, in words."""
-    if refusal.before_start or not refusal.closest:
-        return {}
-    is_part = "part_of_line" in (refusal.cause or ())
-    return {
-        "variant": "part_of_line" if is_part else _variant(refusal.cause, refusal.corrected_anchor),
-        "near_line": refusal.closest[0].line,
-        "causes": cause_words(refusal.cause, lang),
-    }
-
-
 def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
     """Why two texts that look the same differ."""
-    said = (say(f"cause.{one}", lang) if has(f"cause.{one}") else one for one in causes or ())
-    return ("、" if lang == "zh" else ", ").join(said)
+    words = (
+        say(f"cause.{cause}", lang) if has(f"cause.{cause}") else cause for cause in causes or ()
+    )
+    return ("、" if lang == "zh" else ", ").join(words)
 
 
 def _variant(cause: Sequence[str] | None, corrected: str | None) -> str:
     """What is known of the text that is closest to one that was not found."""
-    with_cause = "cause" if corrected is None else "corrected"
-    return with_cause if cause else "near"
+    if not cause:
+        return "near"
+    return "cause" if corrected is None else "corrected"
 
 
 def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
@@ -228,8 +223,11 @@ def check_words(one: CheckFinding, lang: Lang) -> str:
 
 def check_row(one: CheckFinding, lang: Lang) -> Fields:
     """The finding of a check for a program."""
-    message = one.message if one.not_run is None else check_words(one, lang)
-    return cast(Fields, _value(replace(one, message=message)))
+    finding = one if one.not_run is None else replace(one, message=check_words(one, lang))
+    return cast(Fields, _value(finding))
+
+
+Refusal.words = lambda refusal: in_library(refusal_words(refusal, "en"))
 
 
 def facts_of(refusal: Refusal) -> Fields:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 from copydesk import errors
 from copydesk.desk.backends.api import REFUSING, Decision
 from copydesk.desk.backends.snapshots import Run
-from copydesk.desk.checks import Findings
+from copydesk.desk.changes import FileChanges, UndoneChanges
+from copydesk.desk.gates import Findings
 from copydesk.desk.outcome import (
     Applied,
     Created,
@@ -570,6 +572,13 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
     return _refused(mode, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
 
 
+def stands(mode: str, edit_id: int, lang: Lang) -> Answer:
+    """The answer for an edit that is to be made again, and is still in the file."""
+    summary = say("undo.stands", lang, {"id": edit_id})
+    head: Fields = {"status": "ok", "mode": mode, "edit_id": edit_id}
+    return Answer({**head, "changed": False, "summary": summary})
+
+
 def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Answer:
     """The answer to an undo that was refused."""
     entry, refusal = outcome.entry, outcome.refusal
@@ -578,6 +587,54 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Answer:
     facts.pop("current", None)
     summary = _why_not_undone(outcome, mode, lang)
     return _refused(mode, refusal, head, summary, "error", facts, views)
+
+
+def file_changes(file: FileChanges) -> dict[str, Value]:
+    """The open changes of a file as data."""
+    added, removed = file.lines
+    hunks: list[Value] = [
+        {
+            "id": hunk.id,
+            "line": hunk.new_line + 1,
+            "added": len(hunk.new),
+            "removed": len(hunk.old),
+            "edit_ids": [edit.edit_id for edit in hunk.edits],
+            **({"touched_by": [*hunk.touched_by]} if hunk.touched_by else {}),
+            **({"checks": [check_row(one, "en") for one in hunk.checks]} if hunk.checks else {}),
+        }
+        for hunk in file.hunks
+    ]
+    moved = {"moved_from": str(file.was)} if file.was else {}
+    counts = {"action": file.kind, "added": added, "removed": removed}
+    return {"path": str(file.path), **counts, **moved, "hunks": hunks}
+
+
+def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
+    """The answer to an undo of a task; nothing was written where something is refused."""
+    lost: list[Value] = [
+        {
+            "path": str(hunk.path),
+            "line": hunk.new_line + 1,
+            "reason": refusal_words(why, lang),
+            "touched_by": [*hunk.touched_by],
+            "old": b"".join(hunk.old).decode("utf-8", "replace"),
+            "new": b"".join(hunk.new).decode("utf-8", "replace"),
+        }
+        for hunk, why in undone.refused
+    ]
+    paths = list(dict.fromkeys(str(one.path) for one in undone.written))
+    ids: list[Value] = [one.edit_id for one in undone.written]
+    facts: Fields = {"edit_ids": ids, "paths": [*paths]}
+    key, said = "changes.undone", dict[str, object](count=len(paths))
+    if undone.waiting:
+        facts = {"error": errors.ApprovalRequired.code, "hunk_ids": [*undone.waiting]}
+        key, said = "changes.waiting", {"ids": undone.waiting}
+    elif undone.refused:
+        first, why = undone.refused[0]
+        facts = {"error": why.code, "refused": lost}
+        key, said = "changes.refused", {"place": f"{first.path}:{first.new_line + 1}"}
+    status = "ok" if undone.written else "error"
+    return Answer({"status": status, "mode": mode, **facts, "summary": say(key, lang, said)})
 
 
 def _at_place(
@@ -600,7 +657,7 @@ def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
     changed = refusal if isinstance(refusal, errors.ContentChanged) else None
     if changed and changed.undone_by:
         return say("undo.already", lang, {"id": edit_id, "by": changed.undone_by, "tool": mode})
-    why = refusal_words(refusal, lang, (*_callers(mode), "undo"))
+    why = refusal_words(refusal, lang, (*_callers(mode), "undo"), {"edit_id": edit_id})
     words = [say("undo.refused", lang, {"id": edit_id, "why": why})]
     if changed and changed.later_edit_ids:
         words.append(say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": mode}))
@@ -744,6 +801,8 @@ FOREIGN_WRITE = "FOREIGN_WRITE_SAVED"
 """The code for a write of another program that was saved as an edit."""
 
 _LONGEST_REASON = 300  # characters of a reason in words; the data has more
+_FILES_APART = 2  # of so many files at most, overwritten edits are told in a line each
+_MOST_LOST = 10  # ids of overwritten edits in a line
 MOST_NEWS = 5  # decisions reported with one answer; the others with the next ones
 
 
@@ -763,12 +822,68 @@ def with_news(
 
     `apply` returns the words for how to write a plan.
     """
-    told = [one for one in news if not _says(answer.fields, one[0])]
+    told = [
+        one for one in news if one[0].verdict != "overwritten" and not _says(answer.fields, one[0])
+    ]
     if not told:
         return answer
     rows: list[Value] = [_row(decision, written) for decision, written in told]
     words = [_words(decision, written, lang, apply) for decision, written in told]
     return with_notices(answer, "decisions", rows, words)
+
+
+def with_overwritten(
+    answer: Answer,
+    news: Sequence[tuple[Decision, bool]],
+    lang: Lang,
+    reapply: Callable[[int], str],
+) -> Answer:
+    """The answer with those edits of the news that other programs have `overwritten`.
+
+    One line tells those of a file, or of all files if there are many. `reapply` returns the words
+    for how to make an edit again.
+    """
+    lost = sorted((one for one, _ in news if one.verdict == "overwritten"), key=_edit_id)
+    if not lost:
+        return answer
+    rows: list[Value] = [
+        {
+            "edit_id": _edit_id(one),
+            "path": one.path,
+            "line": int(one.after),
+            "time_ms": one.time_ms,
+            **({} if one.before else {"removed": True}),
+        }
+        for one in lost
+    ]
+    by_path = {one.path: [other for other in lost if other.path == one.path] for one in lost}
+    told = [lost] if len(by_path) > _FILES_APART else by_path.values()
+    words = [overwritten_words(some, lang, reapply) for some in told]
+    return with_notices(answer, "overwritten", rows, words)
+
+
+def overwritten_words(lost: Sequence[Decision], lang: Lang, reapply: Callable[[int], str]) -> str:
+    """Some edits that were overwritten, in one line; the first of them is named in full."""
+    first, files = lost[0], len({one.path for one in lost})
+    ids = ", ".join(str(_edit_id(one)) for one in lost[:_MOST_LOST])
+    facts = {
+        "id": _edit_id(first),
+        "ids": ids + ", ..." * (len(lost) > _MOST_LOST),
+        "path": first.path,
+        "line": first.after,
+        "count": len(lost),
+        "files": files,
+        "time": datetime.fromtimestamp(first.time_ms / 1000, UTC).astimezone().strftime("%H:%M"),
+        "reapply": reapply(_edit_id(first)),
+    }
+    key = "many" if files > 1 else "one" if len(lost) == 1 else "several"
+    if files == 1 and not first.before:
+        key = "removed"
+    return say(f"overwritten.{key}", lang, facts)
+
+
+def _edit_id(overwritten: Decision) -> int:
+    return -overwritten.plan[1]
 
 
 def with_saved(
@@ -857,6 +972,8 @@ def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str],
     said: str = "written" if written and decision.verdict == "approved" else decision.verdict
     if said == "commented":
         said = f"commented.{'line' if decision.after else 'plan'}"
+    elif said == "undone" and decision.reason:
+        said = "undone.why"
     return say(f"decision.{said}", lang, facts)
 
 
@@ -1174,7 +1291,7 @@ def _notes(draft: BlockDraft, request: BlockDiff, lang: Lang, *, done: bool) -> 
 def hunk_text(hunk: HunkMade) -> str:
     """A hunk in one line: what happens to which block."""
     old, new = _quoted(hunk.old, _OLD_SHOWN), _quoted(hunk.new, _OLD_SHOWN)
-    changes = {"UPDATE": f"{old} → {new}", "REPLACE": f"→ {new}", "DELETE": old}
+    changes = {"UPDATE": f"{old} → {new}", "REPLACE": f"→ {new}", "DELETE": old, "MOVE": hunk.new}
     said = changes.get(hunk.kind) or _quoted(hunk.new, _NEW_SHOWN)
     ids = f" [{', '.join(hunk.new_ids)}]" if hunk.new_ids else ""
     return f"{hunk.kind} {hunk.block_id}: {said}{ids}"
@@ -1330,8 +1447,8 @@ _ROWS: dict[str, Row] = {
         plan_words="plan.block_diff".format,
         applied_words="apply.block_diff.{0.context}".format,
         notices=lambda draft, lang: [
-            say("notes.ids_gone", lang, {"block_id": block_id, "detail": detail})
-            for _, block_id, detail in draft.notices
+            say(f"notes.notice.{kind}", lang, {"block_id": block_id, "detail": detail})
+            for kind, block_id, detail in draft.notices
         ],
     ),
     "DeleteFile": _operation(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal, TypedDict
 
-from copydesk.desk.backends.api import Entry
+from copydesk.desk.changes import FileChanges, Selection, UndoneChanges
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
@@ -22,10 +22,8 @@ from copydesk.desk.outcome import (
     Undone,
     Withheld,
 )
-from copydesk.desk.reading import wanted
 from copydesk.edit.draft import Plan, cut
-from copydesk.edit.kinds.lines import resolve_range
-from copydesk.edit.patch_parse import FilePatch, parse_diff
+from copydesk.edit.kinds.lines import lines_wanted, resolve_range
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -51,7 +49,6 @@ from copydesk.errors import (
     NotAFile,
     PartialMatchFail,
     RangeOutOfBounds,
-    Refusal,
     SuspiciousText,
 )
 from copydesk.search.listings import DirEntry
@@ -60,13 +57,12 @@ from copydesk.search.ripgrep import search_files
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
-from copydesk.text.unified import blob_id
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
-from copydesk.tools.patch import Patching, planned_or_written
+from copydesk.tools.patch import planned_or_written
 from copydesk.tools.report import (
     Answer,
     Fields,
@@ -91,9 +87,16 @@ class UndoCall(EditingCall):
     edit_id: Count = 0
     transaction: bool = False
     again: bool = False
+    task: str = ""
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
+        if self.task:
+            what = Selection(task=self.task)
+            undone = context.desk.changes.undo(context.member, what, reason=self.why)
+            if undone == UndoneChanges():
+                raise InvalidArgs("task", "has no open changes")
+            return reports.changes_undone(name, undone, context.lang)
         if not self.edit_id:
             return ListEditsCall({}, {}).run(context, name)
         edit_id = self.edit_id
@@ -111,31 +114,14 @@ class UndoCall(EditingCall):
         return reports.undone_together(name, outcome, context.lang, self.report)
 
     def _made_again(self, context: Context, name: str) -> Answer:
-        """Plan or write an edit that another program has overwritten, from its diff."""
-        entry = context.desk.history.entry(context.member, self.edit_id)
-        if entry.forgotten:
-            raise EditNotFound(self.edit_id, "forgotten")
-        if entry.kind == "notes":
-            raise InvalidArgs("again", "is for files; notes are edited anew")
-        text = diff_text(entry.diff, encoding_of_diff(entry.diff, None))
-        patches = parse_diff(text)
-        if entry.moved is None:
-            patches = tuple(_as_now(context, entry, patch) for patch in patches)
-        auto = context.apply == "auto"
-        return Patching(context, name).run(patches, self.report, auto=auto)
-
-
-def _as_now(context: Context, entry: Entry, patch: FilePatch) -> FilePatch:
-    """The patch of an edit for its file as it is now called.
-
-    If that has the text from before the edit, the patch goes to the same lines.
-    """
-    path, blob = context.desk.history.place(context.member, entry), ""
-    with suppress(Refusal):  # the plan says what is wrong
-        _, text = context.desk.contents(context.member, path)
-        if text is not None and text.digest == entry.before:
-            blob = blob_id(text.data)
-    return replace(patch, names=(str(path),), base=blob)
+        """Make, or plan, an edit again that another program has overwritten."""
+        auto, lang = context.apply == "auto", context.lang
+        outcome = context.desk.reapply(context.member, name, self.edit_id, auto=auto)
+        if outcome is None:
+            return reports.stands(name, self.edit_id, lang)
+        if isinstance(outcome, Planned):
+            return reports.planned(name, outcome, lang, self.report)
+        return reports.applied(context.tool(APPLY), outcome, lang, self.report)
 
 
 class ListEditsCall(ToolCall):
@@ -143,11 +129,15 @@ class ListEditsCall(ToolCall):
 
     path: str = ""
     member: str = ""
+    task: str = ""
     max_results: Count = RESULTS
     before_edit_id: Count = 0
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path, folder=True) if self.path else None
+        if self.task:
+            what = Selection(self.task, self.member, path=path)
+            return self._changes(context, name, context.desk.changes.view(context.member, what))
         of = self.member or None, self.max_results, self.before_edit_id or None
         page = context.desk.history.page(context.member, path, *of)
         count, lang = len(page.edits), context.lang
@@ -170,6 +160,21 @@ class ListEditsCall(ToolCall):
         remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
         steps = (older,) if go_on and not context.selects else ()
         return listing(fields, shown, remarks=remarks, next_steps=steps)
+
+    def _changes(self, context: Context, name: str, files: Sequence[FileChanges]) -> Answer:
+        """What the task changed in net, file by file."""
+        rows = [reports.file_changes(file) for file in files]
+        texts = (
+            f"{row['path']} +{row['added']} -{row['removed']} · {row['action']}" for row in rows
+        )
+        fields: Fields = {
+            "status": "ok",
+            "mode": name,
+            "count": len(rows),
+            "list_changes": [*rows],
+            "summary": say("changes", context.lang, {"count": len(rows), "task": self.task}),
+        }
+        return listing(fields, first_rows(texts, context.rows_tokens))
 
 
 class ListPendingCall(ToolCall):
@@ -385,7 +390,7 @@ def entries_of(
     entries = context.looking.list_dir(context.member, path)
     count = len(entries)
     try:
-        start, stop, _ = wanted(range_text, count)
+        start, stop, _ = lines_wanted(range_text, count)
     except RangeOutOfBounds:
         raise InvalidArgs("range", f"begins after the {count} entries") from None
     asked = entries[start : min(stop, start + (most or ENTRIES))]

@@ -34,6 +34,7 @@ WRITES = {
     "/api/block/updateBlock",
     "/api/block/batchUpdateBlock",
     "/api/block/deleteBlock",
+    "/api/block/moveBlock",
     "/api/attr/setBlockAttrs",
     "/api/filetree/createDocWithMd",
     "/api/filetree/createDailyNote",
@@ -85,6 +86,9 @@ class Calls:
             "/api/sqlite/flushTransaction": lambda body: self.flush(),
             "/api/query/sql": self._sql,
             "/api/block/getChildBlocks": self._children,
+            "/api/block/getTailChildBlocks": lambda body: self._children(body)[::-1][: body["n"]],
+            "/api/block/getBlockIndex": self._index,
+            "/api/filetree/getDoc": self._part,
             "/api/block/getBlockKramdown": self._kramdown,
             "/api/block/getBlockDOM": lambda body: {"id": body["id"], "dom": self._dom(body["id"])},
             "/api/block/getBlockDOMs": self._doms,
@@ -101,6 +105,8 @@ class Calls:
             "/api/block/updateBlock": self._update,
             "/api/block/batchUpdateBlock": self._update_all,
             "/api/block/deleteBlock": self._delete,
+            "/api/block/moveBlock": self._move,
+            "/api/filetree/listDocsByPath": self._below,
             "/api/attr/setBlockAttrs": self._set_attributes,
             "/api/filetree/createDocWithMd": self._create,
             "/api/filetree/createDailyNote": self._daily,
@@ -189,6 +195,23 @@ class Calls:
             }
             for one in held
         ]
+
+    def _index(self, body: Body) -> Any:
+        document, node, parent = self._known(body["id"])
+        while parent is not None and parent is not document.root:
+            _, node, parent = self._known(parent.id)
+        return document.root.children.index(node) + 1 if parent else 0
+
+    def _part(self, body: Body) -> Any:
+        document, _, _ = self._known(body["id"])
+        blocks = document.root.children
+        at = max(body.get("index", 0) - 1, 0)
+        for heading in blocks[:at]:  # it starts with the folded heading that hides the block
+            hidden = self.space.section(heading, document.root) if heading.kind == "h" else []
+            if heading.attributes.get("fold") == "1" and blocks[at] in hidden:
+                at = blocks.index(heading)
+        part = blocks[at : at + body["size"] + 1]
+        return {"content": "".join(map(dom, part)), "blockCount": len(blocks)}
 
     def _kramdown(self, body: Body) -> Any:
         if body.get("mode", "md") not in ("md", "textmark"):
@@ -392,6 +415,29 @@ class Calls:
     def _delete(self, body: Body) -> Any:
         self.pending.append(body["id"])
         return self._told("delete", [])
+
+    def _move(self, body: Body) -> Any:
+        self._known(body["id"])
+        previous_id, parent_id = body.get("previousID") or "", body.get("parentID") or ""
+        anchor = self.space.find(previous_id or parent_id)
+        if anchor is None or (previous_id and anchor[2] is None):
+            raise Refused("target block not found")
+        if not previous_id and anchor[1].kind not in CONTAINERS and self.habits.since >= (3, 7):
+            raise Refused("is a leaf block and cannot have children")
+        if self._fault == "astray":
+            previous_id, parent_id = "", self._known(body["id"])[0].root.id
+        if self._fault != "cleared":
+            self.space.move(body["id"], previous_id, parent_id)
+        return None
+
+    def _below(self, body: Body) -> Any:
+        above = body["path"].removesuffix(".sy")
+        files = [
+            {"id": one.root.id}
+            for one in self.space.documents
+            if one.path.rpartition("/")[0] == above and one.box == body["notebook"]
+        ]
+        return {"box": body["notebook"], "path": body["path"], "files": files}
 
     def _set_attributes(self, body: Body) -> Any:
         _, node, _ = self._known(body["id"])

@@ -178,6 +178,31 @@ class Workspace:
         elif not parent.children and parent.kind in ("b", "s", "l"):
             self.delete(parent.id)
 
+    def move(self, block_id: str, previous_id: str, parent_id: str) -> None:
+        """A block elsewhere; of what it leaves empty only a list goes, and a document is filled."""
+        found, anchor = self.find(block_id), self.find(previous_id or parent_id)
+        assert found is not None
+        assert anchor is not None
+        _, node, source = found
+        _, target, parent = anchor
+        assert source is not None
+        if node is target:
+            return
+        source.children.remove(node)
+        if previous_id:
+            assert parent is not None
+            at = parent.children.index(target) + 1
+            if target.kind == "h" and target.attributes.get("fold") == "1":
+                at += len(self.section(target, parent))
+            parent.children.insert(at, node)
+        else:
+            target.children.insert(0, node)
+        if source.kind == "l" and not source.children:
+            self.delete(source.id)
+        if source.kind == "d" and not source.children:
+            source.children.append(Node("p"))
+        self.touch(node)
+
     def _made(self, nodes: list[Node]) -> list[Node]:
         nodes = nodes or [Node("p")]
         for top in nodes:

@@ -15,10 +15,9 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TextIO
 
 from copydesk import __version__
-from copydesk.app.cli.parser import FIRST_STEPS, UsageError, parse
+from copydesk.app.cli.parser import FIRST_STEPS, UsageError, language, parse, said
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,9 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return 2
     _replace_closed_streams()
-    _use_utf_8(sys.stdin, "surrogateescape")
-    _use_utf_8(sys.stdout, "backslashreplace")
-    _use_utf_8(sys.stderr, "backslashreplace")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            errors = "surrogateescape" if stream is sys.stdin else "backslashreplace"
+            stream.reconfigure(encoding="utf-8", errors=errors)
     try:
         status = _run(words)
         sys.stdout.flush()
@@ -61,11 +61,6 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115  # it stays open
 
 
-def _use_utf_8(stream: TextIO, errors: str) -> None:
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding="utf-8", errors=errors)
-
-
 def _run(words: Sequence[str]) -> int:
     try:
         options = parse(words)
@@ -79,12 +74,12 @@ def _run(words: Sequence[str]) -> int:
     except UsageError as error:
         from copydesk.app.cli.errors import report
 
-        return report(error, as_json="--json" in words)
+        return report(error, as_json="--json" in words, lang=language(words))
     if options.version:
         print(f'{{"version": "{__version__}"}}' if options.json else f"copydesk {__version__}")
         return 0
     if options.command is None:
-        sys.stderr.write(FIRST_STEPS)
+        sys.stderr.write(said(FIRST_STEPS, language(words)))
         return 2
     if options.command != "mcp" or options.json:
         return _command(options, words)
@@ -109,7 +104,7 @@ def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
         raise
     except KNOWN as error:
         as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
-        return report(error, as_json=as_json, lang=options.lang or "en")
+        return report(error, as_json=as_json, lang=options.lang or language(words))
 
 
 _SERVERS = {"mcp": "copydesk.app.mcp.server", "serve": "copydesk.app.mcp.http"}

@@ -4,35 +4,49 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import os
+import re
 import shlex
+import signal
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
-from copydesk.app import reference, terminal
+from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.parser import Own, UsageError, new_parser, parse, read_arguments, unknown
+from copydesk.app.cli.parser import UsageError, language, new_parser, parse, read_arguments, unknown
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
-from copydesk.app.terminal import agrees, dump, is_refused, out, short
+from copydesk.app.terminal import agrees, dump, is_refused, out, short, tell
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
-from copydesk.desk.history import Past
-from copydesk.desk.recovery import Settled
+from copydesk.desk.history import Forgettable, Past
+from copydesk.desk.review import Shown
+from copydesk.desk.transaction import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
-from copydesk.errors import AccessDenied, CheckFinding, InvalidArgs, Refusal
+from copydesk.errors import InvalidArgs, Refusal
 from copydesk.notes.lazy import notes_of
+from copydesk.notes.tools import block_fields, coverage_fields, covered_lines, label, unread_lines
 from copydesk.store.checks import NotRun, Trust
+from copydesk.store.state import StateFolder
 from copydesk.text.encoding import encoding_of_diff
+from copydesk.text.relpath import RelPath
 from copydesk.tools.catalog import Catalog, Tool
+from copydesk.tools.diff_model import diff_text
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.refusals import check_words
+from copydesk.tools.refusals import numbered_lines
 from copydesk.tools.report import Answer, Lang, LongTexts
 from copydesk.tools.reports import saved_data
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
+
+if TYPE_CHECKING:  # most commands need nothing of the notes
+    from copydesk.notes.protocol import NoteBlock
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,117 +54,146 @@ def run(options: argparse.Namespace) -> int:
 
     Raises one of `errors.KNOWN`. Sets the language of the configuration in `options`.
     """
-    return _COMMANDS[options.command](options)
+    return _COMMANDS[options.command](options) or 0
+
+
+def _named_root(options: argparse.Namespace) -> str:
+    """The root that is named, else the current folder; "" if that is gone."""
+    try:
+        return options.root if options.root is not None else default_root()
+    except FileNotFoundError:
+        return ""
 
 
 def _root(options: argparse.Namespace) -> str:
-    hint = "Name the workspace with --root or COPYDESK_ROOT."
-    try:
-        root: str = default_root() if options.root is None else options.root
-    except FileNotFoundError:
-        raise UsageError("the current folder no longer exists", hint) from None
+    root, hint = _named_root(options), "Name the workspace with --root or COPYDESK_ROOT."
+    if not root and options.root is None:
+        raise UsageError("the current folder no longer exists", hint)
     if not os.path.isdir(root):
         state = "is not a folder" if os.path.lexists(root) else "does not exist"
         raise UsageError(f"the workspace {root!r} {state}", hint)
     return root
 
 
-def _config(options: argparse.Namespace, root: str) -> Config:
-    config = load(root)
-    if options.member:
-        config = replace(config, member=options.member)
-    if options.lang:
-        config = replace(config, lang=options.lang)
-    options.lang = config.lang
-    if getattr(options, "toolsets", None):
+def _settings(options: argparse.Namespace) -> tuple[str, Config]:
+    """The root, and its configuration with what the options say.
+
+    Sets the language of the configuration in `options`.
+    """
+    root = _root(options)
+    names = ("member", "lang", "toolsets", "apply", "structured")
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in names}
+    given = {name: value for name, value in given.items() if value}
+    if "toolsets" in given:
         chosen = tuple(part.strip() for part in options.toolsets.split(",") if part.strip())
         for name in chosen:
             if name not in TOOLSETS:
                 raise unknown("toolset", name, TOOLSETS, f"There are: {', '.join(TOOLSETS)}.")
-        config = replace(config, toolsets=chosen)
-    if getattr(options, "apply", None):
-        config = replace(config, apply=options.apply)
-    if getattr(options, "structured", False):
-        config = replace(config, structured=True)
-    return config
+        given["toolsets"] = chosen
+    config = replace(load(root), **given)
+    options.lang = config.lang
+    return root, config
 
 
 def _open(
     options: argparse.Namespace, *, looks: bool = False, for_agents: bool = False
 ) -> OpenWorkspace:
     """Open the workspace. With `looks`, do not create a missing state folder."""
-    root = _root(options)
-    config = _config(options, root)
+    root, config = _settings(options)
     if for_agents and not options.member:
         config = config.for_agents()
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
-    shared = there or not looks
-    opened = open_workspace(root, config, shared=shared)
-    opened.in_shell = True
+    opened = open_workspace(root, config, shared=there or not looks)
+    opened.in_shell = not for_agents
     return opened
+
+
+def _print(options: argparse.Namespace, data: object, text: str) -> None:
+    """Print data for a program, or a text, that needs no escaping, for a person."""
+    if options.json:
+        dump(data)
+    else:
+        out(text)
 
 
 def _call(options: argparse.Namespace) -> int:
     if options.tool is None:
-        return _list_tools(_config(options, _root(options)).lang, as_json=options.json)
+        return _list_tools(options)
     tool = _find_tool(options.tool)
-    words = read_arguments(tool.name, options.arguments, tool.schema)
-    _set_own(options, words.own)
-    if "help" in words.own:
-        return _show_tool(tool, _config(options, _root(options)).lang, as_json=options.json)
-    given = words.arguments(sys.stdin)
+    given, own = read_arguments(tool.name, options.arguments, tool.schema, sys.stdin)
+    if own.get("lang", "en") not in ("en", "zh"):
+        raise UsageError(f"--lang must be en or zh, not {own['lang']!r}")
+    for name, value in own.items():  # they count as if they came before the tool's name
+        setattr(options, name, True if name == "json" else value)
+    if "help" in own:
+        return _show_tool(options, tool)
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
-        config = opened.config
+        member, lang = opened.config.member, opened.config.lang
         opened.kept = LongTexts(None)  # not cut: no later call could read the rest
-        report = opened.call(
-            config.member,
-            tool.name,
-            given,
-            lang=config.lang,
-            progress=counter,
-        )
+        answer = opened.call(member, tool.name, given, lang=lang, progress=counter)
     counter.clear()
     if options.json:
-        dump(report.data)
+        dump(answer.data)
     else:
-        terminal.print_answer(report)
-    return 1 if is_refused(report) else 0
-
-
-def _set_own(options: argparse.Namespace, own: Own) -> None:
-    """Apply copydesk's own options that follow the tool's name as if they came first."""
-    for name, value in own.items():
-        if name == "lang" and value not in ("en", "zh"):
-            raise UsageError(f"--lang must be en or zh, not {value!r}")
-        setattr(options, name, True if name == "json" else value)
+        terminal.print_answer(answer)
+    return 1 if is_refused(answer) else 0
 
 
 def _pending(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.review import paths_of
+
     with _open(options, looks=True) as opened:
-        plans = opened.pending(opened.config.member)
-        decided = {plan.id: opened.desk.review.decision(plan) for plan in plans}
-    verdicts = {key: decision.verdict if decision else "" for key, decision in decided.items()}
+        waiting = opened.desk.review.pending(opened.member(opened.config.member))
+        states = opened.desk.review.states(waiting)
+        plans = [
+            {
+                **_plan_data(one.plan),
+                "decision": one.decision.verdict if one.decision else "",
+                "state": state,
+                "findings": _findings(opened, one.plan),
+            }
+            for one, state in zip(waiting, states, strict=True)
+        ]
     if options.json:
-        dump([{**_plan_data(plan), "decision": verdicts[plan.id]} for plan in plans])
+        dump(plans)
         return 0
     now_ms = time.time_ns() // 1_000_000
-    rows = [("HUNK", "PATH", "ACTION", "MEMBER", "AGE", "EXPIRES IN", "DECISION", "WHY")]
-    rows += [
+    rows = [
         (
-            plan.id,
-            str(plan.request.path),
-            plan.action,
-            plan.owner,
-            terminal.ago(now_ms - plan.created_ms),
-            terminal.ago(plan.expires_ms - now_ms),
-            verdicts[plan.id] or "-",
-            plan.why,
+            one.plan.id,
+            paths_of(one.plan),
+            say(f"action.{one.plan.action}", options.lang),
+            one.plan.owner,
+            say(f"fits.{plan['state']}", options.lang),
+            "-" if plan["findings"] is None else str(plan["findings"]),
+            terminal.ago(now_ms - one.plan.created_ms),
+            terminal.ago(one.plan.expires_ms - now_ms),
+            str(plan["decision"] or "-"),
+            one.plan.why,
         )
-        for plan in plans
+        for one, plan in zip(waiting, plans, strict=True)
     ]
-    out(terminal.table(rows) if plans else say("cli.none_wait", options.lang) + "\n")
+    none = say("cli.none_wait", options.lang) + "\n"
+    out(terminal.table([_PENDING_HEAD, *rows]) if rows else none)
+    if rows and sys.stdout.isatty():
+        tell(say("cli.pending_next", options.lang, {"id": rows[0][0]}), sys.stderr)
     return 0
+
+
+_PENDING_HEAD = (
+    *("HUNK", "PATH", "ACTION", "MEMBER", "NOW", "FINDINGS"),
+    *("AGE", "EXPIRES IN", "DECISION", "WHY"),
+)
+
+
+def _findings(opened: OpenWorkspace, plan: Plan) -> int | None:
+    """The number of new findings of checks; None if none applies, or if a command would run."""
+    if not any(rule.command for rule in opened.config.checks):
+        with contextlib.suppress(Refusal):
+            shown = opened.desk.review.show(opened.member(opened.config.member), plan.id)
+            return None if shown.checks is None else len(shown.checks)
+    return None
 
 
 def _plan_data(plan: Plan) -> dict[str, object]:
@@ -168,85 +211,151 @@ def _plan_data(plan: Plan) -> dict[str, object]:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.review import about_plan, next_steps, paths_of
+
     with _open(options, looks=True) as opened:
-        report = opened.pending_report(opened.config.member, options.hunk_id, opened.config.lang)
+        member, lang = opened.config.member, opened.config.lang
+        report = opened.pending_report(member, options.hunk_id, lang)
+        shown = opened.desk.review.show(opened.member(member), options.hunk_id)
+        about, steps = about_plan(opened, shown), next_steps(opened, shown)
+    plan = shown.plan
     if options.json:
-        dump(report.data)
-    else:
-        if "why" in report.fields:
-            facts = {"why": report.fields["why"]}
-            out(terminal.line(say("ask.why", options.lang, facts)) + "\n")
-        short(report)
-        out("\n" + say("cli.next", options.lang, {"id": options.hunk_id}) + "\n")
+        dump({**report.data, **_plan_data(plan), "state": shown.state})
+        return 0
+    now_ms = time.time_ns() // 1_000_000
+    facts = {
+        "id": plan.id,
+        "path": paths_of(plan),
+        "owner": plan.owner,
+        "age": terminal.ago(now_ms - plan.created_ms),
+        "left": terminal.ago(plan.expires_ms - now_ms),
+    }
+    tell(say("cli.plan_of", lang, facts))
+    for words in about:
+        tell(words)
+    if shown.refusal is not None:
+        tell(errors.refusal_words(shown.refusal, lang))
+    if shown.state == "drifted":
+        report = replace(report, diff=diff_text(shown.diff, shown.draft.base.encoding))
+    short(report)
+    lines = getattr(shown.refusal, "current", None)
+    if lines:
+        out("\n" + say("cli.now", lang) + "\n" + terminal.safe(numbered_lines(lines)))
+    if steps:
+        out("\n")
+        tell(steps)
     return 0
 
 
 def _apply(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.review import print_next
+
     wanted = list(dict.fromkeys(options.hunk_id))
+    if options.approve:
+        return _approve_and_apply(options, wanted)
+    if options.after:
+        raise UsageError("--after goes with --approve")
     with _open(options, looks=True) as opened:
         member, lang = opened.config.member, opened.config.lang
         if len(wanted) == 1:
             given: dict[str, object] = {"hunk_id": wanted[0], "accept": options.accept}
             report = opened.call(member, APPLY, given, lang=lang)
-            return _print_report(options, report, wanted[0])
-        given = {"hunk_ids": wanted, "accept": options.accept}
-        report = opened.call(member, APPLY_ALL, given, lang=lang)
-    status = _print_report(options, report, str(report.fields.get("hunk_id", "")))
-    if status and not options.json:
+        else:
+            given = {"hunk_ids": wanted, "accept": options.accept}
+            report = opened.call(member, APPLY_ALL, given, lang=lang)
+        named = wanted[0] if len(wanted) == 1 else str(report.fields.get("hunk_id", ""))
+        status = _print_report(options, report, named)
+        if status and not options.json:
+            print_next(opened, named)
+    if status and not options.json and len(wanted) > 1:
         hunks = cast("Sequence[Mapping[str, object]]", report.fields.get("hunks", ()))
-        rows = [
-            (str(row["hunk_id"]), str(row["path"]), str(row.get("error", row["context_match"])))
-            for row in hunks
-        ]
-        sys.stderr.write(terminal.table(rows))
+        for row in hunks:
+            result = row.get("error", row["context_match"])
+            tell(f"{row['hunk_id']}  {row['path']}  {result}", sys.stderr)
     return status
+
+
+def _approve_and_apply(options: argparse.Namespace, wanted: Sequence[str]) -> int:
+    """Approve plans as they are shown, and write them, all or none; return the exit status."""
+    from copydesk.app.cli.review import as_shown, check_declared, write, written_words
+
+    shown: dict[str, Shown] = {}
+    with _open(options, looks=True) as opened:
+        check_declared(opened)
+        try:
+            for hunk_id in wanted:
+                shown[hunk_id] = as_shown(opened, hunk_id, options)
+            applied = write(opened, [*shown.values()])
+        except Refusal as refusal:
+            lacking = (hunk_id for hunk_id in wanted if hunk_id not in shown)
+            named = str(next(lacking, getattr(refusal, "hunk_id", wanted[0])))
+            data = _refused(opened, options, refusal, named)
+            if options.json:
+                dump(data)
+            return 1
+    words = [written_words(one, options.lang) for one in applied]
+    if options.json:
+        rows = [
+            {"status": "ok", "hunk_id": one.plan.id, "edit_id": one.edit_id, "summary": said}
+            for one, said in zip(applied, words, strict=True)
+        ]
+        dump(rows if len(rows) > 1 else rows[0])
+    for said in () if options.json else words:
+        tell(said)
+    return 0
 
 
 def _apply_patch(options: argparse.Namespace) -> int:
     """Plan the patch and write it at once, as apply_patch harnesses expect; return the status."""
     try:
-        text: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
+        patch: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
     except UnicodeDecodeError:
         raise InvalidArgs("patch", "is not UTF-8") from None
-    if not text.strip():
+    if not patch.strip():
         raise UsageError("the patch is empty", "copydesk apply-patch < patch.txt")
     with _open(options) as opened:
         member, lang = opened.config.member, opened.config.lang
-        given = {"patch": text, "apply": "never"}
-        report = opened.call(member, "apply_patch", given, lang=lang)
-        if not is_refused(report):
-            planned = cast("Sequence[Mapping[str, str]]", report.fields.get("hunks", ()))
-            ids = [row["hunk_id"] for row in planned]
-            if any("cause" in row or "warnings" in row for row in planned) or not ids:
-                _print_report(options, report)
-                return 1 if ids else 0  # corrected or doubtful: somebody has to look at the plans
-            report = opened.call(member, APPLY_ALL, {"hunk_ids": ids}, lang=lang)
-            if report.is_error:
-                for hunk_id in ids:
-                    with contextlib.suppress(Refusal):
-                        opened.desk.discard(opened.member(member), hunk_id)
-    if is_refused(report) or options.json:
-        return _print_report(options, report)
+        given = {"patch": patch, "apply": "never"}
+        answer = opened.call(member, "apply_patch", given, lang=lang)
+        if is_refused(answer):
+            return _print_report(options, answer)
+        hunks = cast("Sequence[Mapping[str, str]]", answer.fields.get("hunks", ()))
+        if not hunks or any("cause" in hunk or "warnings" in hunk for hunk in hunks):
+            _print_report(options, answer)
+            return 1 if hunks else 0  # corrected or doubtful: somebody has to look at the plans
+        ids = [hunk["hunk_id"] for hunk in hunks]
+        answer = opened.call(member, APPLY_ALL, {"hunk_ids": ids}, lang=lang)
+        for hunk_id in ids if answer.is_error else ():
+            with contextlib.suppress(Refusal):
+                opened.desk.discard(opened.member(member), hunk_id)
+    if is_refused(answer) or options.json:
+        return _print_report(options, answer)
     letters = {"add": "A", "update": "M", "delete": "D"}
-    rows = [(letters[one.kind], one.to or one.path) for one in parse_apply_patch(text)]
+    rows = [(letters[file.kind], file.to or file.path) for file in parse_apply_patch(patch)]
     rows.sort(key=lambda row: "AMD".index(row[0]))
-    out("Success. Updated the following files:\n")
-    out("".join(f"{letter} {path}\n" for letter, path in rows))
+    changed = "".join(f"{letter} {path}\n" for letter, path in rows)
+    out(f"Success. Updated the following files:\n{changed}")
     return 0
 
 
 def _diff(options: argparse.Namespace) -> int:
     """Print the diff of a plan with its exact bytes; return the status."""
+    from copydesk.app.cli.review import print_next
+
     with _open(options, looks=True) as opened:
         planned = opened.desk.show(opened.member(opened.config.member), options.hunk_id)
-    draft = planned.draft
-    if draft.base.encoding.unit > 1 or planned.plan.blocks is not None:
-        raise InvalidArgs("hunk_id", "is of a text whose diff git apply cannot take")
-    if options.json:
-        dump({"status": "ok", "hunk_id": planned.id, "diff": draft.diff.decode("utf-8", "replace")})
-        return 0
-    sys.stdout.flush()
-    sys.stdout.buffer.write(draft.diff)
+        diff = planned.draft.diff
+        if planned.draft.base.encoding.unit > 1 or planned.plan.blocks is not None:
+            raise InvalidArgs("hunk_id", "is of a text whose diff git apply cannot take")
+        if options.json:
+            text = diff.decode("utf-8", "replace")
+            dump({"status": "ok", "hunk_id": planned.id, "diff": text})
+            return 0
+        sys.stdout.flush()
+        sys.stdout.buffer.write(diff)
+        if sys.stdout.isatty():
+            sys.stdout.buffer.flush()
+            print_next(opened, planned.id)
     return 0
 
 
@@ -261,142 +370,96 @@ def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = ""
     return 1 if is_refused(report) else 0
 
 
-def _discard(options: argparse.Namespace) -> int:
-    with _open(options, looks=True) as opened:
-        member = opened.member(opened.config.member)
+def _decide(options: argparse.Namespace) -> int:
+    """Approve, reject or discard each named plan, whatever is refused of others."""
+    from copydesk.app.cli.review import as_shown, check_declared, decision_data, reviewer
 
-        def discard(hunk_id: str) -> dict[str, object]:
-            plan = opened.desk.discard(member, hunk_id)
-            path = str(plan.request.path)
-            summary = say("cli.discarded", options.lang, {"id": plan.id, "path": path})
-            return {"hunk_id": plan.id, "path": path, "summary": summary}
-
-        return _each(options, discard)
-
-
-def _check_declared(opened: OpenWorkspace) -> None:
-    """Raise AccessDenied if only a flag or a variable names the person who decides."""
-    name = opened.config.member
-    if name not in opened.config.members and name != load(opened.root, {}).member:
-        raise AccessDenied("approve", "the configuration declares no such member")
-
-
-def _approve(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import approve, decision_data
-
-    with _open(options, looks=True) as opened:
-        _check_declared(opened)
-
-        def decide(hunk_id: str) -> dict[str, object]:
-            decision = approve(opened, hunk_id, options.after, as_json=options.json)
-            return decision_data(decision, options.lang)
-
-        return _each(options, decide)
-
-
-def _reject(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import decision_data, reviewer
-
-    with _open(options, looks=True) as opened:
-        _check_declared(opened)
-        person, review = reviewer(opened), opened.desk.review
-
-        def decide(hunk_id: str) -> dict[str, object]:
-            return decision_data(review.reject(person, hunk_id, options.reason), options.lang)
-
-        return _each(options, decide)
-
-
-def _each(options: argparse.Namespace, act: Callable[[str], dict[str, object]]) -> int:
-    """Act once on each named plan, whatever the others do; `act` returns data or raises Refusal."""
     found: list[dict[str, object]] = []
-    status = 0
-    for hunk_id in dict.fromkeys(options.hunk_id):
-        try:
-            data = {"status": "ok", **act(hunk_id)}
-        except Refusal as refusal:
-            status = 1
-            data = errors.refusal_data(refusal, options.lang, hunk_id=hunk_id)
-            if not options.json:
-                terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, options.lang)}")
-        else:
-            if not options.json:
-                out(terminal.line(str(data["summary"])) + "\n")
-        found.append(data)
+    with _open(options, looks=True) as opened:
+        review, lang = opened.desk.review, opened.config.lang
+        if options.command != "discard":
+            check_declared(opened)
+
+        def act(hunk_id: str) -> dict[str, object]:
+            if options.command == "discard":
+                plan = opened.desk.discard(opened.member(opened.config.member), hunk_id)
+                facts = {"hunk_id": plan.id, "path": str(plan.request.path)}
+                return {**facts, "summary": say("cli.discarded", lang, {**facts, "id": plan.id})}
+            if options.command == "approve":
+                seen = as_shown(opened, hunk_id, options).seen
+                return decision_data(review.approve(reviewer(opened), *seen), lang)
+            return decision_data(review.reject(reviewer(opened), hunk_id, options.reason), lang)
+
+        for hunk_id in dict.fromkeys(options.hunk_id):
+            try:
+                found.append({"status": "ok", **act(hunk_id)})
+            except Refusal as refusal:
+                found.append(_refused(opened, options, refusal, hunk_id))
+            else:
+                if not options.json:
+                    tell(str(found[-1]["summary"]))
     if options.json:
         dump(found if len(options.hunk_id) > 1 else found[0])
-    return status
+    return 1 if any(data["status"] != "ok" for data in found) else 0
+
+
+def _refused(
+    opened: OpenWorkspace, options: argparse.Namespace, refusal: Refusal, hunk_id: str
+) -> dict[str, object]:
+    """The data of a refusal, which is printed with what the person may do, if it is for one."""
+    from copydesk.app.cli.review import print_next
+
+    if not options.json:
+        terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, options.lang)}")
+        print_next(opened, hunk_id)
+    return errors.refusal_data(refusal, options.lang, hunk_id=hunk_id)
 
 
 def _review(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import review
+    from copydesk.app.cli.review import check_declared, review
 
+    if options.done:
+        return _changes(options)
+    if options.task or options.since:
+        raise UsageError("--task and --since select what --done reviews", "copydesk review --done")
     if options.json:
         raise UsageError("copydesk review asks a person; --json is not for it")
     # with keys it waits for plans, which needs the state folder
-    with _open(options, looks=not terminal.Keys.work()) as opened:
-        _check_declared(opened)
+    with _open(options, looks=not terminal.Keys().single) as opened:
+        check_declared(opened)
         return review(opened)
 
 
 def _recover(options: argparse.Namespace) -> int:
     with _open(options, looks=True) as opened:
-        again = notes_of(opened.desk).recover(opened.member(opened.config.member))
-        settled = {one.entry.edit_id: one for one in (*opened.recovered, *again)}
-        found, lang = tuple(settled.values()), opened.config.lang
+        member, lang = opened.member(opened.config.member), opened.config.lang
+        settled = {end.entry.edit_id: end for end in opened.recovered}
+        settled |= {end.entry.edit_id: end for end in notes_of(opened.desk).recover(member)}
         swept, kept = opened.recovery.sweep(time.time_ns() // 1_000_000)
-        saved = opened.desk.foreign.told(opened.member(opened.config.member))
+        saved = opened.desk.foreign.told(member)
+    ends = [_settled_data(end, lang) for end in settled.values()]
     if options.json:
         besides: dict[str, list[object]] = {
-            "foreign_writes": [saved_data(one) for one in saved],
+            "foreign_writes": [saved_data(write) for write in saved],
             "leftovers_kept": [str(path) for path in kept],
         }
-        dump(
-            {
-                "settled": [_recovered_data(each, lang) for each in found],
-                "leftovers_removed": swept,
-                **{name: rows for name, rows in besides.items() if rows},
-            }
-        )
+        besides = {name: rows for name, rows in besides.items() if rows}
+        dump({"settled": ends, "leftovers_removed": swept, **besides})
     else:
-        if found:
-            rows = [_recovered_row(each, lang) for each in found]
-            out(terminal.table([_RECOVERED_HEAD, *rows]))
-        else:
-            out(say("cli.nothing_to_settle", lang) + "\n")
+        rows = [("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")]
+        rows += [_settled_row(end, lang) for end in ends]
+        out(terminal.table(rows) if ends else say("cli.nothing_to_settle", lang) + "\n")
         if swept:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
         terminal.saved(saved, lang)
         for path in kept:
-            out(terminal.line(say("cli.leftover_kept", lang, {"path": path})) + "\n")
-    return 1 if any(each.state in ("open", "unsure") for each in found) else 0
+            tell(say("cli.leftover_kept", lang, {"path": path}))
+    return 1 if any(end.state in ("open", "unsure") for end in settled.values()) else 0
 
 
-_RECOVERED_HEAD = ("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")
-
-
-def _recovered_row(one: Settled, lang: Lang) -> tuple[str, ...]:
-    entry = one.entry
-    ended, reason = say(f"settled.{one.state}", lang), _reason(one, lang)
-    return (
-        str(entry.edit_id),
-        terminal.when(entry.time_ms),
-        entry.member,
-        str(entry.path),
-        entry.group or "-",
-        f"{ended}: {reason}" if reason else ended,
-    )
-
-
-def _reason(one: Settled, lang: Lang) -> str:
-    """Why a write could not be recovered, in words; empty if it was recovered."""
-    if one.refusal is not None:
-        return errors.refusal_words(one.refusal, lang)
-    return say_reason(one.reason, lang)
-
-
-def _recovered_data(one: Settled, lang: Lang) -> dict[str, object]:
-    entry = one.entry
+def _settled_data(end: Settled, lang: Lang) -> dict[str, Any]:
+    """How a write ended; `reason` is empty if it was recovered."""
+    entry, refusal = end.entry, end.refusal
     return {
         "edit_id": entry.edit_id,
         "time_ms": entry.time_ms,
@@ -405,9 +468,23 @@ def _recovered_data(one: Settled, lang: Lang) -> dict[str, object]:
         "path": str(entry.path),
         "transaction_id": entry.group,
         "hunk_id": entry.hunk_id,
-        "state": one.state,
-        "reason": _reason(one, lang),
+        "state": end.state,
+        "reason": (
+            errors.refusal_words(refusal, lang) if refusal else say_reason(end.reason, lang)
+        ),
     }
+
+
+def _settled_row(end: Mapping[str, Any], lang: Lang) -> tuple[str, str, str, str, str, str]:
+    words = say(f"settled.{end['state']}", lang)
+    return (
+        str(end["edit_id"]),
+        terminal.when(end["time_ms"]),
+        end["member"],
+        end["path"],
+        end["transaction_id"] or "-",
+        f"{words}: {end['reason']}" if end["reason"] else words,
+    )
 
 
 def _history(options: argparse.Namespace) -> int:
@@ -418,7 +495,7 @@ def _history(options: argparse.Namespace) -> int:
     elif edits:
         out(terminal.table([_HISTORY_HEAD, *(_edit_row(edit, options.lang) for edit in edits)]))
     elif options.path:
-        out(terminal.line(say("cli.none_there", options.lang, {"path": options.path})) + "\n")
+        tell(say("cli.none_there", options.lang, {"path": options.path}))
     else:
         out(say("cli.none_written", options.lang) + "\n")
     if options.diff and not options.json:
@@ -437,6 +514,8 @@ def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
     state: list[str] = [edit.state]
     if edit.forgotten:
         state.append(say("cli.text_forgotten", lang))
+    if edit.approval is not None:
+        state.append(say("cli.event_approved", lang, {"by": edit.approval.by}))
     if edit.undoes:
         state.append(say("cli.undoes", lang, {"id": edit.undoes}))
     if edit.undone_by:
@@ -487,114 +566,364 @@ def _edit_diff(edit: Past) -> str:
     return encoding_of_diff(edit.diff, None).decode(edit.diff)
 
 
-def _undo(options: argparse.Namespace) -> int:
+def _changes(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.changes import run
+
+    named, options.member = options.member, None  # it says whose edits
     with _open(options, looks=True) as opened:
-        arguments = {"edit_id": options.edit_id, "transaction": options.transaction}
+        return run(opened, options, named or "")
+
+
+def _checkpoint(options: argparse.Namespace) -> int:
+    from copydesk.app.cli.changes import checkpoint
+
+    with _open(options, looks=options.name is None) as opened:
+        return checkpoint(opened, options)
+
+
+def _undo(options: argparse.Namespace) -> int:
+    selects = [name for name in ("task", "since", "to") if getattr(options, name)]
+    if (options.edit_id is None) != bool(selects):
+        raise UsageError("name an edit, or give --task, --since or --to", "copydesk help undo")
+    if selects:
+        return _changes(options)
+    if options.reason or options.partly:
+        raise UsageError("--reason and --partly go with --task, --since or --to")
+    return _undo_edit(options, transaction=options.transaction)
+
+
+def _reapply(options: argparse.Namespace) -> int:
+    return _undo_edit(options, again=True)
+
+
+def _undo_edit(options: argparse.Namespace, **more: object) -> int:
+    with _open(options, looks=True) as opened:
+        arguments = {"edit_id": options.edit_id, **more}
         report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
     return _print_report(options, report)
 
 
-def _forget(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.forget import forget
+_FORGET_HINT = "copydesk forget PATH, copydesk forget EDIT, or copydesk forget --member NAME"
+_MOST_FORGOTTEN = 50
+"""The most edits to forget that are listed; all are counted."""
 
+
+def _forget(options: argparse.Namespace) -> int:
+    """Show what would be forgotten and what undo is lost, ask, and remove it."""
     named, options.member = options.member, None
     if (named is None) == (options.what is None):
         raise UsageError("name a path or an edit, or give --member", _FORGET_HINT)
     with _open(options, looks=True) as opened:
-        return forget(opened, options, named)
+        lang = opened.config.lang
+        what = _forgettable(opened, options.what, named)
+        copies = StateFolder(opened.root, opened.config.state).copies()
+        if not options.json:
+            _show_forgettable(what, copies, lang)
+        asked = say("cli.forget_ask", lang, _counts(what))
+        agreed = not options.dry_run and (options.yes or agrees(asked))
+        if agreed:
+            what = _forgettable(opened, options.what, named)  # it may have become more meanwhile
+            opened.desk.forgetting.forget(what)
+            for path in copies:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+        on_server = agreed and opened.config.registry == "redis"
+    data = {
+        "status": "ok" if agreed or options.dry_run else "error",
+        "state": "forgotten" if agreed else "planned",
+        "edits": [edit.edit_id for edit in what.edits],
+        "plans": [plan.id for plan in what.plans],
+        "no_longer_undone": [*what.lost],
+        "unfinished": [edit.edit_id for edit in what.open],
+        "files": copies,
+    }
+    words = say("cli.forget_forgotten" if agreed else "cli.forget_planned", lang, _counts(what))
+    also = say("cli.forget_server", lang) + "\n" if on_server else ""
+    _print(options, data, f"{words}\n{also}")
+    return 0 if options.dry_run or (agreed and not what.open) else 1
 
 
-_FORGET_HINT = "copydesk forget PATH, copydesk forget EDIT, or copydesk forget --member NAME"
+def _forgettable(opened: OpenWorkspace, name: str | None, member: str | None) -> Forgettable:
+    """What a path, the number of an edit, or a member stands for; EditNotFound, InvalidPath."""
+    forgetting = opened.desk.forgetting
+    if member is not None:
+        return forgetting.of_member(member)
+    assert name is not None
+    if not (name.isascii() and name.isdigit()):
+        return forgetting.of_path(RelPath.parse(name))
+    edit = opened.journal.get(int(name))
+    if edit is None:
+        raise opened.desk.history.not_found(opened.member(opened.config.member), int(name))
+    return forgetting.of_edit(edit)
+
+
+def _counts(what: Forgettable) -> dict[str, object]:
+    return {"edits": len(what.edits), "plans": len(what.plans)}
+
+
+def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> None:
+    """Print the edits and plans, what cannot be undone then, and which files go as a whole."""
+    rows = [
+        (str(edit.edit_id), terminal.when(edit.time_ms), edit.member, edit.tool, str(edit.path))
+        for edit in what.edits[:_MOST_FORGOTTEN]
+    ]
+    pending = say("cli.forget_plan", lang)
+    rows += [
+        (plan.id, pending, plan.owner, plan.tool, str(plan.request.path)) for plan in what.plans
+    ]
+    if len(what.edits) > _MOST_FORGOTTEN:
+        rows.append(("...", "", "", "", ""))
+    if rows:
+        out(terminal.table([("EDIT", "WHEN", "MEMBER", "TOOL", "PATH"), *rows]))
+    lists = {
+        "cli.forget_lost": map(str, what.lost),
+        "cli.forget_open": (f"{edit.edit_id} ({edit.path})" for edit in what.open),
+        "cli.forget_files": copies,
+    }
+    for key, names in lists.items():
+        if listed := ", ".join(names):
+            tell(say(key, lang, {"names": listed}))
 
 
 def _notes(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.notes import run
-
     with _open(options) as opened:
-        return run(opened, options)
+        opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+        if options.notes in _NOTES_CALLS:
+            return _notes_call(opened, options, *_NOTES_CALLS[options.notes](options))
+        return _NOTES_COMMANDS[options.notes](opened, options)
 
 
-def _schema(options: argparse.Namespace) -> int:
-    config = _config(options, _root(options))
+_BLOCK_COLUMNS = 100
+"""The most characters of a block in a table."""
+
+
+def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """List the notebooks with their documents, or the blocks of a document."""
+    lang, reading = opened.config.lang, notes_of(opened.desk).reading
+    member = opened.member(opened.config.member)
+    if options.block_id is not None:
+        content = reading.content(member, options.block_id, parts=True, slice_text=None)
+        rows = [("BLOCK", "TYPE", "TEXT"), *_block_rows(content.blocks, lang)]
+        _print(options, [block_fields(block) for block in content.blocks], terminal.table(rows))
+        return 0
+    listed = [
+        (
+            box,
+            () if box.closed else reading.documents(member, box.id, options.most),
+            None if box.closed else reading.coverage(member, box.id),
+        )
+        for box in reading.notebooks(member)
+    ]
+    rows = [("ID", "", "NOTEBOOK / DOCUMENT")]
+    for box, documents, _ in listed:
+        rows.append((box.id, say("notes.closed", lang) if box.closed else "", box.name))
+        rows += [(document.id, "", f"  {document.hpath}") for document in documents]
+    data = [
+        {
+            "id": box.id,
+            "name": box.name,
+            "closed": box.closed,
+            "documents": [block_fields(document) for document in documents],
+            **(coverage_fields(coverage) if coverage is not None else {}),
+        }
+        for box, documents, coverage in listed
+    ]
+    _print(options, data, terminal.table(rows))
+    for _, _, coverage in listed:
+        if coverage is not None and not options.json:
+            for words in unread_lines(coverage, lang):
+                tell(words)
+    return 0
+
+
+def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    member = opened.member(opened.config.member)
+    kind = notes_of(opened.desk).reading.block(member, options.block_id).kind
+    return _notes_call(
+        *(opened, options, "appendContent"),
+        {
+            "markdown": _text_of(options.file),
+            "targetType": "document" if kind == "d" else "block",
+            "target": options.block_id,
+        },
+    )
+
+
+def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """Append text to today's note."""
+    member = opened.member(opened.config.member)
+    box = options.notebook
+    if box is None:
+        boxes = [one for one in notes_of(opened.desk).reading.notebooks(member) if not one.closed]
+        if len(boxes) != 1:
+            raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
+        box = boxes[0].id
+    return _notes_call(
+        *(opened, options, "appendContent"),
+        {"markdown": _text_of(options.file), "targetType": "dailynote", "target": box},
+    )
+
+
+def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    query = " ".join(options.words)
+    if options.json:
+        given = {"query": query, "limit": options.most}
+        return _notes_call(opened, options, "searchBlocks", given)
+    lang, reading = opened.config.lang, notes_of(opened.desk).reading
+    member = opened.member(opened.config.member)
+    found = reading.search(member, query, options.most)
+    rows = [(one.id, label(one.kind, lang), one.hpath, _first_line(one)) for one in found]
+    if rows:
+        out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
+    else:
+        tell(say("notes.found_none", lang, {"count": 0, "query": query}))
+    for words in covered_lines(reading.covered(member), lang):
+        tell(words)
+    return 0
+
+
+def _notes_call(
+    opened: OpenWorkspace, options: argparse.Namespace, tool: str, arguments: Mapping[str, object]
+) -> int:
+    """Call a tool with those arguments that are not None, and print its answer."""
+    lang = opened.config.lang
+    given = {name: value for name, value in arguments.items() if value is not None}
+    answer = opened.call(opened.config.member, tool, given, lang=lang)
+    if options.json:
+        dump(answer.data)
+    elif answer.is_error:
+        errors.print_refusal(answer, lang)
+    else:
+        terminal.print_answer(answer)
+    return 1 if answer.is_error else 0
+
+
+def _text_of(file: str | None) -> str:
+    if file is None or file == "-":
+        return sys.stdin.read()
+    try:
+        with open(file, encoding="utf-8", newline="") as stream:
+            return stream.read()
+    except UnicodeDecodeError:
+        raise UsageError(f"the file {file} is not UTF-8") from None
+
+
+def _block_rows(blocks: Sequence[NoteBlock], lang: Lang) -> Iterator[tuple[str, str, str]]:
+    """One row per block, indented below its heading."""
+    depth = 0
+    for block in blocks:
+        is_heading = block.kind == "h"
+        depth = int(block.subtype.removeprefix("h") or 1) if is_heading else depth
+        yield block.id, label(block.kind, lang), "  " * (depth - is_heading) + _first_line(block)
+
+
+def _first_line(block: NoteBlock) -> str:
+    first, _, rest = (block.markdown or block.content).partition("\n")
+    more = " …" if rest or len(first) > _BLOCK_COLUMNS else ""
+    return first[:_BLOCK_COLUMNS] + more
+
+
+_NOTES_CALLS: Mapping[str, Callable[[argparse.Namespace], tuple[str, Mapping[str, object]]]] = {
+    "cat": lambda options: (
+        "getBlockContent",
+        {
+            "blockId": options.block_id,
+            "showId": options.ids or None,
+            "showSubStructure": options.ids or None,
+            "slice": options.slice or None,
+        },
+    ),
+    "diff": lambda options: (
+        "prepareBlockDiff" if options.plan else "applyBlockDiff",
+        {
+            "diff": _text_of(options.file),
+            "strictMatch": False if options.loose else None,
+            "dropAnchors": options.drop_anchors or None,
+            "dryRun": True if options.dry_run and not options.plan else None,
+        },
+    ),
+    "new": lambda options: (
+        "createNewDoc",
+        {
+            "title": options.title,
+            "markdown": _text_of(options.file) if options.file is not None else "",
+            "anchorDocumentId": options.anchor_id,
+            "location": options.location,
+        },
+    ),
+}
+"""The commands that are one call of a tool: which one, and its arguments."""
+
+_NOTES_COMMANDS: dict[str, Callable[[OpenWorkspace, argparse.Namespace], int]] = {
+    "ls": _notes_list,
+    "append": _notes_append,
+    "daily": _notes_daily,
+    "search": _notes_search,
+}
+
+
+def _schema(options: argparse.Namespace) -> None:
+    _, config = _settings(options)
     chosen = Catalog(all_tools()).of(config.toolsets)
     dump(reference.definitions(chosen, options.dialect, config.lang))
-    return 0
 
 
-def _manual(options: argparse.Namespace) -> int:
-    from copydesk.app import manuals
-
-    lang = _config(options, _root(options)).lang
-    names = {name: list(manuals.topics(name)) for name in manuals.toolsets()}
+def _manual(options: argparse.Namespace) -> None:
+    _, config = _settings(options)
+    pages = {name: manuals.topics(name) for name in manuals.toolsets()}
     if options.toolset is None:
-        rows = [("TOOLSET", "TOPICS"), *((name, " ".join(names[name])) for name in names)]
-        if options.json:
-            dump(names)
-        else:
-            out(terminal.table(rows))
-        return 0
-    hint = "copydesk manual shows what there is."
+        rows = [("TOOLSET", "TOPICS"), *((name, " ".join(pages[name])) for name in pages)]
+        _print(options, pages, terminal.table(rows))
+        return
     toolset, topic = options.toolset, options.topic or "index"
-    if toolset not in names and options.topic is None:
-        having = [name for name in names if toolset in names[name]]
+    if toolset not in pages and options.topic is None:
+        having = [name for name in pages if toolset in pages[name]]
         if len(having) == 1:  # a page that only one toolset has
             toolset, topic = having[0], toolset
-    if toolset not in names:
-        raise unknown("manual for", toolset, names, hint)
-    if topic in names[toolset]:
-        text = manuals.read(toolset, topic, lang)
-    else:
-        try:
-            text = manuals.part(toolset, topic, lang)
-        except InvalidArgs:
-            known = manuals.names(toolset, lang)
-            raise unknown(f"{toolset} topic", topic, known, hint) from None
-    if options.json:
-        dump({"toolset": toolset, "topic": topic, "text": text})
-    else:
-        out(text if text.endswith("\n") else f"{text}\n")
-    return 0
+    hint = "copydesk manual shows what there is."
+    if toolset not in pages:
+        raise unknown("manual for", toolset, pages, hint)
+    read = manuals.read if topic in pages[toolset] else manuals.part
+    try:
+        text = read(toolset, topic, config.lang)
+    except InvalidArgs:
+        known = manuals.names(toolset, config.lang)
+        raise unknown(f"{toolset} topic", topic, known, hint) from None
+    data = {"toolset": toolset, "topic": topic, "text": text}
+    _print(options, data, text.removesuffix("\n") + "\n")
 
 
 def _trust(options: argparse.Namespace) -> int:
     """Show the configured commands, and allow them if the person agrees; return the status."""
-    root = _root(options)
-    config = _config(options, root)
+    root, config = _settings(options)
     trust = Trust(root, config.checks)
     if options.revoke:
         trust.take_back()
     elif trust.inside:
         raise UsageError(f"{trust.inside} is in the workspace, where agents may write")
-    rows, refused = list[list[str]](), list[str]()
-    for rule in (one for one in config.checks if one.command and not options.revoke):
+    rows: list[tuple[str, ...]] = []
+    refused: list[str] = []
+    for rule in (rule for rule in config.checks if rule.command and not options.revoke):
         try:
             covered = " ".join(trust.covered(rule))
-        except NotRun as none:
-            told = CheckFinding(rule.name, rule.mode, "", none.detail, not_run=none.reason)
-            refused.append(check_words(told, config.lang))
+        except NotRun as reason:
+            facts = {"check": rule.name, "what": reason.detail}
+            refused.append(say(f"check.not_run.{reason.reason}", config.lang, facts))
         else:
-            rows.append([rule.glob, rule.name, shlex.join(rule.command), covered])
+            rows.append((rule.glob, rule.name, shlex.join(rule.command), covered))
     if refused and not rows:
         raise UsageError("\n".join(refused))
-    for line in refused:
-        print(terminal.line(line), file=sys.stderr)
+    for words in refused:
+        tell(words, sys.stderr)
     if rows and not options.json:
         out(terminal.table([("FILES", "CHECK", "COMMAND", "COVERS"), *rows]))
     given = not rows or trust.is_given() or options.yes or agrees(say("cli.trust_ask", config.lang))
     if given and rows:
         trust.give()
     state = ("given" if given else "open") if rows else "revoked" if options.revoke else "none"
-    if options.json:
-        dump(
-            {
-                "status": "ok" if given else "error",
-                "state": state,
-                "commands": rows,
-                "refused": refused,
-            }
-        )
-    else:
-        out(terminal.line(say(_TRUST[state], config.lang)) + "\n")
+    status = "ok" if given else "error"
+    data = {"status": status, "state": state, "commands": rows, "refused": refused}
+    _print(options, data, terminal.line(say(_TRUST[state], config.lang)) + "\n")
     return 0 if given else 1
 
 
@@ -609,38 +938,36 @@ _TRUST = {
 def _doctor(options: argparse.Namespace) -> int:
     from copydesk.app.doctor import examine, repair
 
-    try:
-        root: str = default_root() if options.root is None else options.root
-    except FileNotFoundError:
-        root = ""  # the current folder is gone, which is a finding too
-    repaired = repair(root) if options.repair else []
-    findings = [*repaired, *examine(root)]
-    if options.json:
-        dump([finding.data() for finding in findings])
-    else:
-        coloured = terminal.colours(sys.stdout)
-        for finding in findings:
-            mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
-            out(f"{mark} {finding.what}: {terminal.line(finding.found)}\n")
-            if finding.mend:
-                out(f"     fix: {terminal.line(finding.mend)}\n")
+    root = _named_root(options)
+    findings = [*(repair(root) if options.repair else ()), *examine(root)]
+    coloured = terminal.colours(sys.stdout)
+    text = ""
+    for finding in findings:
+        mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
+        text += f"{mark} {finding.what}: {terminal.line(finding.found)}\n"
+        if finding.mend:
+            text += f"     fix: {terminal.line(finding.mend)}\n"
+    _print(options, [asdict(finding) for finding in findings], text)
     return 0 if all(finding.ok for finding in findings) else 1
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from copydesk.app.demo import demo, demo_notes
+    from copydesk.app.demo import demo, demo_notes, demo_review
 
-    run_demo = demo_notes if options.story == "notes" else demo
     lang = cast(Lang, options.lang or "en")
-    if not options.json:
-        return run_demo(keep=options.keep, lang=lang)
-    with contextlib.redirect_stdout(sys.stderr):
+    if options.story == "review":
+        _refuse_json(options)
+        show = terminal.browse if options.browser else None
+        return demo_review(keep=options.keep, lang=lang, port=options.port, show=show)
+    run_demo = demo_notes if options.story == "notes" else demo
+    with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
         status = run_demo(keep=options.keep, lang=lang)
-    dump({"status": "error" if status else "ok"})
+    if options.json:
+        dump({"status": "error" if status else "ok"})
     return status
 
 
-def _mcp(options: argparse.Namespace) -> int:
+def _mcp(options: argparse.Namespace) -> None:
     from copydesk.app.mcp.server import run_stdio
 
     _refuse_json(options)
@@ -648,7 +975,6 @@ def _mcp(options: argparse.Namespace) -> int:
         config = opened.config
         served = config.toolsets, config.lang, config.structured
         run_stdio(opened, config.member, *served, wire=getattr(options, "wire", None))
-    return 0
 
 
 def _prepare_start(words: Sequence[str]) -> None:
@@ -662,42 +988,139 @@ def _prepare_start(words: Sequence[str]) -> None:
     start = Start.of(options.root, vars(options))
     with _open(options, for_agents=True) as opened:
         config = opened.config
+        served = config.toolsets, config.lang, config.structured
         if start is not None:
-            anyio.run(
-                keep_first_answers,
-                start.keep,
-                opened,
-                config.member,
-                config.toolsets,
-                config.lang,
-                config.structured,
-            )
+            anyio.run(keep_first_answers, start.keep, opened, config.member, *served)
 
 
-def _serve(options: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> None:
     from copydesk.app.mcp.http import run_http
 
     _refuse_json(options)
     with _open(options, for_agents=True) as opened:
         run_http(opened, options.host, options.port)
+
+
+_PORT = 8427
+_START_SECONDS = 30.0
+_PAGE = re.compile(r"copydesk: the review page: (\S+)")
+
+
+def _up(options: argparse.Namespace) -> int:
+    """Set up the clients, serve in the background, and open the page; return the exit status."""
+    _refuse_json(options)
+    root, config = _settings(options)
+    none = {"path": None, "portable": False, "remove": False, "state": False, "dry_run": False}
+    try:
+        _init(argparse.Namespace(**none, **vars(options)))
+    except UsageError as error:  # no client is there: the page is of use without one
+        errors.report(error, as_json=False, lang=config.lang)
+    log = StateFolder(root, config.state).path("server.log")
+    with _background(root, config) as (lock, pid):
+        if not pid:
+            pid = _start(options, root, lock, log)
+        address = _address_in(log, pid)
+    if not address:
+        with open(log, encoding="utf-8", errors="replace") as lines:
+            raise UsageError(f"the server did not start: {lines.read().strip()[-500:]}")
+    tell(say("cli.up", config.lang, {"pid": pid}))
+    tell(say("cli.up_page", config.lang, {"address": address}))
+    if options.browser:
+        terminal.browse(address)
     return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    """End the server that `up` has started, and no other process; return the exit status."""
+    _refuse_json(options)
+    root, config = _settings(options)
+    with _background(root, config) as (_, pid):
+        if pid:
+            os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + _START_SECONDS
+    is_up = bool(pid)
+    while is_up and time.monotonic() < end:
+        time.sleep(0.1)
+        with _background(root, config) as (_, holder):
+            is_up = holder == pid
+    ended = "cli.down_ended" if pid else "cli.down_none"
+    tell(say("cli.down_running" if is_up else ended, config.lang, {"pid": pid}))
+    return 1 if is_up else 0
+
+
+@contextlib.contextmanager
+def _background(root: str, config: Config) -> Generator[tuple[int, int]]:
+    """The lock that a server in the background holds, which is ours within; and its process id.
+
+    The id is 0 if there is none: the lock ends with the process, so that the id is of no other.
+    """
+    state = StateFolder(root, config.state)
+    state.make()
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    lock = os.open(state.path("server.lock"), flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        pid = 0
+    except BlockingIOError:
+        pid = int(os.pread(lock, 20, 0) or b"0")
+    try:
+        yield lock, pid
+    finally:
+        os.close(lock)
+
+
+def _start(options: argparse.Namespace, root: str, lock: int, log: str) -> int:
+    """Start a server that holds the lock and writes the log; return its process id."""
+    from copydesk.app.cli.init import own_command
+
+    port = options.port
+    with socket.socket() as probe:
+        is_free = probe.connect_ex(("127.0.0.1", _PORT)) != 0
+    port = port if port is not None else _PORT if is_free else 0
+    member = ["--member", options.member] if options.member else []
+    words = [*own_command(), "serve", "--root", os.path.abspath(root), "--port", str(port), *member]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    output = os.open(log, flags, 0o600)
+    server = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=[lock],
+        start_new_session=True,
+    )
+    os.close(output)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(server.pid).encode(), 0)
+    return server.pid
+
+
+def _address_in(log: str, pid: int) -> str:
+    """The last address in the log of a server, which may only start; "" if it has ended."""
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end:
+        with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8") as lines:
+            if found := _PAGE.findall(lines.read()):
+                return str(found[-1])
+        with contextlib.suppress(ChildProcessError):  # another `up` has started it
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return ""
+        time.sleep(0.1)
+    return ""
 
 
 def _init(options: argparse.Namespace) -> int:
     from copydesk.app.cli.init import run
 
-    root = _root(options)
-    return run(options, root, _config(options, root), _prepare_start)
+    return run(options, *_settings(options), _prepare_start)
 
 
-def _hook(options: argparse.Namespace) -> int:
+def _hook(options: argparse.Namespace) -> None:
     from copydesk.app.cli.hook import denied
 
     with _open(options, for_agents=True) as opened:
-        opened.in_shell = False  # an agent reads the answer
         config = opened.config
         dump(denied(opened.call(config.member, *options.call, lang=config.lang)))
-    return 0
 
 
 def _watch(options: argparse.Namespace) -> int:
@@ -707,37 +1130,35 @@ def _watch(options: argparse.Namespace) -> int:
         return watch(opened, options.seconds, as_json=options.json)
 
 
-def _completion(options: argparse.Namespace) -> int:
-    from copydesk.app.cli import completion
+def _completion(options: argparse.Namespace) -> None:
+    from copydesk.app.cli.completion import SCRIPTS, candidates
 
-    if options.shell != "words":
-        out(completion.SCRIPTS[options.shell])
-        return 0
+    shell = options.shell or os.path.basename(os.environ.get("SHELL", ""))
+    if shell in SCRIPTS:
+        out(SCRIPTS[shell])
+        return
+    if shell != "words":
+        raise UsageError("which shell? bash, zsh or fish", "copydesk completion bash")
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     if "--root" in words[:-2]:
         options.root = words[words.index("--root") + 1]
-
-    def opened() -> OpenWorkspace:
-        return _open(options, looks=True)
-
-    for each in completion.candidates(words, opened):
-        out(terminal.line(each) + "\n")
-    return 0
+    for word in candidates(words, partial(_open, options, looks=True)):
+        out(terminal.line(word) + "\n")
 
 
 def _help(options: argparse.Namespace) -> int:
-    parser, names = new_parser()
+    parser, names = new_parser(
+        partial(language, ["--lang", options.lang or "", "--root", options.root or ""])
+    )
     words: list[str] = options.words
-    known = {tool.name for tool in all_tools()}
-    if words and words[0] not in names and words[0] in known:
-        lang = _config(options, _root(options)).lang
-        return _show_tool(_find_tool(words[0]), lang, as_json=options.json)
     if words and words[0] not in names:
-        raise unknown("command", words[0], [*names, *known], "copydesk --help shows them.")
-    if words[:1] == ["help"] or not words:
-        parser.print_help()
-        return 0
-    parser.parse_args([*words, "--help"])  # prints and exits
+        known = [tool.name for tool in all_tools()]
+        if words[0] not in known:
+            raise unknown("command", words[0], [*names, *known], "copydesk --help shows them.")
+        return _show_tool(options, _find_tool(words[0]))
+    if words and words[0] != "help":
+        parser.parse_args([*words, "--help"])  # prints and exits
+    parser.print_help()
     return 0
 
 
@@ -754,33 +1175,30 @@ def _find_tool(name: str) -> Tool:
     return known[name]
 
 
-def _list_tools(lang: Lang, *, as_json: bool) -> int:
-    rows = [(tool.name, tool.toolset, tool.title(lang)) for tool in all_tools()]
-    if as_json:
-        data = [{"name": name, "toolset": kept, "title": title} for name, kept, title in rows]
-        sys.stdout.write(terminal.as_json(data))
-    else:
-        sys.stdout.write(terminal.table([("TOOL", "TOOLSET", "WHAT"), *rows]))
+def _list_tools(options: argparse.Namespace) -> int:
+    _, config = _settings(options)
+    rows = [("TOOL", "TOOLSET", "WHAT")]
+    rows += [(tool.name, tool.toolset, tool.title(config.lang)) for tool in all_tools()]
+    data = [{"name": name, "toolset": of, "title": title} for name, of, title in rows[1:]]
+    _print(options, data, terminal.table(rows))
     return 0
 
 
-def _show_tool(one: Tool, lang: Lang, *, as_json: bool) -> int:
+def _show_tool(options: argparse.Namespace, tool: Tool) -> int:
     """Print a tool's description and arguments; return the exit status."""
-    if as_json:
-        sys.stdout.write(terminal.as_json(reference.definitions([one], "mcp", lang)[0]))
-        return 0
-    schema = one.described_schema(lang)
-    required = cast("list[str]", schema["required"])
+    _, config = _settings(options)
+    schema = tool.described_schema(config.lang)
     rows = [
         (
             f"  --{name}",
             _kind_of(form),
-            "required" if name in required else _default_of(form),
+            "required" if name in schema["required"] else _default_of(form),
             str(form.get("description", "")),
         )
         for name, form in cast("Mapping[str, Mapping[str, Any]]", schema["properties"]).items()
     ]
-    sys.stdout.write(f"{one.name}: {one.description(lang)}\n\n{terminal.table(rows)}")
+    text = f"{tool.name}: {tool.description(config.lang)}\n\n{terminal.table(rows)}"
+    _print(options, reference.definitions([tool], "mcp", config.lang)[0], text)
     return 0
 
 
@@ -798,10 +1216,12 @@ def _default_of(form: Mapping[str, Any]) -> str:
     return f"default: {str(default).lower() if isinstance(default, bool) else default}"
 
 
-_COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "init": _init,
     "mcp": _mcp,
     "serve": _serve,
+    "up": _up,
+    "down": _down,
     "hook": _hook,
     "demo": _demo,
     "call": _call,
@@ -810,14 +1230,18 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "apply": _apply,
     "apply-patch": _apply_patch,
     "diff": _diff,
-    "approve": _approve,
-    "reject": _reject,
+    "approve": _decide,
+    "reject": _decide,
     "review": _review,
-    "discard": _discard,
+    "discard": _decide,
     "recover": _recover,
     "history": _history,
     "approvals": _approvals,
+    "changes": _changes,
+    "keep": _changes,
+    "checkpoint": _checkpoint,
     "undo": _undo,
+    "reapply": _reapply,
     "forget": _forget,
     "notes": _notes,
     "schema": _schema,

@@ -7,11 +7,14 @@ The scripts call `copydesk completion words -- WORD ...` for candidates for the 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
+from copydesk.app import manuals
+from copydesk.app.cli.init import CLIENTS
 from copydesk.app.cli.parser import new_parser
 from copydesk.app.config import TOOLSETS
+from copydesk.app.reference import all_tools
 from copydesk.app.workspace import OpenWorkspace
 
 FILES: Final = ":files"
@@ -68,38 +71,36 @@ def candidates(words: Sequence[str], opened: _Open) -> Iterator[str]:
     """Candidates for the last word, which may be empty; ids are those of pending plans."""
     *before, last = words or [""]
     try:
-        found = list(_candidates(before, last, opened))
+        fitting = list(_candidates(before, last, opened))
     except Exception:  # whatever is wrong with the workspace, completion stays silent
         return
-    for each in dict.fromkeys(found):
-        if each == FILES or each.startswith(last):
-            yield each
+    for word in dict.fromkeys(fitting):
+        if word == FILES or word.startswith(last):
+            yield word
 
 
 def _candidates(before: Sequence[str], last: str, opened: _Open) -> Iterator[str]:
     parser, given = new_parser()[0], 0
-    waiting: argparse.Action | None = None
+    waiting: argparse.Action | None = None  # an option whose value is next
     tool = ""
     for word in before:
         if waiting is not None:
             waiting = None
         elif word.startswith("-"):
-            options = (one for one in _actions(parser) if word in one.option_strings)
-            waiting = next((one for one in options if one.nargs != 0), None)
+            options = (action for action in _actions(parser) if word in action.option_strings)
+            waiting = next((action for action in options if action.nargs != 0), None)
+        elif word in (commands := _commands(parser)):
+            parser, given = commands[word], 0
         else:
-            inner = _commands(parser).get(word)
-            if inner is not None:
-                parser, given = inner, 0
-            else:
-                tool, given = tool or word, given + 1
+            tool, given = tool or word, given + 1
     if waiting is not None:
         yield from _values(waiting, opened)
     elif tool and parser.prog.endswith(" call"):
         yield from _arguments(tool, before[-1])
     elif last.startswith("-"):
-        known = (action for action in _actions(parser) if action.help != argparse.SUPPRESS)
-        spelled = (name for action in known for name in action.option_strings)
-        yield from (name for name in spelled if name.startswith("--"))
+        for action in _actions(parser):
+            if action.help != argparse.SUPPRESS:
+                yield from (name for name in action.option_strings if name.startswith("--"))
     elif commands := _commands(parser):
         yield from commands
     else:
@@ -119,50 +120,53 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
     return {}
 
 
-def _values(action: argparse.Action, opened: _Open) -> Iterator[str]:
+def _values(action: argparse.Action, opened: _Open) -> Iterable[str]:
     """The completions of an argument, by its kind."""
-    name = action.dest
     if action.choices is not None:
-        yield from (str(each) for each in action.choices if each != "words")
-    elif name in ("path", "file", "root"):
-        yield FILES
-    elif name == "client":
-        from copydesk.app.setup import CLIENTS
-
-        yield from (client.name for client in CLIENTS)
-    elif name == "toolsets":
-        yield from TOOLSETS
-    elif name == "toolset":
-        from copydesk.app import manuals
-
-        yield from manuals.toolsets()
-    elif name == "tool":
-        yield from _tools()
-    elif name == "words":
-        yield from (*new_parser()[1], *_tools())
-    elif name in ("hunk_id", "edit_id", "member"):
+        return [str(choice) for choice in action.choices if choice != "words"]
+    if action.dest in _OF_WORKSPACE:
         with opened() as workspace:
-            config = workspace.config
-            if name == "member":
-                yield from (config.member, *config.members)
-            elif name == "hunk_id":
-                waiting = workspace.desk.review.pending(workspace.member(config.member))
-                yield from (one.plan.id for one in waiting)
-            else:
-                edits = workspace.history(config.member, most=_MOST_EDITS)
-                yield from (str(edit.edit_id) for edit in edits)
+            return [*_OF_WORKSPACE[action.dest](workspace, workspace.config.member)]
+    return _VALUES[action.dest]() if action.dest in _VALUES else ()
 
 
-def _tools() -> Iterator[str]:
-    from copydesk.app.reference import all_tools
+def _tools() -> list[str]:
+    return [tool.name for tool in all_tools()]
 
-    yield from (tool.name for tool in all_tools())
+
+_VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
+    **dict.fromkeys(("path", "file", "root"), lambda: (FILES,)),
+    "client": lambda: (client.name for client in CLIENTS),
+    "toolsets": lambda: TOOLSETS,
+    "toolset": manuals.toolsets,
+    "tool": _tools,
+    "words": lambda: (*new_parser()[1], *_tools()),
+}
+_OF_WORKSPACE: Mapping[str, Callable[[OpenWorkspace, str], Iterable[str]]] = {
+    "member": lambda workspace, member: (member, *workspace.config.members),
+    "hunk_id": lambda workspace, member: (
+        waiting.plan.id for waiting in workspace.desk.review.pending(workspace.member(member))
+    ),
+    "edit_id": lambda workspace, member: (
+        str(edit.edit_id) for edit in workspace.history(member, most=_MOST_EDITS)
+    ),
+    **dict.fromkeys(
+        ("since", "to"),
+        lambda workspace, member: (one.name for one in workspace.desk.changes.checkpoints()),
+    ),
+    "task": lambda workspace, member: (
+        task.key for task in workspace.desk.changes.tasks(workspace.member(member))
+    ),
+    "change": lambda workspace, member: (
+        hunk.id
+        for file in workspace.desk.changes.view(workspace.member(member))
+        for hunk in file.hunks
+    ),
+}
 
 
 def _arguments(name: str, previous: str) -> Iterator[str]:
     """The arguments of a tool after `copydesk call TOOL`, and files if it takes a path."""
-    from copydesk.app.reference import all_tools
-
     if previous in ("--path", "--source", "--destination"):
         yield FILES
         return

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Mapping
 
 from copydesk.app import terminal
-from copydesk.app.cli.parser import UsageError
+from copydesk.app.cli.parser import UsageError, said
 from copydesk.app.config import ConfigError
 from copydesk.errors import Refusal
 from copydesk.tools import refusals, reports
-from copydesk.tools.messages import in_shell, say
+from copydesk.tools.messages import has, in_shell, say, say_reason
 from copydesk.tools.report import Answer, Lang
 
-_SEE = {"HUNK_NOT_FOUND": "cli.see_pending", "FAILED": "cli.see_doctor"}
+_SEE = {
+    "HUNK_NOT_FOUND": "cli.see_pending",
+    "INVALID_HUNK_ID": "cli.see_pending",
+    "FAILED": "cli.see_doctor",
+}
 
 
 KNOWN = (Refusal, UsageError, ConfigError, sqlite3.Error, OSError)
@@ -28,14 +33,15 @@ def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
         else:
             terminal.complain(refusal_words(error, lang))
         return 1
-    code, words, hint = _unusable(error)
+    code, *texts = _unusable(error)
+    words, hint = (said(text, lang) for text in texts)
     if as_json:
         summary = f"{words}. {hint}" if hint else words
         sys.stdout.write(terminal.as_json({"status": "error", "error": code, "summary": summary}))
     else:
         terminal.complain(words)
         if hint:
-            print(f"  {terminal.safe(hint)}", file=sys.stderr)
+            terminal.tell(f"  {hint}", sys.stderr)
     return 2
 
 
@@ -47,18 +53,29 @@ def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, 
 
 def refusal_words(refusal: Refusal, lang: Lang) -> str:
     """A refusal for a person: code, problem, next step."""
-    return _with_next(refusal.code, refusals.refusal_words(refusal, lang), lang)
+    words = refusals.refusal_words(refusal, lang)
+    return _for_person(refusal.code, words, refusal.facts(), lang)
 
 
 def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:
     """Print a tool's refusal for a person."""
-    words = _with_next(str(answer.fields["error"]), str(answer.fields["summary"]), lang)
+    fields = answer.fields
+    words = _for_person(str(fields["error"]), str(fields["summary"]), fields, lang)
     terminal.complain(f"{hunk_id}: {words}" if hunk_id else words)
     for notice in answer.notices:
         terminal.complain(notice)
 
 
-def _with_next(code: str, words: str, lang: Lang) -> str:
+def _for_person(code: str, words: str, facts: Mapping[str, object], lang: Lang) -> str:
+    """A refusal without what only concerns agents; `words` are those for them."""
+    reason = str(facts.get("reason") or facts.get("why"))
+    name = f"{code}.{reason}.person"
+    if not has(name) and not has(f"{code}.{reason}"):
+        name = f"{code}.person"
+    if has(name):
+        key = f"reason.{reason}"
+        why = say(key, lang) if has(key) else say_reason(reason, lang)
+        words = say(name, lang, {**facts, "reason": why})
     see = f" {say(_SEE[code], lang)}" if code in _SEE else ""
     return f"{code}: {in_shell(words)}{see}"
 

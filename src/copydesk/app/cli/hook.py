@@ -75,7 +75,10 @@ def _below(root: str, given: object) -> str | None:
         return None
     path = os.path.join(root, given)
     folder, name = os.path.split(path)
-    real = os.path.join(os.path.realpath(folder), name)
+    try:
+        real = os.path.join(os.path.realpath(folder), name)
+    except UnicodeEncodeError:  # no file has such a name: our tool refuses it
+        real = path
     for base, one in ((root, path), (os.path.realpath(root), real)):
         found = os.path.relpath(one, base)
         if found.split(os.sep)[0] != os.pardir:

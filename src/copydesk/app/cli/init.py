@@ -1,29 +1,154 @@
-"""`copydesk init`: show the changes of the clients' configuration, ask, and write."""
+"""`copydesk init`: set up MCP clients. Their files, the edits of them, and the command.
+
+The command shows what would change, asks, and writes.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
+import shlex
 import shutil
+import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from glob import escape, glob
+from hashlib import sha256
+from itertools import count, dropwhile, takewhile
 from pathlib import Path
+from typing import Any, Final, Literal, cast
 
 from copydesk.app import terminal
-from copydesk.app.backends import server_of
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, unknown
-from copydesk.app.config import Config
-from copydesk.app.config_text import Unreadable
+from copydesk.app.config import AGENT, FILES, Config
+from copydesk.app.config_text import JSON, TOML, Format, Unreadable, Value, dig, replaced, tidy
 from copydesk.app.mcp.early import tables_of
-from copydesk.app.setup import CLIENTS, Client, Setup, Step, this_machine
-from copydesk.app.terminal import agrees, dump, out
-from copydesk.app.workspace import open_workspace
+from copydesk.app.terminal import agrees, dump
+from copydesk.app.workspace import OpenWorkspace, open_workspace, server_of
+from copydesk.desk.member import Member
+from copydesk.desk.outcome import NotUndone
 from copydesk.errors import Refusal
+from copydesk.store.access import CONFIG, Rules
+from copydesk.store.files import Files
+from copydesk.store.protocol import TargetMoved
+from copydesk.store.state import StateFolder
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import common_ends
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot
+from copydesk.text.unified import unified
+from copydesk.tools.catalog import SELECTION
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.report import Lang
+
+SERVER: Final = "copydesk"
+"""The name of the server in the clients' configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client: its file of servers, the keys above a server in it, how to recognize the client.
+
+    `file` and `traces`, which are files and folders that its users have, are places as in
+    `path_of`. `command` adds a server NAME; `root_text` stands for the workspace in a file
+    that several people share. `in_one`: `command` of a server is a list, its arguments in it.
+    """
+
+    name: str
+    title: str
+    file: str
+    traces: tuple[str, ...]
+    keys: tuple[str, ...] = ("mcpServers",)
+    format: Format = JSON
+    more: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+    root_text: str = ""
+    in_one: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether the file is in the workspace and has only the servers of that workspace."""
+        return self.file.startswith("root/")
+
+
+CLIENTS: Final = (
+    Client(
+        "claude-code",
+        "Claude Code",
+        "root/.mcp.json",
+        ("home/.claude", "home/.claude.json", "root/.claude", "root/CLAUDE.md"),
+        command="claude mcp add --scope local NAME --",
+        root_text="${CLAUDE_PROJECT_DIR:-.}",
+    ),
+    Client(
+        "codex",
+        "Codex",
+        "codex/config.toml",
+        ("codex",),
+        keys=("mcp_servers",),
+        format=TOML,
+        command="codex mcp add NAME --",
+    ),
+    Client(
+        "cursor",
+        "Cursor",
+        "root/.cursor/mcp.json",
+        ("home/.cursor", "root/.cursor"),
+        root_text="${workspaceFolder}",
+    ),
+    Client(
+        "vscode",
+        "VS Code",
+        "root/.vscode/mcp.json",
+        ("applications/Code", "home/.vscode", "root/.vscode"),
+        keys=("servers",),
+        more=(("type", "stdio"),),
+        root_text="${workspaceFolder}",
+    ),
+    Client(
+        "zed",
+        "Zed",
+        "settings/zed/settings.json",
+        ("settings/zed",),
+        keys=("context_servers",),
+        more=(("source", "custom"),),
+    ),
+    Client(
+        "windsurf",
+        "Windsurf",
+        "home/.codeium/windsurf/mcp_config.json",
+        ("home/.codeium/windsurf",),
+    ),
+    Client(
+        "gemini-cli",
+        "Gemini CLI",
+        "root/.gemini/settings.json",
+        ("home/.gemini", "root/.gemini", "root/GEMINI.md"),
+        command="gemini mcp add NAME",
+    ),
+    Client(
+        "opencode",
+        "opencode",
+        "root/opencode.json",
+        ("settings/opencode", "root/opencode.json", "root/.opencode"),
+        keys=("mcp",),
+        more=(("type", "local"),),
+        in_one=True,
+    ),
+    Client(
+        "claude-desktop",
+        "Claude Desktop",
+        "applications/Claude/claude_desktop_config.json",
+        ("applications/Claude",),
+    ),
+)
+
 
 _SAID = {
     "add": "cli.init_add",
@@ -46,83 +171,77 @@ def run(
     `prepare_start` takes the command lines of servers, which then start quickly at once.
     """
     _check(options)
-    setup = Setup(root, config, this_machine())
+    setup = Setup(root, config)
     named = _named(options.client) if options.client else None
     if options.remove:
-        steps = setup.removing(named)
+        steps = [step for step in setup.removing(named) if step.status != "absent"]
     else:
         clients = setup.used() if named is None else named
         if not clients:
-            hint = f"Name one with --client: {', '.join(client.name for client in CLIENTS)}."
-            raise UsageError("no MCP client was found on this machine", hint)
-        globs = options.path or ()
-        steps = setup.adding(clients, options.approval or "", globs, portable=options.portable)
-    return _InitRun(options, setup, steps, config).run(prepare_start)
+            raise UsageError(
+                "no MCP client was found on this machine",
+                f"Name one with --client: {', '.join(client.name for client in CLIENTS)}.",
+            )
+        portable = options.portable
+        steps = setup.adding(clients, options.approval, options.path or (), portable=portable)
+    return _Run(options, setup, steps, config).run(prepare_start)
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.path and not options.approval:
-        raise UsageError("--path is for --approval")
-    if options.path and not all(glob.strip() for glob in options.path):
-        raise UsageError("--path must name files or folders")
-    if options.remove and (options.approval or options.portable):
-        hint = "--remove takes back; it goes with --client, --state, --dry-run and --yes alone"
-        raise UsageError(hint)
-    if options.state and (options.client or not options.remove):
-        raise UsageError("--state is for --remove, without --client")
+    faults = {
+        "--path is for --approval": options.path and not options.approval,
+        "--path must name files or folders": not all(map(str.strip, options.path or ())),
+        "--remove takes back; it goes with --client, --state, --dry-run and --yes alone": (
+            options.remove and (options.approval or options.portable)
+        ),
+        "--state is for --remove, without --client": (
+            options.state and (options.client or not options.remove)
+        ),
+    }
+    for fault, is_there in faults.items():
+        if is_there:
+            raise UsageError(fault)
 
 
 def _named(names: Sequence[str]) -> list[Client]:
     known = {client.name: client for client in CLIENTS}
-    wanted = dict.fromkeys(one.strip() for name in names for one in name.split(","))
+    wanted = dict.fromkeys(part.strip() for name in names for part in name.split(","))
     for name in wanted:
         if name not in known:
             raise unknown("client", name, known, f"There are: {', '.join(known)}.")
     return [known[name] for name in wanted]
 
 
-class _InitRun:
+class _Run:
     """One run: carries out the steps and prints the result of each."""
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        setup: Setup,
-        steps: Sequence[Step],
-        config: Config,
+        self, options: argparse.Namespace, setup: Setup, steps: Sequence[Step], config: Config
     ) -> None:
-        self._options, self._setup, self._config = options, setup, config
+        self._options, self._setup, self._steps, self._config = options, setup, steps, config
         self._lang: Lang = config.lang
-        removing = options.remove
-        self._steps = [one for one in steps if not (removing and one.status == "absent")]
         self._state = setup.root / config.state if options.state else None
-        self._edits: dict[int, int] = {}
-        self._failed: dict[int, str] = {}
+        self._edits: dict[Path, int] = {}
+        self._failed: dict[Path, str] = {}
 
     def run(self, prepare_start: Callable[[Sequence[str]], None]) -> int:
         """Show, ask and write; return the exit status."""
         self._show()
+        writes = any(step.writes for step in self._steps)
         has_state = self._state is not None and (
             self._state.exists() or self._config.registry == "redis"
         )
-        changes = has_state or any(step.writes for step in self._steps)
-        asks = changes and not self._options.dry_run
+        asks = (writes or has_state) and not self._options.dry_run
         agreed = asks and (
             self._options.yes or agrees(say("cli.init_ask", self._lang), terminal_only=False)
         )
-        if agreed and any(step.writes for step in self._steps):
-            self._write()
-            for words in dict.fromkeys(step.words for step in self._steps if step.words):
-                with suppress(*errors.KNOWN):  # the server itself will report it
-                    prepare_start([*words, "--root", str(self._setup.root)])
-        if agreed and self._options.remove:
-            for table in glob(f"{escape(tables_of(str(self._setup.root)))}-*"):
-                os.unlink(table)
-        if agreed and self._state is not None and not self._failed:
-            self._erase(self._state)
+        if agreed:
+            if writes:
+                self._write(prepare_start)
+            self._erase()
         refused = self._failed or any(step.status == "refused" for step in self._steps)
         if self._options.json:
-            state = "written" if agreed else "planned" if changes else "unchanged"
+            state = "written" if agreed else "planned" if writes or has_state else "unchanged"
             dump({"status": "error" if refused else "ok", "state": state, "files": self._data()})
         elif not self._steps and not has_state:
             self._say("cli.init_nothing")
@@ -137,57 +256,61 @@ class _InitRun:
             return
         stream = sys.stderr if self._options.json else sys.stdout
         if self._state is not None:
-            words = say("cli.init_state", self._lang, {"path": self._state})
-            stream.write(terminal.line(words) + "\n")
+            terminal.tell(say("cli.init_state", self._lang, {"path": self._state}), stream)
         coloured = terminal.colours(stream)
+        changing = [self._setup.shown(step.path) for step in self._steps if step.writes]
+        if changing:
+            facts = {"count": len(changing), "paths": ", ".join(changing)}
+            words = say("cli.init_summary", self._lang, facts)
+            stream.write(terminal.line(words) + "\n\n")
         for step in self._steps:
-            facts = {"what": self._title(step), "path": self._setup.shown(step.path)}
-            facts["reason"] = say_reason(step.reason, self._lang)
-            words = say(_SAID[step.status], self._lang, facts)
-            stream.write(terminal.strong(terminal.line(words), coloured) + "\n")
+            path = self._setup.shown(step.path)
+            what = step.title or say(_TITLES[step.what], self._lang)
+            facts = {"what": what, "path": path, "reason": say_reason(step.reason, self._lang)}
+            words = terminal.line(say(_SAID[step.status], self._lang, facts))
+            stream.write(terminal.strong(words, coloured) + "\n")
             if step.writes:
-                stream.write(terminal.diff(step.diff(self._setup.shown(step.path)), coloured))
-                stream.write("\n")
+                stream.write(terminal.diff(step.diff(path), coloured) + "\n")
 
-    def _title(self, step: Step) -> str:
-        return step.title or say(_TITLES[step.what], self._lang)
-
-    def _write(self) -> None:
-        with open_workspace(str(self._setup.root), self._config) as opened:
-            for at, step in enumerate(self._steps):
-                if not step.writes:
-                    continue
+    def _write(self, prepare_start: Callable[[Sequence[str]], None]) -> None:
+        root = str(self._setup.root)
+        with open_workspace(root, self._config) as opened:
+            for step in (step for step in self._steps if step.writes):
                 try:
-                    self._edits[at] = self._setup.write(step, opened)
+                    self._edits[step.path] = self._setup.write(step, opened)
                 except Refusal as refusal:
-                    self._failed[at] = errors.refusal_words(refusal, self._lang)
+                    self._failed[step.path] = errors.refusal_words(refusal, self._lang)
                 except Unreadable as error:
-                    self._failed[at] = say_reason(error.reason, self._lang)
+                    self._failed[step.path] = say_reason(error.reason, self._lang)
                 except OSError as error:
-                    self._failed[at] = error.strerror or str(error)
+                    self._failed[step.path] = error.strerror or str(error)
+        for words in dict.fromkeys(step.words for step in self._steps if step.words):
+            with suppress(*errors.KNOWN):  # the server itself will report it
+                prepare_start([*words, "--root", root])
 
-    def _erase(self, state: Path) -> None:
-        """Remove all that copydesk keeps of the workspace; raises Failed, OSError."""
+    def _erase(self) -> None:
+        """Remove what is kept of the workspace, as the options say; raises Failed, OSError."""
+        root = str(self._setup.root)
+        for table in glob(f"{escape(tables_of(root))}-*") if self._options.remove else ():
+            os.unlink(table)
+        if self._state is None or self._failed:
+            return
         if self._config.registry == "redis":
-            with closing(server_of(str(self._setup.root), self._config)) as server:
+            with closing(server_of(root, self._config)) as server:
                 server.call("erase")
         with suppress(FileNotFoundError):
-            shutil.rmtree(state)
+            shutil.rmtree(self._state)
 
     def _sum_up(self) -> None:
-        for at, step in enumerate(self._steps):
-            facts: dict[str, object] = {"path": self._setup.shown(step.path)}
-            facts["edit"] = self._edits.get(at, 0)
-            if at in self._failed:
-                facts["reason"] = self._failed[at]
-                words = say("cli.init_failed", self._lang, facts)
-                terminal.complain(words)
-            elif at in self._edits and self._options.remove:
+        for step in self._steps:
+            edit, failed = self._edits.get(step.path), self._failed.get(step.path)
+            facts = {"path": self._setup.shown(step.path), "edit": edit, "reason": failed}
+            if failed is not None:
+                terminal.complain(say("cli.init_failed", self._lang, facts))
+            elif edit is not None and self._options.remove:
                 self._say("cli.init_removed", **facts)
-            elif self._edits.get(at):
-                self._say("cli.init_written_edit", **facts)
-            elif at in self._edits:
-                self._say("cli.init_written", **facts)
+            elif edit is not None:
+                self._say("cli.init_written_edit" if edit else "cli.init_written", **facts)
         if self._state is not None and not self._failed:
             self._say("cli.init_state_gone", path=self._state)
         if not self._options.remove:
@@ -197,18 +320,518 @@ class _InitRun:
             self._say("cli.init_then")
 
     def _say(self, key: str, **facts: object) -> None:
-        out(terminal.safe(say(key, self._lang, facts)) + "\n")
+        terminal.tell(say(key, self._lang, facts))
 
     def _data(self) -> list[dict[str, object]]:
         return [
             {
                 "what": step.what,
                 "path": str(step.path),
-                "status": "failed" if at in self._failed else step.status,
-                "reason": self._failed.get(at, step.reason),
+                "status": "failed" if step.path in self._failed else step.status,
+                "reason": self._failed.get(step.path, step.reason),
                 "diff": step.diff(self._setup.shown(step.path)) if step.writes else "",
-                "edit_id": self._edits.get(at, 0),
+                "edit_id": self._edits.get(step.path, 0),
                 "command": step.line,
             }
-            for at, step in enumerate(self._steps)
+            for step in self._steps
         ]
+
+
+def path_of(place: str, root: Path) -> Path:
+    """The path of a place, `BASE/PATH`; `settings` are those of programs that follow XDG."""
+    base, _, below = place.partition("/")
+    home = Path.home()
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    is_mac = sys.platform == "darwin"
+    bases = {
+        "root": root,
+        "home": home,
+        "settings": settings,
+        "applications": home / "Library/Application Support" if is_mac else settings,
+        "codex": Path(os.environ.get("CODEX_HOME") or home / ".codex"),
+    }
+    return bases[base] / below
+
+
+def own_command() -> Sequence[str]:
+    """The words that start this copydesk from any folder, now and later."""
+    cache = os.environ.get("UV_CACHE_DIR") or os.path.join("~", ".cache", "uv")
+    if Path(sys.prefix).is_relative_to(os.path.expanduser(cache)):
+        return ("uvx", "copydesk")  # the environment of `uvx` does not last
+    beside = Path(sys.executable).with_name(SERVER)
+    if beside.exists():
+        return (str(beside),)
+    return (sys.executable, "-m", "copydesk.app.cli")
+
+
+def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
+    """The client's own command that does the same; empty if it has none."""
+    words = [name if word == "NAME" else word for word in client.command.split()]
+    return shlex.join([*words, *words_of(entry)]) if words else ""
+
+
+def words_of(entry: Mapping[str, Value]) -> list[str]:
+    """The command of an entry and its arguments."""
+    command, args = entry.get("command"), entry.get("args")
+    words = cast("list[Value]", command) if isinstance(command, list) else [command]
+    more = cast("list[Value]", args) if isinstance(args, list) else []
+    return [str(word) for word in (*words, *more)] or [""]
+
+
+def is_own(entry: Mapping[str, Value]) -> bool:
+    """Whether the entry starts the running copydesk, directly or by its name."""
+    found = shutil.which(words_of(entry)[0])
+    return found is not None and os.path.realpath(found) == os.path.realpath(own_command()[0])
+
+
+Status = Literal["add", "update", "same", "remove", "absent", "refused"]
+Planned = tuple[Status, bytes | None, bytes | None]
+"""A status, and the bytes of a file before and after; None for a missing file."""
+
+TOOL: Final = "init"
+_BOM: Final = b"\xef\xbb\xbf"
+_LARGEST: Final = 4 << 20
+_RECORD: Final = "init.json"
+_READ_ONLY: Final = "it is read-only"
+_OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
+"""Matches the last part of a word that means copydesk: its name, command, package or module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A planned change of a file; `after` None removes it, `reason` says why it is refused.
+
+    `what` is the client's name, `policy` or `gitignore`; `line` is the client's own command for it,
+    and `words` is the command line of the server, from `mcp` on.
+    """
+
+    what: str
+    title: str
+    path: Path
+    status: Status
+    before: bytes | None = None
+    after: bytes | None = None
+    reason: str = ""
+    line: str = ""
+    words: tuple[str, ...] = ()
+
+    @property
+    def writes(self) -> bool:
+        return self.status in ("add", "update", "remove") and self.before != self.after
+
+    @property
+    def change(self) -> ChangeSet:
+        """The change as one span that begins and ends between characters."""
+        before, after = self.before or b"", self.after or b""
+        old, new = (data.decode("utf-8", "surrogateescape") for data in (before, after))
+        head, tail = common_ends(old, new)
+        start, stop, into = (
+            len(text.encode("utf-8", "surrogateescape"))
+            for text in (old[:head], old[: len(old) - tail], new[: len(new) - tail])
+        )
+        return ChangeSet.of(len(before), [Edit(start, stop, after[start:into])])
+
+    def diff(self, shown: str) -> str:
+        """The unified diff, with `shown` as the name of the file."""
+        base = Snapshot.of(self.before or b"")
+        made = {"created": self.before is None, "removed": self.after is None}
+        return unified(base, self.change, shown, **made).decode("utf-8", "replace")
+
+
+class Setup:
+    """The setup of one workspace."""
+
+    def __init__(self, root: str, config: Config) -> None:
+        self.root, self._config = Path(os.path.realpath(root)), config
+        self._record = _Record(self.root, config.state)
+        is_limited = config.member in config.members and AGENT not in config.members
+        self._member = "" if is_limited else AGENT
+        """The member for clients; empty for the configured caller if its rights are listed."""
+
+    def used(self) -> list[Client]:
+        """The clients that left traces on this machine or in the workspace."""
+        return [
+            client
+            for client in CLIENTS
+            if any(
+                os.path.lexists(path_of(place, self.root))
+                for place in (client.file, *client.traces)
+            )
+        ]
+
+    def shown(self, path: Path) -> str:
+        """A path to show: relative to the root or to the home."""
+        if path.is_relative_to(self.root):
+            return path.relative_to(self.root).as_posix()
+        home = Path.home()
+        return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+    def configured(self) -> Iterator[tuple[Client, Path, str, dict[str, Value]]]:
+        """The clients' entries for this workspace: client, file, name, entry."""
+        for client in CLIENTS:
+            path = path_of(client.file, self.root)
+            with suppress(Unreadable, UnicodeError):
+                ours = self._ours(client, _value(client, _read(path) or b""))
+                yield from ((client, path, name, entry) for name, entry in ours.items())
+
+    def adding(
+        self,
+        clients: Sequence[Client],
+        approval: str | None,
+        globs: Sequence[str],
+        *,
+        portable: bool,
+    ) -> list[Step]:
+        """The steps that set these clients up, with a policy if there is an `approval`."""
+        steps = [self._client(client, portable=portable) for client in clients]
+        if approval:
+            steps.append(self._policy(approval, globs))
+        if any((folder / ".git").exists() for folder in (self.root, *self.root.parents)):
+            plan = partial(self._added, self._ignoring)
+            steps.append(_step("gitignore", "", self.root / ".gitignore", plan))
+        return steps
+
+    def removing(self, clients: Sequence[Client] | None) -> list[Step]:
+        """The steps that undo the whole setup, or that of these clients."""
+        steps = [
+            _step(
+                client.name,
+                client.title,
+                path_of(client.file, self.root),
+                partial(self._removed, client),
+            )
+            for client in (CLIENTS if clients is None else clients)
+        ]
+        if clients is None:
+            names = {**dict.fromkeys(FILES, "policy"), ".gitignore": "gitignore"}
+            plan = partial(self._removed, None)
+            steps += [_step(what, "", self.root / name, plan) for name, what in names.items()]
+        return steps
+
+    def write(self, step: Step, opened: OpenWorkspace) -> int:
+        """Carry out a step; return its edit id or 0. Refusal, OSError leave the file as it was."""
+        real = Path(os.path.realpath(step.path))
+        missing = [folder for folder in real.parents if not folder.exists()]  # innermost first
+        real.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            edit_id = self._written(step, real, opened)
+        except BaseException:  # Ctrl-C too leaves no empty folders behind
+            _remove_folders(missing)
+            raise
+        if step.status != "remove":
+            self._record.add(step, edit_id, [str(folder) for folder in missing])
+        else:
+            folders = self._record.forget(step.path)
+            _remove_folders(folders if step.after is None else [])
+        return edit_id
+
+    def _written(self, step: Step, real: Path, opened: OpenWorkspace) -> int:
+        """Write as an edit of the workspace, if the file is one; return the edit's id or 0."""
+        is_inside = real.is_relative_to(self.root) and real != self.root / CONFIG
+        member = Member(self._config.member, Rules(state_dir=self._config.state))
+        made_by = self._record.of(step.path).get("edit", 0)
+        if is_inside and step.after is not None:
+            path = RelPath.parse(real.relative_to(self.root).as_posix())
+            base = None if step.before is None else Snapshot.of(step.before)
+            return opened.desk.rewrite(member, TOOL, path, base, step.change)
+        if is_inside and made_by:
+            outcome = opened.desk.undo(member, TOOL, made_by)
+            if not isinstance(outcome, NotUndone) and not real.exists():
+                return outcome.edit_id
+        _replace(real, step)
+        return 0
+
+    def _added(self, edit: Callable[[str], str], path: Path) -> Planned:
+        """The file after this edit of its text."""
+        self._check_place(path)
+        before = _read(path)
+        after = _edited(before or b"", edit)
+        if after == (before or b""):
+            return "same", before, before
+        if before is None:
+            return "add", None, after
+        if not path.stat().st_mode & 0o222:  # asked, because root may write it all the same
+            raise Unreadable(_READ_ONLY)
+        return "update", before, after
+
+    def _removed(self, client: Client | None, path: Path) -> Planned:
+        """The original file, or else the file without the client's entries."""
+        now = _read(path)
+        if now is None:
+            return "absent", None, None
+        if not path.stat().st_mode & 0o222:
+            raise Unreadable(_READ_ONLY)
+        back = self._record.back(path, now)
+        if client is not None and not (back is not None and self._only(client, now, back)):
+            self._check_place(path)
+            back = _edited(now, partial(self._cut, client))
+        elif back == b"" and self._record.of(path).get("made"):
+            return "remove", now, None
+        if back is None or back == now:
+            return "absent", now, now
+        return "remove", now, back
+
+    def _check_place(self, path: Path) -> None:
+        """Raise Unreadable unless a file of the workspace is really in it."""
+        real = Path(os.path.realpath(path))  # `Path.resolve` raises for a loop of links
+        if path.is_relative_to(self.root) and not real.is_relative_to(self.root):
+            raise Unreadable(f"it is a link out of the workspace, to {real}")
+
+    def _client(self, client: Client, *, portable: bool) -> Step:
+        plan = partial(self._added, partial(self._with_entry, client, portable=portable))
+        step = _step(client.name, client.title, path_of(client.file, self.root), plan)
+        if step.status == "refused":
+            return step
+        name, entry = next(iter(self._ours(client, _value(client, step.after or b"")).items()))
+        words = tuple(dropwhile(lambda word: word != "mcp", words_of(entry)))
+        return replace(step, line=command_line(client, name, entry), words=words)
+
+    def _with_entry(self, client: Client, text: str, *, portable: bool) -> str:
+        """The text with the entry for this workspace."""
+        servers = _servers(client, client.format.read(text))
+        name = self._name(client, servers)
+        entry = self._entry(client, servers.get(name), portable=portable)
+        return client.format.put(text, (*client.keys, name), entry)
+
+    def _name(self, client: Client, servers: Mapping[str, dict[str, Value]]) -> str:
+        """The name of the entry for this workspace, or of a new one."""
+        ours = [name for name, entry in servers.items() if self._is_ours(client, name, entry)]
+        if ours or SERVER not in servers:
+            return ours[0] if ours else SERVER
+        if client.shared:
+            raise Unreadable(f'another server has the name "{SERVER}"')
+        base = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{SERVER}-{self.root.name}").strip("-")
+        names = (base if number == 1 else f"{base}-{number}" for number in count(1))
+        return next(name for name in names if name not in servers)
+
+    def _is_ours(self, client: Client, name: str, entry: Mapping[str, Value]) -> bool:
+        command, *args = words_of(entry)
+        before = takewhile(lambda word: word != "mcp", args)
+        words = map(os.path.basename, (name, command, *before))
+        if "mcp" not in args[:4] or not any(map(_OURS.fullmatch, words)):
+            return False
+        root = _taken(args, "--root")
+        if client.shared and root in (None, client.root_text):
+            return name == SERVER
+        return root is not None and os.path.realpath(root) == str(self.root)
+
+    def _ours(self, client: Client, value: Value) -> dict[str, dict[str, Value]]:
+        """The entries for this workspace by name."""
+        servers = _servers(client, value).items()
+        return {name: entry for name, entry in servers if self._is_ours(client, name, entry)}
+
+    def _entry(
+        self, client: Client, old: Mapping[str, Value] | None, *, portable: bool
+    ) -> dict[str, Value]:
+        """What to set in the entry; the options that the user added to the old one stay.
+
+        A new one has the toolset for agents, unless the configuration names toolsets.
+        """
+        words = ["mcp", "--root", str(self.root)]
+        if old is None and self._config.toolsets == Config().toolsets:
+            words += ["--toolsets", SELECTION]
+        if self._member:
+            words += ["--member", self._member]
+        command, *first = own_command()
+        if portable and client.shared:
+            command, first = ("uvx", [SERVER]) if command == "uvx" else (SERVER, [])
+            words[1:3] = ["--root", client.root_text] if client.root_text else []
+        if old is not None:
+            args = words_of(old)
+            more = args[args.index("mcp") + 1 :]
+            root = _taken(more, "--root")
+            is_portable = client.shared and root in (None, client.root_text)
+            stays = is_portable or (root is not None and not portable)
+            if stays and is_own(old):
+                return {}
+            if "--member" in more:  # the user's own choice
+                _taken(words, "--member")
+            words += more
+        if client.in_one:
+            return {**dict(client.more), "command": [command, *first, *words]}
+        return {**dict(client.more), "command": command, "args": [*first, *words]}
+
+    def _cut(self, client: Client, text: str) -> str:
+        """The text without the entries for this workspace."""
+        for name in self._ours(client, client.format.read(text)):
+            text = client.format.remove(text, (*client.keys, name))
+        return text
+
+    def _only(self, client: Client, now: bytes, before: bytes) -> bool:
+        """Whether only our entry would be removed: the state folder may come from elsewhere."""
+        old, new = _value(client, before), _value(client, now)
+        for name in self._ours(client, new):
+            new = replaced(new, (*client.keys, name), None)
+        return not self._ours(client, old) and tidy(new, client.keys) == tidy(old, client.keys)
+
+    def _policy(self, approval: str, globs: Sequence[str]) -> Step:
+        is_project = self._config.source == FILES[1]
+        above = ("tool", "copydesk") if is_project else ()
+        keys = (*above, "members", self._member or self._config.member)
+        fields = {"approval": approval}
+        if globs:
+            keys, fields = (*keys, "approval_paths"), dict.fromkeys(globs, approval)
+        plan = partial(self._added, lambda text: TOML.put(text, keys, fields))
+        return _step("policy", "", self.root / FILES[is_project], plan)
+
+    def _ignoring(self, text: str) -> str:
+        """What git ignores, with the state folder."""
+        state = self._config.state
+        lines = [line.strip() for line in text.split("\n")]
+        if any(line in lines for line in (state, f"{state}/", f"/{state}", f"/{state}/", "*")):
+            return text
+        newline = "\r\n" if "\r\n" in text else "\n"
+        lead = newline if text and not text.endswith("\n") else ""
+        return f"{text}{lead}{state}/{newline}"
+
+
+class _Record:
+    """The record of executed steps by file, with each new text and the text it replaced."""
+
+    def __init__(self, root: Path, state: str) -> None:
+        self._root, self._folder = root, StateFolder(str(root), state)
+        self._path = Path(self._folder.path(_RECORD))
+
+    def of(self, path: Path) -> dict[str, Any]:
+        """What is known of a file: `made` and the id of its `edit` if it was created, `steps`."""
+        return self._load().get(self._key(path), {})
+
+    def back(self, path: Path, now: bytes) -> bytes | None:
+        """The original bytes, before all recorded steps; None if they are no longer known."""
+        steps = self.of(path).get("steps")
+        for step in reversed(steps or ()):
+            old, new, at = step["old"].encode(), step["new"].encode(), step["at"]
+            if sha256(now).hexdigest() != step["after"]:  # the text that was written may have moved
+                at = now.find(new) if new and now.count(new) == 1 else -1
+            if at < 0 or now[at : at + len(new)] != new:
+                return None
+            now = now[:at] + old + now[at + len(new) :]
+        return now if steps else None
+
+    def add(self, step: Step, edit_id: int, folders: list[str]) -> None:
+        """Record a step that was carried out."""
+        files, key, made = self._load(), self._key(step.path), step.before is None
+        if made or key not in files:
+            files[key] = {
+                "what": step.what,
+                "made": made,
+                "edit": edit_id if made else 0,
+                "folders": folders,
+                "steps": [],
+            }
+        before, after = step.before or b"", step.after or b""
+        (edit,) = step.change.edits
+        texts = {"old": before[edit.start : edit.stop].decode(), "new": edit.new.decode()}
+        files[key]["steps"].append({"at": edit.start, **texts, "after": sha256(after).hexdigest()})
+        self._save(files)
+
+    def forget(self, path: Path) -> list[Path]:
+        """Forget a file; return the folders that were created for it."""
+        files = self._load()
+        one = files.pop(self._key(path), {})
+        self._save(files)
+        return [folder for folder in map(Path, one.get("folders", [])) if folder in path.parents]
+
+    def _key(self, path: Path) -> str:
+        return str(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
+
+    def _load(self) -> dict[str, dict[str, Any]]:
+        try:
+            found = json.loads(self._path.read_text("utf-8"))["files"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return cast("dict[str, dict[str, Any]]", found) if isinstance(found, dict) else {}
+
+    def _save(self, files: Mapping[str, object]) -> None:
+        if not files:
+            self._path.unlink(missing_ok=True)
+            return
+        self._folder.make()
+        beside = self._path.with_suffix(".new")
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"files": files}, file, ensure_ascii=False, indent=1)
+        os.replace(beside, self._path)
+
+
+def _step(what: str, title: str, path: Path, plan: Callable[[Path], Planned]) -> Step:
+    """The step that was planned, or refused."""
+    try:
+        return Step(what, title, path, *plan(path))
+    except Unreadable as error:
+        reason = error.reason
+    except UnicodeError:
+        reason = "it is not UTF-8"
+    return Step(what, title, path, "refused", reason=reason)
+
+
+def _read(path: Path) -> bytes | None:
+    """The bytes of a file, None if it is missing; raises Unreadable."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise Unreadable("it is no regular file")
+        if found.st_size > _LARGEST:
+            raise Unreadable("it is too large for a configuration")
+        return path.read_bytes()
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise Unreadable("it is a link that leads nowhere") from None
+        return None
+    except OSError as error:
+        raise Unreadable(f"it cannot be read: {error.strerror}") from None
+
+
+def _edited(data: bytes, edit: Callable[[str], str]) -> bytes:
+    """The bytes after an edit of their text; a byte order mark stays. UnicodeError, Unreadable."""
+    mark = _BOM if data.startswith(_BOM) else b""
+    return mark + edit(data.removeprefix(_BOM).decode("utf-8")).encode("utf-8")
+
+
+def _value(client: Client, data: bytes) -> Value:
+    return client.format.read(data.decode("utf-8-sig"))
+
+
+def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
+    """The servers that are started as programs, by name; the names of others are taken too."""
+    table = dig(value, client.keys)
+    if not isinstance(table, Mapping):
+        return {}
+    return {
+        name: cast("dict[str, Value]", entry) if isinstance(entry, dict) else {}
+        for name, entry in cast("Mapping[str, Value]", table).items()
+    }
+
+
+def _taken(words: list[str], option: str) -> str | None:
+    """Remove an option and its value; return the value."""
+    at = words.index(option) if option in words[:-1] else len(words)
+    taken = words[at : at + 2]
+    del words[at : at + 2]
+    return taken[1] if taken else None
+
+
+def _replace(real: Path, step: Step) -> None:
+    """Write a file outside the workspace if it is unchanged since it was read."""
+    path = RelPath.parse(real.name)
+    try:
+        with Files(str(real.parent)) as files:
+            if step.before is None:
+                files.create(path, step.after or b"")
+                return
+            _, stamp, digest = files.digest(path)
+            if digest != sha256(step.before).hexdigest():
+                raise TargetMoved
+            if step.after is None:
+                files.remove(path, stamp, digest)
+            else:
+                files.replace(path, stamp, digest, [step.after], before_in_place=lambda old: None)
+    except TargetMoved:
+        raise Unreadable("it changed meanwhile") from None
+
+
+def _remove_folders(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):  # something else is in it by now
+            folder.rmdir()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn, TextIO, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal, NoReturn, TextIO, cast
+
+Lang = Literal["en", "zh"]
 
 _LONGEST = 100
 
@@ -29,19 +34,27 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> Usage
 
 DIALECTS = ("mcp", "openai", "openai-strict", "anthropic", "gemini")
 _OPTIONS_WITH_VALUE = ("--root", "--member", "--lang")
+SHELLS = ("bash", "zsh", "fish")
 
 FIRST_STEPS = """\
 copydesk: agents' edits are prepared, shown, checked, applied once, and can be undone.
 
   copydesk init                  set it up in your MCP clients
   copydesk init --approval human the same, and you approve what agents write
+  copydesk up                    the same, with the review page in the background
   copydesk serve                 open the review page
   copydesk watch                 see what agents do, as it happens
   copydesk demo                  a guided tour on a copy of real text
+  copydesk demo review           three agents at work, and you decide
 
 copydesk --help shows all commands, copydesk help COMMAND one of them.
 """
 """Printed when `copydesk` is called without a command."""
+
+_DESCRIPTION = """\
+The copy desk for AI agents: every edit is prepared, shown, checked,
+applied once, and can be undone.
+"""
 
 _EPILOG = """\
 a first edit:
@@ -74,12 +87,51 @@ _CALL_EPILOG = """\
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; raises UsageError."""
-    parser, names = new_parser()
+    parser, names = new_parser(partial(language, words))
     command = next(_plain_words(words), None)
     if command is not None and command not in names:
         raise unknown("command", command, names, "copydesk --help shows them.")
     none = argparse.Namespace(root=None, member=None, lang=None, json=False)
-    return parser.parse_args(words, none)
+    options, extra = parser.parse_known_args(words, none)
+    if extra:
+        named = "copydesk" if command is None else f"copydesk {command}"
+        message = f"unrecognized arguments: {' '.join(extra)}"
+        raise UsageError(message, f"{named} --help shows how.")
+    return options
+
+
+def language(words: Sequence[str]) -> Lang:
+    """The language of help and of errors: of --lang, the environment or the configuration."""
+    given = dict(pairwise(words))
+    given |= dict(word.split("=", 1) for word in words if "=" in word)
+    root = given.get("--root") or os.environ.get("COPYDESK_ROOT") or os.curdir
+    lang = given.get("--lang") or os.environ.get("COPYDESK_LANG")
+    if lang:
+        return "zh" if lang == "zh" else "en"
+    if any(
+        _names_chinese(os.path.join(root, name)) for name in ("copydesk.toml", "pyproject.toml")
+    ):
+        from copydesk.app.config import ConfigError, load
+
+        with suppress(ConfigError, OSError):
+            return load(root).lang
+    return "en"
+
+
+def _names_chinese(path: str) -> bool:
+    """Whether a configuration may name Chinese; most do not, and are not read as such for help."""
+    with suppress(OSError), open(path, "rb") as file:
+        return b"zh" in file.read()
+    return False
+
+
+def said(text: str, lang: Lang) -> str:
+    """The lines of an English text in a language, as far as they are translated."""
+    if lang == "en":
+        return text
+    from copydesk.tools.messages import say_reason
+
+    return "\n".join(say_reason(line, lang) for line in text.split("\n"))
 
 
 def _plain_words(words: Sequence[str]) -> Iterator[str]:
@@ -90,6 +142,37 @@ def _plain_words(words: Sequence[str]) -> Iterator[str]:
             next(rest, None)
         elif not word.startswith("-"):
             yield word
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help in a language, with the words of argparse itself."""
+
+    def __init__(self, prog: str, *, lang: Callable[[], Lang]) -> None:
+        super().__init__(prog)
+        self._lang = lang
+
+    def add_usage(
+        self,
+        usage: str | None,
+        actions: Iterable[argparse.Action],
+        groups: Iterable[Any],
+        prefix: str | None = None,
+    ) -> None:
+        prefix = said("usage: ", self._lang()) if prefix is None else prefix
+        super().add_usage(usage, actions, groups, prefix)
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(said(heading or "", self._lang()))
+
+    def add_text(self, text: str | None) -> None:
+        """Add an epilog; or the description of a command, its line of help as a sentence."""
+        lines = said(text or "", self._lang())
+        if "\n" not in lines:
+            lines = f"{lines[:1].upper()}{lines[1:]}{'.' if lines.isascii() else '。'}"
+        super().add_text(lines if text else None)
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        return said(action.help or "", self._lang())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -120,8 +203,17 @@ def _argument(*names: str, **settings: Any) -> _Argument:
 
 
 _FILE = _argument("file", nargs="?", metavar="FILE", help="default: standard input")
-_PLAN = _argument("hunk_id", metavar="HUNK")
-_PLANS = _argument("hunk_id", nargs="+", metavar="HUNK")
+_PLAN = _argument("hunk_id", metavar="HUNK", help="plan id, as in copydesk pending")
+_PLANS = _argument("hunk_id", nargs="+", metavar="HUNK", help="plan ids, as in copydesk pending")
+_AFTER = _argument(
+    "--after",
+    default="",
+    metavar="DIGEST",
+    help="only if the file has this digest afterwards, as copydesk show names it",
+)
+_EDIT = _argument(
+    "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
+)
 _COMMON = [
     _argument("--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"),
     _argument("--member", help="member name (default: from the configuration)"),
@@ -133,6 +225,22 @@ _SERVER = [
         "--toolsets", help="comma-separated: ws_mod, edit, batch, notes, team_mgmt, compat, patch"
     )
 ]
+_CLIENT = _argument(
+    "--client",
+    action="append",
+    metavar="NAME",
+    help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
+    "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
+)
+_APPROVAL = _argument(
+    "--approval",
+    choices=("human", "self"),
+    help="who approves agents' edits: you (human) or the agents (self)",
+)
+_YES = _argument("--yes", "-y", action="store_true", help="do not ask")
+_NO_BROWSER = _argument(
+    "--no-browser", dest="browser", action="store_false", help="open no browser"
+)
 _WIRE = [
     _argument(
         "--structured", action="store_true", help="send results as data for programs as well"
@@ -144,6 +252,15 @@ _WIRE = [
         " auto: write certain edits at once",
     ),
 ]
+_CHANGES = [
+    _argument("--task", metavar="TASK", help="only edits of this task, as in changes --stat"),
+    _argument(
+        "--since",
+        metavar="WHEN",
+        help="only edits since then: 2h, 3d or a checkpoint (default: a week ago);"
+        " with --member, only edits of this member",
+    ),
+]
 _Commands = Mapping[str, tuple[str, Sequence[_Argument]]]
 """What each command does, and its arguments."""
 
@@ -151,18 +268,8 @@ _COMMANDS: _Commands = {
     "init": (
         "set up copydesk in your MCP clients",
         [
-            _argument(
-                "--client",
-                action="append",
-                metavar="NAME",
-                help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
-                "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
-            ),
-            _argument(
-                "--approval",
-                choices=("human", "self"),
-                help="who approves agents' edits: you (human) or the agents (self)",
-            ),
+            _CLIENT,
+            _APPROVAL,
             _argument(
                 "--path",
                 action="append",
@@ -181,7 +288,7 @@ _COMMANDS: _Commands = {
                 help="with --remove: the state folder too, with all history",
             ),
             _argument("--dry-run", action="store_true", help="show what would change"),
-            _argument("--yes", "-y", action="store_true", help="do not ask"),
+            _YES,
         ],
     ),
     "mcp": ("run the MCP server on standard input and output", [*_SERVER, *_WIRE]),
@@ -194,11 +301,24 @@ _COMMANDS: _Commands = {
             _argument("--port", type=_port, default=8427, help="default: 8427"),
         ],
     ),
+    "up": (
+        "set up the clients, serve in the background, and open the review page",
+        [
+            _CLIENT,
+            _APPROVAL,
+            _YES,
+            _NO_BROWSER,
+            _argument("--port", type=_port, help="default: 8427, or any that is free"),
+        ],
+    ),
+    "down": ("end the server that up has started", []),
     "hook": ("run the Edit or Write of a Claude Code hook, read from standard input", []),
     "demo": (
         "run a guided tour on a copy of real text",
         [
-            _argument("story", nargs="?", choices=("files", "notes"), default="files"),
+            _argument("story", nargs="?", choices=("files", "notes", "review"), default="files"),
+            _NO_BROWSER,
+            _argument("--port", type=_port, default=0, help="of the review (default: a free one)"),
             _argument("--keep", action="store_true", help="keep the workspace of the tour"),
         ],
     ),
@@ -215,6 +335,12 @@ _COMMANDS: _Commands = {
         "apply plans: several together, all or none",
         [
             _PLANS,
+            _argument(
+                "--approve",
+                action="store_true",
+                help="approve them as they are shown, and write them for their owners",
+            ),
+            _AFTER,
             _argument(
                 "--accept",
                 action="append",
@@ -233,7 +359,7 @@ _COMMANDS: _Commands = {
         "approve plans as copydesk show displays them",
         [
             _PLANS,
-            _argument("--after", default="", help="the digest that the file must have afterwards"),
+            _AFTER,
         ],
     ),
     "reject": (
@@ -243,7 +369,41 @@ _COMMANDS: _Commands = {
             _argument("--reason", required=True, help="the reason for the plan's owner"),
         ],
     ),
-    "review": ("review pending plans one by one: approve, reject, edit or split", []),
+    "review": (
+        "review pending plans one by one: approve, reject, edit or split",
+        [
+            _argument(
+                "--done",
+                action="store_true",
+                help="review what was written instead: keep, undo or edit each change",
+            ),
+            *_CHANGES,
+        ],
+    ),
+    "changes": (
+        "show what was changed and is neither kept nor undone, as a diff for git apply",
+        [
+            *_CHANGES,
+            _argument("--stat", action="store_true", help="list tasks, or the changes of one"),
+        ],
+    ),
+    "keep": (
+        "keep changes: they are yours from now on, and no longer shown",
+        [
+            _argument(
+                "change",
+                nargs="*",
+                metavar="CHANGE",
+                help="as in changes --stat --task TASK (default: all that are selected)",
+            ),
+            *_CHANGES,
+            _argument("--stage", action="store_true", help="git add them, and nothing else"),
+        ],
+    ),
+    "checkpoint": (
+        "give this moment a name, for undo --to and --since; without a name, list them",
+        [_argument("name", nargs="?", metavar="NAME")],
+    ),
     "discard": ("discard plans", [_PLANS]),
     "history": (
         "list recent edits",
@@ -261,10 +421,11 @@ _COMMANDS: _Commands = {
     ),
     "recover": ("recover unfinished writes of crashed processes", []),
     "undo": (
-        "undo an edit, even if other lines were edited since",
+        "undo an edit, or all of a task, even if other lines were edited since",
         [
             _argument(
                 "edit_id",
+                nargs="?",
                 type=_positive,
                 metavar="EDIT",
                 help="edit number, as in copydesk history",
@@ -274,7 +435,21 @@ _COMMANDS: _Commands = {
                 action="store_true",
                 help="undo all edits of its transaction, or none",
             ),
+            *_CHANGES,
+            _argument("--to", metavar="CHECKPOINT", help="go back to this checkpoint"),
+            _argument(
+                "--reason", default="", help="the reason for the members whose edits they are"
+            ),
+            _argument(
+                "--partly",
+                action="store_true",
+                help="undo the rest if some cannot be undone (default: all or none)",
+            ),
         ],
+    ),
+    "reapply": (
+        "make an edit again that was undone, or that another program overwrote",
+        [_EDIT],
     ),
     "forget": (
         "remove the texts of edits from all that copydesk keeps",
@@ -286,7 +461,7 @@ _COMMANDS: _Commands = {
                 help="a file, a folder or an edit number; without it, --member says whose edits",
             ),
             _argument("--dry-run", action="store_true", help="show what would go"),
-            _argument("--yes", "-y", action="store_true", help="do not ask"),
+            _YES,
         ],
     ),
     "schema": (
@@ -309,7 +484,7 @@ _COMMANDS: _Commands = {
     "completion": (
         "print the completion script of a shell",
         [
-            _argument("shell", choices=("bash", "zsh", "fish", "words"), metavar="SHELL"),
+            _argument("shell", nargs="?", choices=(*SHELLS, "words"), metavar="SHELL"),
             _argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS),
         ],
     ),
@@ -403,41 +578,33 @@ _NOTES_COMMANDS: _Commands = {
 }
 
 
-def new_parser() -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser and the names of the commands."""
+def new_parser(
+    lang: Callable[[], Lang] = lambda: "en",
+) -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser, whose help is in the language then, and the names of the commands."""
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     for names, settings in _COMMON:
         common.add_argument(*names, **settings)
-    parser = _Parser(
-        prog="copydesk",
-        description="The copy desk for AI agents: every edit is prepared, shown, checked,\n"
-        "applied once, and can be undone.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common],
-        allow_abbrev=False,
-    )
+    look: dict[str, Any] = {
+        "formatter_class": partial(_Formatter, lang=lang),
+        "parents": [common],
+        "allow_abbrev": False,
+    }
+    parser = _Parser(prog="copydesk", description=_DESCRIPTION, epilog=_EPILOG, **look)
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = _add_commands(parser, common, _COMMANDS, dest="command")
-    _add_commands(commands["notes"], common, _NOTES_COMMANDS, dest="notes", required=True)
-    call = commands["call"]
-    call.epilog, call.formatter_class = _CALL_EPILOG, argparse.RawDescriptionHelpFormatter
+    commands = _add_commands(parser, look, _COMMANDS, dest="command")
+    _add_commands(commands["notes"], look, _NOTES_COMMANDS, dest="notes", required=True)
+    commands["call"].epilog = _CALL_EPILOG
     return parser, list(commands)
 
 
 def _add_commands(
-    parser: argparse.ArgumentParser, common: _Parser, commands: _Commands, **settings: Any
+    parser: argparse.ArgumentParser, look: Mapping[str, Any], commands: _Commands, **settings: Any
 ) -> Mapping[str, argparse.ArgumentParser]:
     """Add these commands to a parser; return the parser of each."""
     added = parser.add_subparsers(metavar="COMMAND", title="commands", **settings)
     for name, (words, arguments) in commands.items():
-        command = added.add_parser(
-            name,
-            help=words,
-            description=f"{words[0].upper()}{words[1:]}.",
-            parents=[common],
-            allow_abbrev=False,
-        )
+        command = added.add_parser(name, help=words, description=words, **look)
         for names, argument in arguments:
             command.add_argument(*names, **argument)
     return added.choices
@@ -451,29 +618,10 @@ _FLAGS = ("json", "help")
 _MOST_DIGITS = 18
 
 
-@dataclass(frozen=True, slots=True)
-class ToolWords:
-    """The words after a tool's name: `text` is JSON, `-` or None; `named` are named arguments."""
-
-    tool: str
-    text: str | None
-    named: Mapping[str, object]
-    own: Own
-
-    def arguments(self, stdin: TextIO) -> object:
-        """The arguments as a JSON value; raises UsageError."""
-        if self.text is None:
-            return dict(self.named)
-        text, where = (stdin.read(), "standard input") if self.text == "-" else (self.text, "")
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            what = where or repr(text[:60])
-            raise _wrong(self.tool, f"{what} is not valid JSON ({error})") from None
-
-
-def read_arguments(tool: str, words: Sequence[str], schema: Mapping[str, Any]) -> ToolWords:
-    """Parse the words after a tool's name; raises UsageError."""
+def read_arguments(
+    tool: str, words: Sequence[str], schema: Mapping[str, Any], stdin: TextIO
+) -> tuple[object, Own]:
+    """The arguments of a tool from the words after its name, a JSON value; raises UsageError."""
     known: Mapping[str, Any] = schema["properties"]
     texts: list[str] = []
     named: dict[str, object] = {}
@@ -503,7 +651,14 @@ def read_arguments(tool: str, words: Sequence[str], schema: Mapping[str, Any]) -
         raise _wrong(
             tool, f"give one JSON object or --name value arguments, not {extra[:100]!r} as well"
         )
-    return ToolWords(tool, texts[0] if texts else None, named, own)
+    if not texts or "help" in own:
+        return named, own
+    text, where = (stdin.read(), "standard input") if texts[0] == "-" else (texts[0], "")
+    try:
+        return json.loads(text), own
+    except (ValueError, RecursionError) as error:
+        what = where or repr(text[:60])
+        raise _wrong(tool, f"{what} is not valid JSON ({error})") from None
 
 
 def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str]) -> str:

@@ -31,8 +31,25 @@ MODERN: Final = "2026-07-28"
 RESOURCES: Final = "resources/list"
 """Answered while no plans are pending: clients wait for all the lists before they offer any."""
 
+LISTEN: Final = "subscriptions/listen"
+"""Acknowledged if it is for changes of the resources: some clients list nothing before that."""
+
+HONORED: Final = '{"resourcesListChanged":true}'
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+# The answers by their methods, each for an id and a result; "": any other.
+_FORMS: Final = {
+    "": '{"jsonrpc":"2.0","id":%s,"result":%s}\n',
+    LISTEN: f'{{"jsonrpc":"2.0","method":"{ACKNOWLEDGED}",'
+    f'"params":{{"_meta":{{"{SUBSCRIPTION}":%s}},"notifications":%s}}}}\n',
+}
+
 _LISTS: Final = ("tools/list", "prompts/list", RESOURCES)
-_MOST: Final = {**dict.fromkeys(("initialize", "server/discover", *_LISTS), 1), "ping": 8}
+_MOST: Final = {
+    **dict.fromkeys(("initialize", LISTEN, *_LISTS), 1),
+    "server/discover": 2,
+    "ping": 8,
+}
 """More answers than these could fill the pipe of a client that does not read yet."""
 
 _META: Final = "io.modelcontextprotocol/"
@@ -261,7 +278,7 @@ class _Answers:
         result = self._table[self._version].get(method)
         if result is None or self._asked[method] > _MOST[method]:
             return None
-        answer = f'{{"jsonrpc":"2.0","id":{shown_id},"result":{result}}}\n'.encode()
+        answer = (_FORMS.get(method, _FORMS[""]) % (shown_id, result)).encode()
         self.given[message["id"]] = answer
         return answer
 
@@ -273,7 +290,11 @@ class _Answers:
             is_usual = is_usual and version != MODERN and not self._version
             is_usual = is_usual and _is_usual(params["capabilities"], params["clientInfo"])
         elif _META + "protocolVersion" in meta:
-            version, is_usual = meta[_META + "protocolVersion"], set(params) == {"_meta"}
+            more = json.dumps(
+                {key: params[key] for key in params if key != "_meta"}, separators=(",", ":")
+            )
+            usual = f'{{"notifications":{HONORED}}}' if method == LISTEN else "{}"
+            version, is_usual = meta[_META + "protocolVersion"], more == usual
             is_usual = is_usual and version == MODERN and self._version in ("", MODERN)
             info = meta.get(_META + "clientInfo", {"name": "", "version": ""})
             is_usual = is_usual and _is_usual(meta[_META + "clientCapabilities"], info)
@@ -303,6 +324,8 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
             isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
             for name, key, value in inner
         )
+        # tasks alone are deeper: only objects are within them
+        and not re.sub(r'"[^"]*": ', "", json.dumps(capabilities.get("tasks", {}))).strip("{}, ")
     )
 
 

@@ -286,8 +286,16 @@ def build_app(
     )
 
 
-def run_http(opened: OpenWorkspace, host: str, port: int) -> None:
-    """Serve until a signal, on a free port for 0, and print the address; raises ConfigError."""
+def run_http(
+    opened: OpenWorkspace,
+    host: str,
+    port: int,
+    on_address: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until a signal, on a free port for 0, and print the address; raises ConfigError.
+
+    `on_address` is called with each address that signs a person in.
+    """
     config = opened.config
     with bound(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
@@ -295,6 +303,7 @@ def run_http(opened: OpenWorkspace, host: str, port: int) -> None:
 
         def announce(token: str) -> None:
             print(f"copydesk: the review page: {page}/sign-in?token={token}", flush=True)
+            on_address(f"{page}/sign-in?token={token}")
 
         app = build_app(
             *(opened, None, host, port, config.toolsets, config.lang, config.structured),

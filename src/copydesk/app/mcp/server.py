@@ -64,7 +64,18 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from copydesk import __version__
 from copydesk.app import manuals, terminal
-from copydesk.app.mcp.early import MODERN, RESOURCES, Table, Wire, claimed, write_all
+from copydesk.app.mcp.early import (
+    ACKNOWLEDGED,
+    HONORED,
+    LISTEN,
+    MODERN,
+    RESOURCES,
+    SUBSCRIPTION,
+    Table,
+    Wire,
+    claimed,
+    write_all,
+)
 from copydesk.app.mcp.messages import (
     MOST_MESSAGE_BYTES,
     ErrorReply,
@@ -820,6 +831,8 @@ async def messages_of(
                 early = None
                 if isinstance(sent, t.JSONRPCResponse | t.JSONRPCError):
                     early = answered.pop(sent.id, None)
+                elif isinstance(sent, t.JSONRPCNotification) and sent.method == ACKNOWLEDGED:
+                    early = answered.pop((sent.params or {})["_meta"][SUBSCRIPTION], None)
                 if early is None:
                     await write(encoded)
                 elif early.rstrip() != encoded and b'"resultType"' not in early:
@@ -946,7 +959,7 @@ async def recorded(server: CopydeskServer, *, resources: bool) -> Table:
         t.CLIENT_CAPABILITIES_META_KEY: {},
     }
     modern = {method: {"_meta": meta} for method in ("server/discover", *lists)}
-    table[MODERN] = await _answers(server, modern)
+    table[MODERN] = {**await _answers(server, modern), LISTEN: HONORED}
     for answers in table.values() if resources else ():
         result = json.loads(answers[RESOURCES])
         result["resources"] = [
@@ -1020,11 +1033,14 @@ def run_stdio(
                 return
 
     async def keep(keep: Callable[[Table, str], None]) -> None:
-        await anyio.sleep(KEEP_AFTER_SECONDS)
         try:
-            await keep_first_answers(keep, opened, member, toolsets, lang, structured)
-        except Exception:  # best effort: the next start is only slower
-            _log.exception("cannot keep what the server answers first")
+            await anyio.sleep(KEEP_AFTER_SECONDS)
+        finally:  # at the end, if that comes first
+            with anyio.CancelScope(shield=True):
+                try:
+                    await keep_first_answers(keep, opened, member, toolsets, lang, structured)
+                except Exception:  # best effort: the next start is only slower
+                    _log.exception("cannot keep what the server answers first")
 
     async def main(claimed_wire: Wire) -> None:
         server = build(opened, lambda _: member, toolsets, lang, structured)

@@ -6,17 +6,20 @@ Invariants: both views show the same lines; omissions from a line are reported w
 from __future__ import annotations
 
 import importlib.util
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate, chain, groupby, repeat
 from typing import Final, Literal, NamedTuple, Protocol, cast
 
 from markupsafe import Markup
 
 from copydesk.app.web.markup import named, render, visible
+from copydesk.desk.backends.api import Decision
 from copydesk.desk.review import Shown
 from copydesk.text.diff import align
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, Span, windows
+from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, Span, parts, windows
 
 MOST_CHARACTERS: Final = 200_000
 """Larger texts are not coloured: Pygments reads about a million characters per second."""
@@ -74,24 +77,19 @@ def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
     lexer = _lexer(path.rpartition("/")[2])
     if lexer is None:
         return None
-    found: list[list[Highlight]] = [[] for _ in lines]
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
-    row = 0
+    highlights: list[list[Highlight]] = [[] for _ in lines]
+    starts = [*accumulate((len(line) + 1 for line in lines), initial=0)]
     for start, kind_of, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
         kind = _kind(str(kind_of))
-        while row + 1 < len(lines) and start >= starts[row + 1]:
-            row += 1
         if kind is None:
             continue
-        at, stop = row, start + len(value)
-        while at < len(lines) and starts[at] < stop:
-            low, high = max(start - starts[at], 0), min(stop - starts[at], len(lines[at]))
-            if low < high:
-                found[at].append(Highlight(low, high, kind))
-            at += 1
-    return found
+        first = bisect(starts, start) - 1
+        at = start - starts[first]
+        for row, part in enumerate(value.split("\n"), first):
+            if part:
+                highlights[row].append(Highlight(at, at + len(part), kind))
+            at = 0
+    return highlights
 
 
 @lru_cache(maxsize=256)
@@ -128,68 +126,40 @@ def render_line(
     whole: bool = False,
 ) -> Markup:
     """The line with marked characters in `mark` elements and coloured ones in classes."""
-    if not text:
-        return Markup("")
-    if whole:
-        return _marked(text, 0, len(text), colours, marked)
-    parts: list[Markup] = []
-    at = 0
-    for start, stop in windows(text, marked):
-        if start > at:
-            parts.append(_left_out(start - at))
-        parts.append(_marked(text, start, stop, colours, marked))
-        at = stop
-    if at < len(text):
-        parts.append(_left_out(len(text) - at))
-    return Markup("").join(parts)
-
-
-def _left_out(count: int) -> Markup:
-    return Markup(f'<span class="cut">… {named(count, "character")} …</span>')
+    shown = ((0, len(text)),) if whole else windows(text, marked)
+    pieces = (
+        _marked(text, start, stop, colours, marked)
+        if window
+        else f'<span class="cut">… {named(stop - start, "character")} …</span>'
+        for start, stop, window in parts(0, len(text), shown)
+    )
+    return Markup("".join(pieces))
 
 
 def _marked(
     text: str, start: int, stop: int, colours: Sequence[Highlight], marked: Sequence[Span]
-) -> Markup:
-    parts: list[Markup] = []
-    at = start
-    for begin, end in marked:
-        begin, end = max(begin, start), min(end, stop)
-        if begin >= end:
-            continue
-        parts.append(_coloured(text, at, begin, colours))
-        parts.append(Markup(f"<mark>{_coloured(text, begin, end, colours)}</mark>"))
-        at = end
-    parts.append(_coloured(text, at, stop, colours))
-    return Markup("").join(parts)
+) -> str:
+    """The characters as markup, made by `visible` alone."""
+    spans = (
+        (_coloured(text, begin, end, colours), mark)
+        for begin, end, mark in parts(start, stop, marked)
+    )
+    return "".join(f"<mark>{span}</mark>" if mark else span for span, mark in spans)
 
 
-def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> Markup:
-    parts: list[Markup] = []
-    at = start
-    for begin, end, kind in colours:
-        begin, end = max(begin, start), min(end, stop)
-        if begin >= end:
-            continue
-        parts.append(visible(text, at, begin))
-        parts.append(Markup(f'<span class="s-{kind}">{visible(text, begin, end)}</span>'))
-        at = end
-    parts.append(visible(text, at, stop))
-    return Markup("").join(parts)
+def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> str:
+    spans = (
+        (visible(text, begin, end), colour) for begin, end, colour in parts(start, stop, colours)
+    )
+    return "".join(
+        f'<span class="s-{colour.kind}">{span}</span>' if colour else span for span, colour in spans
+    )
 
 
 View = Literal["split", "unified"]
 
 Colours = Mapping[int, Sequence[Highlight]]
 """The colours of the lines of one side, by line number (1-based)."""
-
-
-class _Cell(NamedTuple):
-    """One line on one side of the table; `ending` shows how the line ends, or is empty."""
-
-    number: int
-    text: Markup
-    ending: str
 
 
 def table(
@@ -200,8 +170,14 @@ def table(
     colours: tuple[Colours, Colours] | None = None,
     *,
     whole: bool = False,
+    notes: Mapping[str, list[Decision]] | None = None,
+    heads: Sequence[Markup] = (),
 ) -> Markup:
-    """The diff with both sides' colours; `more` is the address of the page with all context."""
+    """The diff with both sides' colours; `more` is the address of the page with all context.
+
+    `notes` are comments by line (`-3` of the text before, `+3` after), `heads` is what stands
+    above each hunk.
+    """
     if colours is None:
         old, new = tuple(model.lines("old")), tuple(model.lines("new"))
         colours = colours_of(path, old), colours_of(path, new)
@@ -209,55 +185,44 @@ def table(
         {
             "skipped": hunk.skipped,
             "blocks": [(block.kept, _cells(block, colours, whole)) for block in hunk.blocks],
+            "head": head,
         }
-        for hunk in model.hunks
+        for hunk, head in zip(model.hunks, chain(heads, repeat("")), strict=False)
     ]
-    split = view == "split"
-    skipped = model.skipped
-    return render("diff.html", path=path, split=split, hunks=hunks, skipped=skipped, more=more)
+    of = {"path": path, "split": view == "split", "skipped": model.skipped, "more": more}
+    return render("diff.html", hunks=hunks, notes=notes, **of)
+
+
+Cell = Mapping[str, object]
+"""One line on one side of the table; `ending` shows how the line ends, or is empty."""
 
 
 def _cells(
     block: DiffBlock, colours: tuple[Colours, Colours], whole: bool
-) -> list[tuple[_Cell | None, ...]]:
-    rows: list[tuple[_Cell | None, ...]] = []
+) -> list[list[Cell | None]]:
+    rows: list[list[Cell | None]] = []
     for row in block.rows:
-        sides = zip((row.old, row.new), colours, row.marks, strict=True)
-        endings = row.shows_endings
-        rows.append(
-            tuple(
-                None
-                if line is None
-                else _Cell(
-                    line.number,
-                    render_line(line.text, by_line.get(line.number, ()), marked, whole=whole),
-                    ENDINGS[line.ending] if endings else "",
-                )
-                for line, by_line, marked in sides
-            )
-        )
+        cells: list[Cell | None] = []
+        for line, by_line, marked in zip((row.old, row.new), colours, row.marks, strict=True):
+            if line is None:
+                cells.append(None)
+                continue
+            text = render_line(line.text, by_line.get(line.number, ()), marked, whole=whole)
+            ending = ENDINGS[line.ending] if row.shows_endings else ""
+            cells.append({"number": line.number, "text": text, "ending": ending})
+        rows.append(cells)
     return rows
 
 
 def colours_of(path: str, lines: Sequence[DiffLine]) -> Colours:
     """The colours of lines of a file; consecutive lines are tokenized together."""
-    found: dict[int, Sequence[Highlight]] = {}
-    for run in _runs(lines):
+    known: dict[int, Sequence[Highlight]] = {}
+    for _, numbered in groupby(enumerate(lines), lambda pair: pair[1].number - pair[0]):
+        run = [line for _, line in numbered]
         colours = highlight(path, [line.text for line in run])
         if colours is not None:
-            found |= {line.number: each for line, each in zip(run, colours, strict=True)}
-    return found
-
-
-def _runs(lines: Sequence[DiffLine]) -> Iterator[list[DiffLine]]:
-    run: list[DiffLine] = []
-    for line in lines:
-        if run and line.number != run[-1].number + 1:
-            yield run
-            run = []
-        run.append(line)
-    if run:
-        yield run
+            known |= {line.number: each for line, each in zip(run, colours, strict=True)}
+    return known
 
 
 _MOST_BYTES: Final = 2_000_000
@@ -314,40 +279,42 @@ def conflict_of(one: Shown) -> MergeConflict | None:
     ours = [_Edit(region.start, region.stop, len(region.new)) for region in one.draft.regions]
     gaps = align(_raw(base), _raw(now)).gaps()
     theirs = [_Edit(g.base_start, g.base_stop, g.now_stop - g.now_start) for g in gaps]
-    found = list(_spans(ours, theirs, one.draft.place.foot))
+    spans = list(_spans(ours, theirs, one.draft.place.foot))
     path = str(one.plan.request.path)
+    ways = (
+        ("As it was", base, (), _altered(ours, theirs), " gone"),
+        ("As planned", planned, ours, _made(ours), " come"),
+        ("As it is", now, theirs, _made(theirs), " come"),
+    )
     places: list[list[_Way]] = []
     new_plan: NewPlan | None = None
-    for span in found:
+    for span in spans:
         wide = _widened(span, base.line_count, (*ours, *theirs))
         places.append(
             [
-                _way(
-                    "As it was", path, base, _run(wide, span, ()), _altered(ours, theirs), " gone"
-                ),
-                _way("As planned", path, planned, _run(wide, span, ours), _made(ours), " come"),
-                _way("As it is", path, now, _run(wide, span, theirs), _made(theirs), " come"),
+                _way(title, path, text, _run(wide, span, edits), changed, kind)
+                for title, text, edits, changed, kind in ways
             ]
         )
         part = span if _run(span, span, theirs) else wide  # a range has at least one line
         lines = _run(part, span, theirs)
-        if len(found) == 1 and lines:
+        if len(spans) == 1 and lines:
             made = b"".join(planned.raw(n, n + 1) for n in _run(part, span, ours))
             text = planned.encoding.decode(made).replace("\r\n", "\n")
             if "\r" not in text:  # a browser would turn CR into a line end
                 new_plan = NewPlan(lines.start + 1, lines.stop, text)
-    elsewhere = sum(not any(a <= e.stop and e.start <= b for a, b in found) for e in theirs)
+    elsewhere = sum(not any(a <= e.stop and e.start <= b for a, b in spans) for e in theirs)
     return MergeConflict(places, elsewhere, new_plan)
 
 
-def _way(title: str, path: str, text: Snapshot, lines: range, altered: set[int], kind: str) -> _Way:
+def _way(title: str, path: str, text: Snapshot, lines: range, changed: set[int], kind: str) -> _Way:
     shown = [DiffLine(number + 1, text.text(number), "lf") for number in lines[:_MOST_LINES]]
     colours = colours_of(path, shown)
     rows = [
         _Line(
             each.number,
             render_line(each.text, colours.get(each.number, ())),
-            kind if each.number - 1 in altered else "",
+            kind if each.number - 1 in changed else "",
         )
         for each in shown
     ]
@@ -401,11 +368,8 @@ def _moved(line: int, edits: Sequence[_Edit], *, after: bool) -> int:
 
 
 def _made(edits: Sequence[_Edit]) -> set[int]:
-    found: set[int] = set()
-    for one in edits:
-        start = _moved(one.start, edits, after=False)
-        found |= set(range(start, start + one.lines))
-    return found
+    runs = ((_moved(one.start, edits, after=False), one.lines) for one in edits)
+    return {line for start, count in runs for line in range(start, start + count)}
 
 
 def _altered(*sides: Sequence[_Edit]) -> set[int]:

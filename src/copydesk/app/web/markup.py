@@ -1,14 +1,20 @@
-"""Jinja templates, and text made safe to show in them.
+"""Jinja templates, text made safe to show in them, and their words in the reader's language.
 
 Invariants: every expression of a template is escaped, and characters that could hide in it (control
 characters, format characters, look-alikes of blanks and of letters) are shown by their numbers.
+English words stand in the templates and the code; `zh.toml` has the Chinese of each.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
+import tomllib
 import unicodedata
+from collections.abc import Mapping
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Final, cast
 from urllib.parse import quote
@@ -17,8 +23,10 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from copydesk.app.terminal import unseen, with_codes
+from copydesk.tools.messages import Lang
 
-_TEMPLATES: Final = Path(__file__).parent / "templates"
+LANG: Final[ContextVar[Lang]] = ContextVar("the language of the page", default="en")
+_HERE: Final = Path(__file__).parent
 _INDENT: Final = re.compile(r"(?<=[>}])\s*\n\s*|\s*\n\s*(?=[<{])")
 """Line breaks of a template next to an element or a directive, which the page does not need."""
 
@@ -35,7 +43,37 @@ def visible(text: str, start: int = 0, stop: int | None = None) -> Markup:
         if start <= place < stop:
             parts += (escape(text[at:place]), _hidden_element(text[place]))
             at = place + 1
-    return Markup("").join((*parts, escape(text[at:stop])))
+    return Markup("".join((*parts, escape(text[at:stop]))))
+
+
+@cache
+def _chinese() -> Mapping[str, str]:
+    return cast("Mapping[str, str]", tomllib.loads((_HERE / "zh.toml").read_text("utf-8")))
+
+
+def translated(text: str) -> str:
+    """The text in the reader's language; unchanged if there is no translation."""
+    return text if LANG.get() == "en" else _chinese().get(text, text)
+
+
+def phrase(text: str, **facts: object) -> str:
+    """The translated text with the facts in its `{places}`."""
+    return translated(text).format(**facts)
+
+
+def marked_up(text: str, **facts: object) -> Markup:
+    """Like `phrase`, as an element's content: what cannot be seen in a fact is a number."""
+    shown_facts = {
+        name: visible(fact) if isinstance(fact, str) else fact for name, fact in facts.items()
+    }
+    return Markup(escape(translated(text))).format(**shown_facts)
+
+
+@cache
+def _of_script(lang: Lang) -> str:
+    script = (_HERE / "static/desk.js").read_text("utf-8")
+    texts: list[str] = re.findall(r'\bsay\("([^"]+)"', script)
+    return json.dumps({text: _chinese()[text] for text in texts} if lang == "zh" else {})
 
 
 def verbatim(text: str) -> Markup:
@@ -54,8 +92,9 @@ def hidden_in(text: str) -> int:
 
 
 def named(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: `1 line`, `1,200 lines`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    """A number with its noun: `1 line`, `1,200 lines`; Chinese has one form."""
+    noun = one if count == 1 or LANG.get() == "zh" else many or one + "s"
+    return f"{count:,} {translated(noun)}"
 
 
 def address(*parts: str, **query: str | int | None) -> str:
@@ -83,7 +122,7 @@ def _number(character: str) -> str:
 
 
 def _source(name: str) -> str:
-    text = (_TEMPLATES / name).read_text("utf-8")
+    text = (_HERE / "templates" / name).read_text("utf-8")
     return re.sub(r"\s*\n\s*", " ", _INDENT.sub("", text))
 
 
@@ -101,4 +140,11 @@ ENVIRONMENT: Final = Environment(
 cast("dict[str, object]", ENVIRONMENT.filters).update(
     visible=visible, verbatim=verbatim, named=named, utc=_utc
 )
-ENVIRONMENT.globals["address"] = address  # pyright: ignore # typed as what Jinja puts there
+_GLOBALS: Final[Mapping[str, object]] = {
+    "address": address,
+    "_": marked_up,
+    "say": phrase,
+    "lang": LANG.get,
+    "script_texts": lambda: _of_script(LANG.get()),
+}
+ENVIRONMENT.globals.update(_GLOBALS)  # pyright: ignore # typed as what Jinja puts there

@@ -1,37 +1,409 @@
-"""What the templates of plans and edits are given.
+"""The page: its views, which templates are filled with, and its forms.
 
-Invariant: a form for approval contains the digests of what the page shows; it exists only if all
-changed lines were shown, at once or part by part in this session.
+First the desk as one person sees it, then plans, history and trends, changes, and what forms do.
+Invariants: a form for approval contains the digests of what the page shows; it exists only if all
+changed lines were shown, at once or part by part in this session. A form of changes names the hunks
+that its page showed, by ids that change with their texts. An action is one call of the desk; a
+refusal appears on the next page, with the current state.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import mimetypes
 import re
 import time
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from itertools import groupby
-from typing import Final, Literal, NamedTuple, cast
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
+from itertools import accumulate, groupby, pairwise, zip_longest
+from threading import Lock, Thread
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlencode
 
 from markupsafe import Markup
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from copydesk.app.web.diff_view import Colours, View, colours_of, conflict_of, table
-from copydesk.app.web.markup import ENVIRONMENT, address, hidden_in, named, render, visible
-from copydesk.app.web.reviewer import Item, PlanResult, Task, expires_soon, words_of
-from copydesk.app.web.security import Notice
+from copydesk.app.web.diff_view import Colours, NewPlan, View, colours_of, conflict_of, table
+from copydesk.app.web.markup import (
+    ENVIRONMENT,
+    LANG,
+    address,
+    hidden_in,
+    marked_up,
+    named,
+    phrase,
+    render,
+    translated,
+)
+from copydesk.app.web.security import Remembered, Session, one_of
+from copydesk.app.workspace import OpenWorkspace, user_of
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
-from copydesk.desk.history import Past
-from copydesk.desk.review import Rights, Shown, State
-from copydesk.edit.draft import Draft, Plan
-from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import line_counts
-from copydesk.tools.diff_model import DiffLine, DiffModel, of_change
-from copydesk.tools.refusals import check_words
-from copydesk.tools.reports import is_binary_deletion
+from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChanges, UndoneChanges
+from copydesk.desk.desk import FileDesk
+from copydesk.desk.drafts import DAY_MS
+from copydesk.desk.history import Page, taken_back_by
+from copydesk.desk.member import Member, Operation, Permission
+from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
+from copydesk.desk.review import Review, Seen, Shown, State, Waiting
+from copydesk.edit.draft import Plan, checked_id
+from copydesk.errors import (
+    AccessDenied,
+    AlreadyDecided,
+    AmbiguousMatch,
+    ContentChanged,
+    FileNotFound,
+    HunkNotFound,
+    InvalidHunkId,
+    Refusal,
+    StateFailed,
+)
+from copydesk.store.access import Rules
+from copydesk.text.encoding import encoding_of_diff
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Snapshot, Source
+from copydesk.text.unified import CONTEXT, line_counts
+from copydesk.tools.diff_model import LONG, DiffLine, DiffModel, of_change, of_diff, of_place
+from copydesk.tools.messages import Lang, say_reason
+from copydesk.tools.refusals import check_words, refusal_words
+from copydesk.tools.reports import is_binary_deletion, saved_words
+from copydesk.tools.ws_mod import UNDO
+
+_MOST_PAST: Final = 2_000
+_MOST_COUNTED: Final = 20_000
+_PATIENCE_SECONDS: Final = 0.06
+"""Time to count the lines of plans for a list; after that they are estimated."""
+
+_MOST_PEOPLE: Final = 4
+"""Of so many people the tasks with open changes are remembered, which hold texts."""
+
+_OPEN_SECONDS: Final = 5
+"""How long the tasks with open changes stand, unless an edit or a decision is recorded."""
+
+Counts = tuple[int, int]
+"""Lines added and removed."""
+
+_log = logging.getLogger("copydesk")
+
+
+class Task(NamedTuple):
+    """The key of plans that are listed together: their member, and a label or a transaction."""
+
+    owner: str
+    label: str = ""
+    transaction: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A pending plan in the list. `breaks` is the number of new findings of checks.
+
+    `counted`: the counts are exact, not estimated.
+    """
+
+    plan: Plan
+    task: Task
+    state: State
+    decision: Decision | None
+    counts: Counts
+    breaks: int
+    counted: bool
+    expires_soon: bool = False
+
+    @property
+    def path(self) -> str:
+        return str(self.plan.request.path)
+
+    @property
+    def verdict(self) -> str:
+        """The decision's verdict; empty for an undecided plan."""
+        return self.decision.verdict if self.decision else ""
+
+    @property
+    def sign(self) -> str:
+        """A key that changes when the plan's row in the list changes."""
+        decided_ms = self.decision.time_ms if self.decision else 0
+        ages = f"{self.plan.created_ms}.{self.plan.expires_ms}.{self.expires_soon}"
+        return f"{ages}.{self.state}.{self.counts}.{self.breaks}.{decided_ms}"
+
+
+def expires_soon(plan: Plan, now_ms: int) -> bool:
+    """Whether a plan has less than a day left, or less than a quarter of a shorter life."""
+    return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
+
+
+PlanResult = tuple[str, str, str]
+"""A member, a path, and how a plan ended: written as planned (`exact`), relocated (`fuzz`), or
+`rejected`."""
+
+
+class Counted:
+    """What was counted for lists. Safe to use from many threads.
+
+    `changed` is called when lines that a list estimated have been counted in the background.
+    """
+
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self.changed = changed
+        self.paths: dict[str, tuple[RelPath, ...]] = {}
+        """The files of the plans and of the changes that were listed last."""
+        self.open: Remembered[tuple[str, bool], tuple[float, object, tuple[TaskChanges, ...]]]
+        self.open = Remembered(_MOST_PEOPLE)
+        """The tasks with open changes, by person, with the time and the state of the records."""
+        self.counts: Remembered[tuple[Version, State], tuple[Counts, int]] = Remembered(
+            _MOST_COUNTED
+        )
+        """Lines and new findings by plan and its state; those that were asked for last."""
+        self.counting = Lock()
+
+
+class Reviewer:
+    """One person who reviews the plans of one workspace."""
+
+    def __init__(
+        self, opened: OpenWorkspace, counted: Counted, name: str, *, is_member: bool
+    ) -> None:
+        self.opened, self._counted = opened, counted
+        self.name, self._is_member = name, is_member
+        self.member = self._member()
+        self.review = opened.desk.review
+        """The desk's decisions on plans; `member` makes them."""
+
+    def _member(self) -> Member:
+        config = self.opened.config
+        if not self._is_member:
+            rules = Rules(state_dir=config.state)
+            return Member(self.name, _Either(rules, rules.team_mgmt()), refresh=self._member)
+        own = self.opened.member(self.name)
+        permission: Permission = own.permission
+        if config.of_member(self.name).team_mgmt:
+            minds = self.opened.member(self.name, "team_mgmt").permission
+            permission = _Either(permission, minds)
+        return replace(own, permission=permission, refresh=self._member)
+
+    @property
+    def person(self) -> Member:
+        """Who decides on changes: the person; a member whose edits need approval, as itself."""
+        own = self.member
+        if not own.policy.asks_nobody:
+            return own
+        return replace(own, name=user_of(own.name), refresh=lambda: self.person)
+
+    def changes(self, *, is_fresh: bool = True) -> tuple[TaskChanges, ...]:
+        """The tasks with open changes, newest first; or as they were some seconds ago at most."""
+        key, began, records = (self.name, self._is_member), time.monotonic(), self.opened.seen()
+        known = self._counted.open.get(key)
+        if not is_fresh and known and began - known[0] < _OPEN_SECONDS and known[1] == records:
+            return known[2]
+        tasks = self.opened.desk.changes.tasks(self.member)
+        self._counted.open[key] = began, records, tasks
+        paths = {file.path for task in tasks for file in task.files}
+        self._counted.paths["changes"] = tuple(paths)
+        return tasks
+
+    def open_changes(self) -> int:
+        """The number of open changes, at most some seconds old."""
+        return sum(task.open for task in self.changes(is_fresh=False))
+
+    def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
+        """Pending plans by member and task, latest begun first.
+
+        Lines are counted and checks made for the seconds of `patience`; lines of the other plans
+        are estimated, and with patience counted in the background, as all are where checks run
+        commands.
+        """
+        listed = _arranged(self.waiting())
+        states = self.review.states([one for _, one in listed])
+        runs_commands = any(rule.command for rule in self.opened.config.checks)
+        until = time.monotonic() + patience * (not runs_commands)
+        now_ms = self.opened.clock()
+        items: list[Item] = []
+        for (task, one), state in zip(listed, states, strict=True):
+            counted = self._counted.counts.get((version_of(one.plan), state))
+            if counted is None and patience and time.monotonic() < until:
+                counted = self._count(one.plan, state)
+            lines, breaks = counted or (estimate(one.plan), 0)
+            soon, is_counted = expires_soon(one.plan, now_ms), counted is not None
+            of = one.decision, lines, breaks, is_counted, soon
+            items.append(Item(one.plan, task, state, *of))
+        if patience:
+            self._counted.paths["plans"] = tuple({item.plan.request.path for item in items})
+            left = [(item.plan, item.state) for item in items if not item.counted]
+            if left and self._counted.counting.acquire(blocking=False):
+                Thread(target=self._count_all, args=(left,), daemon=True).start()
+        return tuple(items)
+
+    def _count(self, plan: Plan, state: State) -> tuple[Counts, int] | None:
+        key = version_of(plan), state
+        try:
+            self.show(plan.id)
+        except Refusal:
+            self._counted.counts[key] = estimate(plan), 0  # no better one will be known
+        return self._counted.counts.get(key)
+
+    def _count_all(self, plans: Sequence[tuple[Plan, State]]) -> None:
+        try:
+            for plan, state in plans:
+                self._count(plan, state)
+        except Exception:  # the estimates stay
+            _log.exception("cannot count the lines of plans")
+        finally:
+            self._counted.counting.release()
+        self._counted.changed()
+
+    def show(self, hunk_id: str) -> Shown:
+        """A plan on the current file; raises Refusal."""
+        shown = self.review.show(self.member, hunk_id)
+        counts = line_counts(shown.draft.base, shown.draft.change)
+        key = version_of(shown.plan), shown.state
+        self._counted.counts[key] = counts, len(shown.checks or ())
+        return shown
+
+    def amend(self, seen: Seen, content: str) -> Shown:
+        """Replace the text of the plan that was shown; raises Refusal."""
+        if self.show(seen.hunk_id).seen[1:] != seen[1:]:
+            raise ContentChanged("the file or the plan changed since it was shown")
+        return self.review.amend(self.member, seen.hunk_id, content)
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        return self.review.pending(self.member)
+
+    def waits(self, hunk_id: str) -> bool:
+        try:
+            self.opened.registry.plan(checked_id(hunk_id), self.opened.clock())
+        except Refusal:
+            return False
+        return True
+
+    def past(self) -> tuple[tuple[Entry, ...], list[PlanResult]]:
+        """The last edits, and the results of plans."""
+        entries = self.opened.journal.entries(most=_MOST_PAST)
+        may = self.member.permission.allows_read
+        edits = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
+        try:
+            outcomes = self.opened.tally.noted()
+        except StateFailed:  # the edits are shown anyway
+            outcomes = ()
+        results = [
+            (one.member, one.path, one.how)
+            for one in outcomes
+            if may(RelPath(tuple(one.path.split("/"))))
+        ]
+        carried = Counter((member, path) for member, path, how in results if how == "fuzz")
+        written = Counter((entry.member, str(entry.path)) for entry in edits if entry.hunk_id)
+        exact = (written - carried).elements()  # those that were carried are reported already
+        return edits, [*results, *((*key, "exact") for key in exact)]
+
+    def may_undo(self, entry: Entry) -> bool:
+        """Whether the person may write there without approval, and the text is still there."""
+        try:
+            self.member.permission.check("write", entry.path)
+        except AccessDenied:
+            return False
+        return self.member.policy.human_reason(entry.path, 0) is None and not entry.forgotten
+
+
+class _Either:
+    """The union of two permissions: a person works on files and on the team's minds."""
+
+    def __init__(self, one: Permission, other: Permission) -> None:
+        self._one, self._other = one, other
+
+    def check(self, operation: Operation, *paths: RelPath) -> None:
+        """Raise AccessDenied unless one permission allows the operation on all the paths."""
+        self._allowed(lambda one: one.check(operation, *paths))
+
+    def check_walk(self, *paths: RelPath) -> None:
+        if not all(map(self.allows_walk, paths)):
+            self._one.check_walk(*paths)
+
+    def check_glob(self, glob: str, *, fold: bool = False) -> None:
+        """Raise AccessDenied for a glob of paths that neither permission may read."""
+        self._allowed(lambda one: one.check_glob(glob, fold=fold))
+
+    def _allowed(self, check: Callable[[Permission], None]) -> None:
+        try:
+            check(self._one)
+        except AccessDenied as denied:
+            try:
+                check(self._other)
+            except AccessDenied:
+                raise denied from None
+
+    def allows_read(self, path: RelPath) -> bool:
+        """Whether one of the permissions allows reading the file."""
+        return self._one.allows_read(path) or self._other.allows_read(path)
+
+    def allows_walk(self, path: RelPath) -> bool:
+        return self._one.allows_walk(path) or self._other.allows_walk(path)
+
+
+def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
+    """The plans grouped by task; a transaction of a single plan is not a task."""
+    sizes = Counter((one.plan.owner, one.plan.transaction) for one in waiting)
+    tasks: list[tuple[Task, Waiting]] = []
+    begun: dict[Task, tuple[int, str]] = {}
+    for one in waiting:  # oldest first
+        plan = one.plan
+        is_of = not plan.task and sizes[plan.owner, plan.transaction] > 1
+        task = Task(plan.owner, plan.task, plan.transaction if is_of else "")
+        begun.setdefault(task, (-plan.created_ms, plan.id))
+        tasks.append((task, one))
+
+    def place(of: tuple[Task, Waiting]) -> tuple[tuple[int, str], str, int, str]:
+        plan = of[1].plan
+        return begun[of[0]], str(plan.request.path), plan.created_ms, plan.id
+
+    return sorted(tasks, key=place)
+
+
+def estimate(plan: Plan) -> Counts:
+    """The counts that the request suggests: its lines against those of its range."""
+    return plan.request.counts(plan.place)
+
+
+_GONE = {
+    "applied": "It was applied.",
+    "discarded": "It was discarded.",
+    "expired": "It expired.",
+}
+_UNKNOWN = "There is no such plan, or it ended long ago."
+_FIRST = "{name} was first: this plan is {verdict}."
+_OTHERS = (
+    "edits of yours like this one are approved by another person, or by you with a one-time token"
+    " that copydesk serve prints, or at a terminal (copydesk review)."
+)
+_CHANGED = {
+    "conflict_markers": "the lines that it relies on are between conflict markers now.",
+    "gone": "the lines that it relies on are not there any more.",
+    "indented": "the lines that it relies on were indented anew.",
+    "owner": "equal lines stand there, but in another function or section.",
+    "parted": "something was put between the lines that it relies on.",
+}
+
+
+def words_of(refusal: Refusal) -> str:
+    """The refusal in a sentence or two, for the person at the page."""
+    match refusal:
+        case AlreadyDecided():
+            verdict = translated(refusal.verdict.replace("_", " "))
+            return phrase(_FIRST, name=refusal.by, verdict=verdict)
+        case HunkNotFound() | InvalidHunkId():
+            return translated(_GONE.get(getattr(refusal, "reason", ""), _UNKNOWN))
+        case ContentChanged():
+            reason = say_reason(refusal.reason, LANG.get())
+            return translated(_CHANGED.get(refusal.reason, f"{reason}."))
+        case AmbiguousMatch():
+            return translated("its lines could now be in more than one place.")
+        case AccessDenied(operation="approve"):
+            return translated(_OTHERS)
+        case FileNotFound():
+            return translated("the file is not there any more.")
+        case _:
+            return refusal_words(refusal, LANG.get())
+
 
 MOST_ROWS: Final = 2_000
 """A diff with more rows is shown in part."""
@@ -46,18 +418,19 @@ MOST_EDITS: Final = 100
 """Edits on one page of the history."""
 
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
-_MOST_COLOURED: Final = 40_000
+MOST_COLOURED: Final = 40_000
 """The most bytes of whole texts that a page colours; above this, only the lines shown."""
 
 _COLOURED_BEFORE: Final = 30
 """How many lines before those shown are tokenized too: a string or comment may begin there."""
 
 _MOST_EDITED: Final = 1_000_000
-_EXPIRING: Final = "expiring"
+_EXPIRING, _BROKEN = "expiring", "broken"
 _STATES: Final = (
-    ("exact", "exact"),
+    ("exact", "applies"),
     ("drifted", "drifted"),
     ("conflict", "conflict"),
+    (_BROKEN, "breaks a check"),
     (_EXPIRING, "expires soon"),
 )
 _TABS: Final = (
@@ -71,16 +444,108 @@ _MOST_FILES: Final = 300
 MOST_TOGETHER: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The frame of every page; `waiting` counts the undecided plans; `csrf` is the forms' token."""
+Location = str
+"""The address of the page that follows a form."""
 
-    name: str
-    csrf: str
-    workspace: str
-    waiting: int
-    now_ms: int
-    notices: Sequence[Notice] = ()
+Values = dict[str, Any]
+"""What a template is given, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """A request with a valid session. `is_partial`: the page's script sent it to refresh a part."""
+
+    session: Session
+    reviewer: Reviewer
+    query: Mapping[str, str]
+    path_params: Mapping[str, str]
+    hunk_ids: tuple[str, ...] = ()
+    form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    is_partial: bool = False
+
+    @property
+    def member(self) -> Member:
+        """The member for whom the person decides."""
+        return self.reviewer.member
+
+    @property
+    def desk(self) -> FileDesk:
+        return self.reviewer.opened.desk
+
+    @property
+    def review(self) -> Review:
+        """The desk's decisions on plans."""
+        return self.desk.review
+
+    @property
+    def hunk_id(self) -> str:
+        """The id of the plan in the address."""
+        return self.path_params["hunk_id"]
+
+    @property
+    def edit_id(self) -> int:
+        """The edit id in the address; -1, which no edit has, if it is not a number."""
+        return number(self.path_params["edit_id"], -1, 18)
+
+    def field(self, name: str) -> str:
+        """The value of a field of the form; empty if it is missing."""
+        return one_of(self.form, name)
+
+    @property
+    def wanted(self) -> PlanFilter:
+        """The filter of the list that the person sees, or comes from."""
+        return PlanFilter.of(self.query)
+
+    def page(
+        self,
+        template: str,
+        title: str,
+        here: str,
+        *,
+        waiting: int | None = None,
+        status: int = 200,
+        wide: bool = False,
+        **values: object,
+    ) -> Response:
+        """A page within the frame of all pages; `here` is its entry in the navigation bar.
+
+        `waiting` is the number of undecided plans, if it is known.
+        """
+        opened, session = self.reviewer.opened, self.session
+        frame = {
+            "name": session.name,
+            "csrf": session.csrf,
+            "workspace": opened.root.rstrip("/").rpartition("/")[2] or "/",
+            "waiting": _undecided(self.reviewer.waiting()) if waiting is None else waiting,
+            "changed": self.reviewer.open_changes(),
+            "now_ms": opened.clock(),
+            "notices": () if self.is_partial else session.take_notices(),
+        }
+        page = render(template, frame=frame, title=title, here=here, wide=wide, **values)
+        return HTMLResponse(page.encode("utf-8", "backslashreplace"), status)
+
+
+Action = Callable[[RequestContext], Location]
+"""What a form does."""
+
+
+def number(text: str, default: int, digits: int = 7) -> int:
+    """The number that the text is, in so many ASCII digits at most; otherwise the default."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else default
+
+
+def _undecided(plans: Iterable[Item | Waiting]) -> int:
+    return sum(one.decision is None for one in plans)
+
+
+def file_response(data: Callable[[], bytes], name: str) -> Response:
+    """A file to save; a line of text if there is a refusal instead."""
+    try:
+        content = data()
+    except Refusal as refusal:
+        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type="text/plain; charset=utf-8", headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +585,10 @@ class PlanFilter:
     def takes_otherwise(self, item: Item) -> bool:
         """Whether the plan is listed if its path is."""
         is_of = self.member in ("", item.plan.owner) and self.tool in ("", item.plan.tool)
-        if not is_of or self.tab != (item.decision.verdict if item.decision else ""):
+        if not is_of or self.tab != item.verdict:
             return False
-        if self.state == _EXPIRING:
-            return item.expires_soon
+        if self.state in (_EXPIRING, _BROKEN):
+            return item.expires_soon if self.state == _EXPIRING else item.breaks > 0
         return self.state in (self.tab, "open") or item.state == self.state
 
     @property
@@ -133,127 +598,92 @@ class PlanFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class EditFilter:
-    """Which edits are listed; an empty text means all."""
-
-    path: str = ""
-    member: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class DiffOptions:
-    """How to show a diff; `part` of "Show all" (from 1) has whole lines; 0 means the first rows."""
+    """How to show a diff; `part` of "Show all" (from 1) has whole lines; 0 means the first rows.
+
+    With `space`, which is "hide", lines that differ in white space alone are context.
+    """
 
     view: View = "split"
     context: int = CONTEXTS[0]
     part: int = 0
+    space: str = ""
+
+    @staticmethod
+    def of(query: Mapping[str, str]) -> DiffOptions:
+        """The options in the query of an address."""
+        context = number(query.get("context", ""), CONTEXTS[0])
+        return DiffOptions(
+            "unified" if query.get("view") == "unified" else "split",
+            min(max(context, CONTEXTS[0]), CONTEXTS[-1]),
+            number(query.get("all", ""), 0),
+            "hide" if query.get("space") == "hide" else "",
+        )
+
+    def wider(self, model: DiffModel) -> int | None:
+        """The next larger number of context lines; None if nothing is left out."""
+        wider = (each for each in CONTEXTS if each > self.context)
+        return next(wider, None) if model.has_gaps else None
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The plans before and after this one in the list, by id; empty if there is none.
-
-    `onward` is the next undecided one, `position` the place of this one.
-    """
-
-    before: str = ""
-    after: str = ""
-    onward: str = ""
-    position: str = ""
+def model_of(shown: Shown, options: DiffOptions) -> DiffModel:
+    """The diff of a plan."""
+    model = of_change(shown.draft.base, shown.draft.change, options.context)
+    return model.without_space() if options.space else model
 
 
-class _Parts(NamedTuple):
-    """Where "Show all" leads: the address and name of the part to open, and its neighbours."""
-
-    href: str
-    words: str
-    neighbours: list[tuple[str, str]]
-
-
-class _PlanView(NamedTuple):
-    """The values of one plan for the templates, with its diff rendered."""
-
-    shown: Shown
-    plan: Plan
-    path: str
-    counts: tuple[int, int]
-    diff: Markup
-    rows: int
-    has_gaps: bool
-    rows_left_out: bool
-    lines_cut: bool
-    every: _Parts
-    checks: Sequence[str]
-
-
-def shows_all(one: Shown, options: DiffOptions) -> bool:
+def shows_all(model: DiffModel, options: DiffOptions) -> bool:
     """Whether these options show all of the change."""
-    model = of_change(one.draft.base, one.draft.change, options.context)
     if options.part:
         return model.rows <= _PART_ROWS
     return model.rows <= MOST_ROWS and not model.is_cut
 
 
-def parts_of(rows: int) -> int:
+def _parts_of(rows: int) -> int:
     """The number of parts of "Show all" for this number of rows."""
     return max(-(-rows // _PART_ROWS), 1)
 
 
-def rows_of(one: Shown, options: DiffOptions) -> int:
-    """The number of rows of a plan with this context."""
-    return of_change(one.draft.base, one.draft.change, options.context).rows
+def _remember_shown(
+    ctx: RequestContext, shown: Shown, model: DiffModel, options: DiffOptions
+) -> int:
+    """Record what the session was shown; return the next part of "Show all", or 0."""
+    if not ctx.is_partial:
+        ctx.session.viewed[version_of(shown.plan), shown.state] = None
+    if options.space:
+        return int(shown.seen not in ctx.session.seen)
+    if shows_all(model, options):
+        ctx.session.seen[shown.seen] = None
+        return 0
+    if not options.part:
+        return 1
+    count = _parts_of(model.rows)
+    return ctx.session.show_part(shown.seen, options.context, options.part, count)
 
 
-class _Group(NamedTuple):
-    """The plans of one member and task in the list; `rows` are their markup."""
-
-    key: str
-    task: Task
-    summary: str
-    counts: tuple[int, int]
-    together: str
-    rows: list[Markup]
-
-
-class _TreeRow(NamedTuple):
-    """A folder or file of the tree at this `depth`, with the number of its plans."""
-
-    name: str
-    depth: int
-    href: str
-    plans: int
-    is_current: bool
-
-
-def pending(
-    frame: Frame,
-    items: Sequence[Item],
-    wanted: PlanFilter,
-    viewed: Container[tuple[Version, State]],
-    page: int = 1,
-) -> Markup:
-    """A page of the list; `items` are all plans in order, `viewed` those the person looked at."""
-    found = [item for item in items if wanted.takes(item)]
+def pending(ctx: RequestContext) -> Response:
+    """A page of the list of plans."""
+    items, wanted = ctx.reviewer.items(), ctx.wanted
+    listed = [item for item in items if wanted.takes(item)]
     members = sorted({item.plan.owner for item in items} | {wanted.member} - {""})
     tools = sorted({item.plan.tool for item in items} | {wanted.tool} - {""})
-    verdicts = Counter(item.decision.verdict if item.decision else "" for item in items)
-    pages = max(-(-len(found) // MOST_LISTED), 1)
-    page = min(max(page, 1), pages)
+    verdicts = Counter(item.verdict for item in items)
+    pages = max(-(-len(listed) // MOST_LISTED), 1)
+    page = min(max(number(ctx.query.get("page", ""), 1), 1), pages)
     start = (page - 1) * MOST_LISTED
-    shown = found[start : start + MOST_LISTED]
     tasks: dict[Task, list[Item]] = {}
-    for item in found:
+    for item in listed:
         tasks.setdefault(item.task, []).append(item)
+    rows = groupby(listed[start : start + MOST_LISTED], lambda item: item.task)
     tree = _tree([item.path for item in items if wanted.takes_otherwise(item)], wanted)
-    return render(
+    return ctx.page(
         "pending.html",
-        **around(frame, "Pending", "pending"),
-        note=_note(verdicts[wanted.tab], found, start),
+        phrase("Pending"),
+        "pending",
+        waiting=verdicts[""],
+        note=_note(verdicts[wanted.tab], listed, start),
         any=bool(verdicts[wanted.tab]),
-        groups=[
-            _group(tasks[task], list(rows), wanted, viewed)
-            for task, rows in groupby(shown, lambda item: item.task)
-        ],
+        groups=[_group(ctx, tasks[task], shown) for task, shown in rows],
         before=address(**wanted.query, page=page - 1) if page > 1 else "",
         after=address(**wanted.query, page=page + 1) if page < pages else "",
         tabs=[
@@ -265,222 +695,373 @@ def pending(
         wanted=wanted,
         members=[(name, name) for name in members],
         tools=[(name, tool_words(name)) for name in tools],
-        states=_STATES,
-        soon=sum(item.expires_soon for item in found),
+        states=[(state, translated(words)) for state, words in _STATES],
+        soon=sum(item.expires_soon for item in listed),
+        broken=sum(item.breaks > 0 for item in listed),
     )
 
 
-def _group(
-    items: Sequence[Item],
-    rows: Sequence[Item],
-    wanted: PlanFilter,
-    viewed: Container[tuple[Version, State]],
-) -> _Group:
-    task = items[0].task
+def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> Values:
+    """The plans of one member and task in the list, and the rows of those on this page."""
+    task, query, viewed = items[0].task, tuple(ctx.wanted.query.items()), ctx.session.viewed
     files = len({item.path for item in items})
-    query = tuple(wanted.query.items())
     together = [("hunk", item.plan.id) for item in items[:MOST_TOGETHER]]
-    return _Group(
-        hashlib.sha256("\0".join(task).encode("utf-8", "surrogatepass")).hexdigest()[:12],
-        task,
-        f"{named(len(items), 'plan')} in {named(files, 'file')}",
-        (sum(item.counts[0] for item in items), sum(item.counts[1] for item in items)),
-        f"/together?{urlencode([*query, *together])}",
-        [_row(item, query, (version_of(item.plan), item.state) in viewed) for item in rows],
-    )
+    return {
+        "key": hashlib.sha256("\0".join(task).encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        "task": task,
+        "summary": _in_files(named(len(items), "plan"), files),
+        "counts": tuple(map(sum, zip(*(item.counts for item in items), strict=True))),
+        "together": f"/together?{urlencode([*query, *together])}",
+        "rows": [
+            _row(item, query, (version_of(item.plan), item.state) in viewed, LANG.get())
+            for item in rows
+        ],
+    }
 
 
-def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[_TreeRow]:
-    """The files and their folders; a folder with a single subfolder is joined with it."""
+def _in_files(plans: str, files: int) -> str:
+    return phrase("{plans} in {files}", plans=plans, files=named(files, "file"))
+
+
+@lru_cache(maxsize=4_096)
+def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool, _: Lang) -> Markup:
+    return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
+
+
+def _note(every: int, found: Sequence[Item], start: int) -> str:
+    if not every:
+        return ""
+    plans = named(every, "plan")
+    if len(found) < every:
+        plans = phrase("{count:,} of {plans}", count=len(found), plans=plans)
+    words = _in_files(plans, len({item.path for item in found}))
+    if len(found) <= MOST_LISTED:
+        return words
+    last = min(start + MOST_LISTED, len(found))
+    return words + phrase("; {first:,}–{last:,} are listed", first=start + 1, last=last)
+
+
+def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
+    """The files and their folders; a folder with a single subfolder is joined with it.
+
+    `depth` is that of the row, `plans` the number of plans of the file or below the folder.
+    """
     counts = Counter(paths)
     below: Counter[str] = Counter()
-    children: dict[str, set[str]] = {}
+    children: defaultdict[str, set[str]] = defaultdict(set)
     for path, count in counts.items():
         parts = path.split("/")
-        for depth in range(len(parts)):
-            folder = "/".join(parts[:depth])
+        ways = ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
+        for folder, child in pairwise(ways):
             below[folder] += count
-            children.setdefault(folder, set()).add("/".join(parts[: depth + 1]))
-    found: list[_TreeRow] = []
-    rest: list[tuple[str, str, int]] = [("", "", 0)]
-    while rest:
-        path, above, depth = rest.pop()
-        while path in children and len(children[path]) == 1 and path not in counts:
-            (only,) = children[path]
-            if only not in children:
-                break
-            path = only
+            children[folder].add(child)
+
+    def rows(path: str, above: str, depth: int) -> Iterator[Values]:
+        inside = children.get(path, set())
+        only = next(iter(inside)) if len(inside) == 1 and path not in counts else ""
+        if only and only in children:
+            yield from rows(only, above, depth)
+            return
         if path:
             name = path[len(above) :].lstrip("/") + "/" * (path in children)
             target = "" if wanted.path == f"/{path}" else f"/{path}"
             href = address(**{**wanted.query, "path": target})
-            count = below[path] or counts[path]
-            found.append(_TreeRow(name, min(depth, 6), href, count, not target))
-            depth += 1
-        ordered = sorted(children.get(path, ()), key=lambda each: (each not in children, each))
-        rest += [(each, path, depth) for each in reversed(ordered)]
-    return found
+            row = {"name": name, "depth": min(depth, 6), "href": href, "is_current": not target}
+            yield {**row, "plans": below[path] or counts[path]}
+        for each in sorted(inside, key=lambda each: (each not in children, each)):
+            yield from rows(each, path, depth + bool(path))
+
+    return [*rows("", "", 0)]
 
 
-def review(
-    frame: Frame,
-    one: Shown,
-    rights: Rights,
-    options: DiffOptions,
-    neighbours: Neighbours,
-    wanted: PlanFilter,
-    comments: Sequence[Decision] = (),
-    unseen: int = 0,
-) -> Markup:
-    """The page of one plan of a list; `unseen` is the part of "Show all" to open first, or 0."""
-    view = _plan_view(one, options, wanted, unseen=unseen)
-    draft, content = one.draft, one.plan.request.text
-    if (
-        content is None
-        or one.state == "conflict"
-        or len(content) > _MOST_EDITED
-        or "\r" in content.replace("\r\n", "\n")
-    ):
+def review(ctx: RequestContext) -> Response:
+    """The page of one plan of the list."""
+    items, wanted, options = ctx.reviewer.items(patience=0), ctx.wanted, DiffOptions.of(ctx.query)
+    try:
+        shown = ctx.reviewer.show(ctx.hunk_id)
+    except Refusal as refusal:
+        return _no_hunk(ctx, refusal, items)
+    model = model_of(shown, options)
+    unseen = _remember_shown(ctx, shown, model, options)
+    rights = ctx.review.rights(ctx.member, shown)
+    draft, content, comments = shown.draft, shown.plan.request.text, ctx.review.comments(shown)
+    if shown.state == "conflict" or not _can_be_edited(content):
         content = None
-    is_whole = isinstance(draft.base, Snapshot) and not one.plan.request.in_notes
-    return render(
+    is_whole = isinstance(draft.base, Snapshot) and not shown.plan.request.in_notes
+    splits = not draft.created and is_whole and len(draft.regions_apart) > 1
+    conflict = conflict_of(shown)
+    new_plan = conflict.new_plan if conflict else _whole_text(shown)
+    is_open = shown.decision is None and rights.decide is None and rights.apply is None
+    heads: list[Markup] = []
+    if splits and is_open and not unseen and not options.space:
+        heads = _part_forms(ctx, shown, model)
+    return ctx.page(
         "review.html",
-        **around(frame, view.path.rpartition("/")[2], "pending", wide=True),
-        **view._asdict(),
+        shown.plan.request.path.name,
+        "pending",
+        waiting=_undecided(items),
+        wide=True,
+        **_plan_values(
+            shown, model, options, wanted, unseen=unseen, comments=comments, heads=heads
+        ),
         complete=not unseen,
-        why=words_of(one.refusal) if one.refusal else "",
+        why=words_of(shown.refusal) if shown.refusal else "",
         rights=rights,
         barred=words_of(rights.apply) if rights.apply else "",
         options=options,
-        wider=_wider(options, view.has_gaps),
-        neighbours=neighbours,
+        wider=options.wider(model),
+        neighbours=_neighbours(items, wanted, ctx.hunk_id),
         comments=comments,
         query=wanted.query,
-        splits=not draft.created and is_whole and len(draft.regions_apart) > 1,
-        conflict=conflict_of(one),
+        splits=splits,
+        conflict=conflict,
+        new_plan=new_plan,
         content=content,
         hidden_count=hidden_in(content or ""),
     )
 
 
-def together(
-    frame: Frame,
-    all_: Sequence[Shown],
-    refused: Sequence[tuple[str, str]],
-    options: DiffOptions,
-    wanted: PlanFilter,
-    *,
-    can: bool,
-    can_approve: bool,
-) -> Markup:
-    """Several plans on one page, to apply together or decide on one by one.
+def _can_be_edited(text: str | None) -> bool:
+    """Whether a form can hold the text: a browser changes line ends."""
+    if text is None or len(text) > _MOST_EDITED:
+        return False
+    return "\r" not in text.replace("\r\n", "\n")
 
-    `can`: all changes were shown. `refused`: those that cannot be applied, with the reasons.
+
+def _whole_text(shown: Shown) -> NewPlan | None:
+    """The lines from the first to the last that a plan of several edits changes, to be edited."""
+    base, regions = shown.draft.base, shown.draft.regions
+    request, after = shown.plan.request, shown.draft.after
+    is_several = request.text is None and request.of_lines and regions
+    if not is_several or shown.draft.created or shown.state == "conflict":
+        return None
+    if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
+        return None
+    start, stop = regions[0].start, regions[-1].stop
+    if start == stop:  # the new plan replaces one line at least
+        start, stop = max(start - 1, 0), min(stop + (not start), base.line_count)
+    grown = after.line_count - base.line_count
+    text = after.encoding.decode(after.raw(start, stop + grown)).replace("\r\n", "\n")
+    return NewPlan(start + 1, stop, text) if start < stop and _can_be_edited(text) else None
+
+
+def _part_forms(ctx: RequestContext, shown: Shown, model: DiffModel) -> list[Markup]:
+    """The form of each part of the diff, to decide on it alone."""
+    counts = [sum(not block.kept for block in hunk.blocks) for hunk in model.hunks]
+    if len(counts) < 2 or sum(counts) != len(shown.draft.regions_apart):
+        return []
+    facts = {"csrf": ctx.session.csrf, "query": ctx.wanted.query, "seen": shown.seen}
+    return [
+        render("part.html", plan_id=shown.plan.id, parts=range(stop - count, stop), **facts)
+        for count, stop in zip(counts, accumulate(counts), strict=True)
+    ]
+
+
+def _neighbours(items: Sequence[Item], wanted: PlanFilter, hunk_id: str) -> Mapping[str, str]:
+    """The plans `before` and `after` this one in the list, by id; empty if there is none.
+
+    `onward` is the next undecided one, `position` the place of this one.
     """
-    size = sum(one.draft.base.size + one.draft.after.size for one in all_)
-    plans = [_plan_view(one, options, wanted, size=size) for one in all_]
-    can = can and bool(plans) and not refused
-    named_page = around(frame, "Together", "pending", wide=True)
-    return render(
-        "together.html",
-        **named_page,
-        plans=plans,
-        refused=refused,
-        can=can,
-        can_approve=bool(plans) and can_approve,
-        query=wanted.query,
+    listed = [item for item in items if item.plan.id == hunk_id or wanted.takes(item)]
+    ids = ["", *(item.plan.id for item in listed), ""]
+    if hunk_id not in ids:
+        return dict.fromkeys(("before", "after", "onward", "position"), "")
+    at = ids.index(hunk_id)
+    undecided = (item.plan.id for item in (*listed[at:], *listed[: at - 1]) if not item.decision)
+    return {
+        "before": ids[at - 1],
+        "after": ids[at + 1],
+        "onward": next(undecided, ""),
+        "position": phrase("{at:,} of {count:,}", at=at, count=len(listed)),
+    }
+
+
+def _no_hunk(ctx: RequestContext, refusal: Refusal, items: Sequence[Item]) -> Response:
+    """The page of a plan that is no longer pending, or that cannot be shown."""
+    entry = item = None
+    title = phrase("This plan is no longer pending.")
+    if not isinstance(refusal, HunkNotFound):
+        title = phrase("This plan cannot be shown.")
+        item = next((item for item in items if item.plan.id == ctx.hunk_id), None)
+    elif refusal.reason == "applied":
+        entry = ctx.reviewer.opened.journal.of_hunk(ctx.hunk_id)
+    return gone(
+        ctx,
+        title,
+        words_of(refusal),
+        here="pending",
+        status=404 if item is None else 200,
+        waiting=_undecided(items),
+        edit_id=entry.edit_id if entry else 0,
+        item=item,
+        query=ctx.wanted.query,
     )
 
 
 def gone(
-    frame: Frame,
+    ctx: RequestContext,
     title: str,
     words: str,
-    wanted: PlanFilter | None = None,
+    *,
+    here: str = "",
+    status: int = 404,
+    waiting: int | None = None,
     edit_id: int = 0,
     item: Item | None = None,
-) -> Markup:
-    """The page of a plan that is no longer pending; or of `item`, which cannot be shown."""
-    return render(
-        "gone.html",
-        **around(frame, title, "pending" if wanted else ""),
-        words=words,
-        edit_id=edit_id,
-        item=item,
-        query=wanted.query if wanted else {},
+    query: Mapping[str, str] = {},
+) -> Response:
+    """The page of what is not there; or of a plan, `item`, that cannot be shown."""
+    of: Values = {"words": words, "edit_id": edit_id, "item": item, "query": query}
+    return ctx.page("gone.html", title, here, status=status, waiting=waiting, **of)
+
+
+def diff(ctx: RequestContext) -> Response:
+    """The diff of a plan as a file."""
+    return file_response(lambda: ctx.reviewer.show(ctx.hunk_id).diff, f"{ctx.hunk_id}.diff")
+
+
+def together(ctx: RequestContext) -> Response:
+    """Several plans on one page, to apply together or decide on one by one."""
+    chosen = list(dict.fromkeys(ctx.hunk_ids))[:MOST_TOGETHER]
+    if not chosen:
+        return RedirectResponse("/", 303)
+    options = DiffOptions.of(ctx.query)
+    plans: list[tuple[Shown, DiffModel, Values]] = []
+    refused: list[tuple[str, str]] = []
+    can = can_approve = True
+    for hunk_id in chosen:
+        try:
+            shown = ctx.reviewer.show(hunk_id)
+        except Refusal as refusal:
+            refused.append((hunk_id, words_of(refusal)))
+            continue
+        model = model_of(shown, options)
+        path = str(shown.plan.request.path)
+        is_open = shown.refusal is None and shown.decision is None
+        rights = ctx.review.rights(ctx.member, shown, len(chosen))
+        if shown.refusal is not None:
+            refused.append((path, words_of(shown.refusal)))
+        elif shown.decision is not None and shown.decision.verdict != "approved":
+            verdict = shown.decision.verdict.replace("_", " ")
+            refused.append((path, phrase(f"{verdict} by {{name}}", name=shown.decision.by)))
+        elif rights.apply is not None:
+            refused.append((path, words_of(rights.apply)))
+        was_shown = not _remember_shown(ctx, shown, model, options)
+        was_shown = was_shown or shown.seen in ctx.session.seen
+        can = can and was_shown
+        alone = ctx.review.rights(ctx.member, shown)
+        may_approve = is_open and alone.approve is None
+        can_approve = can_approve and may_approve
+        rest = " ".join(one for one in chosen if one != hunk_id)
+        may = {"can": shown.decision is None and alone.decide is None, "rest": rest}
+        plans.append((shown, model, {**may, "can_approve": may_approve and was_shown}))
+    refused += [
+        (hunk_id, phrase("at most {count} plans are applied together", count=MOST_TOGETHER))
+        for hunk_id in ctx.hunk_ids[MOST_TOGETHER : MOST_TOGETHER + 1]
+    ]
+    size = sum(shown.draft.base.size + shown.draft.after.size for shown, _, _ in plans)
+    return ctx.page(
+        "together.html",
+        phrase("Together"),
+        "pending",
+        wide=True,
+        plans=[
+            {**_plan_values(shown, model, options, ctx.wanted, size=size), **may}
+            for shown, model, may in plans
+        ],
+        broken_count=sum(bool(shown.checks) for shown, _, _ in plans),
+        refused=refused,
+        can=can and bool(plans) and not refused,
+        can_approve=can and can_approve and bool(plans),
+        query=ctx.wanted.query,
     )
 
 
-def history(
-    frame: Frame,
-    edits: Sequence[Past],
-    members: Iterable[str],
-    wanted: EditFilter,
-    go_on: int,
-    why: str,
-) -> Markup:
-    """The list of edits; older ones are below the id `go_on`; `why` says why a path is wrong."""
-    return render(
+def history(ctx: RequestContext) -> Response:
+    """The list of edits."""
+    path, member = ctx.query.get("path", "")[:1000], ctx.query.get("member", "")[:200]
+    settings = ctx.reviewer.opened.settings
+    before = number(ctx.query.get("before", ""), -1, 15)
+    edits, members, why = Page(()), set[str](), ""
+    try:
+        where = RelPath.parse(path) if path else None
+        below = None if before < 0 else before
+        edits = ctx.desk.history.page(ctx.member, where, member or None, MOST_EDITS, below)
+        members = {*settings.members, settings.member, *(edit.member for edit in edits.edits)}
+    except Refusal as refusal:
+        why = words_of(refusal)
+    return ctx.page(
         "history.html",
-        **around(frame, "History", "history"),
-        edits=[(edit, edit.lines) for edit in edits],
-        members=[(name, name) for name in sorted({*members, wanted.member} - {""})],
-        wanted=wanted,
-        go_on=go_on,
+        phrase("History"),
+        "history",
+        edits=[(edit, edit.lines) for edit in edits.edits],
+        members=[(name, name) for name in sorted({*members, member} - {""})],
+        wanted={"path": path, "member": member},
+        go_on=edits.go_on,
         why=why,
     )
 
 
-def edit(
-    frame: Frame,
-    entry: Entry,
-    undone_by: int,
-    model: DiffModel,
-    options: DiffOptions,
-    *,
-    may_undo: bool,
-) -> Markup:
+def edit(ctx: RequestContext) -> Response:
     """The page of one edit."""
+    try:
+        entry = ctx.desk.history.entry(ctx.member, ctx.edit_id)
+    except Refusal as refusal:
+        return gone(ctx, phrase("This edit cannot be shown."), words_of(refusal))
+    opened, options, edit_id = ctx.reviewer.opened, DiffOptions.of(ctx.query), str(entry.edit_id)
+    encoding = encoding_of_diff(entry.diff, opened.settings.encoding_of(entry.path))
+    model = of_diff(entry.diff, encoding)
+    model = model.without_space() if options.space else model
     part = _part(model, options)
-    edit_id = str(entry.edit_id)
-    return render(
+    return ctx.page(
         "edit.html",
-        **around(frame, f"Edit {edit_id}", "history", wide=True),
+        phrase("Edit {edit}", edit=edit_id),
+        "history",
+        wide=True,
         entry=entry,
-        undone_by=undone_by,
-        may_undo=may_undo,
+        undone_by=taken_back_by(opened.journal, entry.edit_id),
+        may_undo=ctx.reviewer.may_undo(entry),
         counts=entry.lines,
         diff=table(str(entry.path), part, options.view) if model.hunks else "",
         rows_left_out=part.rows < model.rows,
-        every=_of_parts(model.rows, options, 1, ("edit", edit_id), {}),
+        every=_every(model.rows, options, 1, ("edit", edit_id), {}),
         options=options,
-        wider=_wider(options, model.has_gaps),
+        wider=options.wider(model),
     )
+
+
+def edit_diff(ctx: RequestContext) -> Response:
+    """The diff of an edit as a file."""
+    entry = ctx.desk.history.entry
+    return file_response(lambda: entry(ctx.member, ctx.edit_id).diff, f"edit-{ctx.edit_id}.diff")
 
 
 def described(plan: Plan) -> str:
     """The effect of the plan, in words."""
-    place, action = plan.place, plan.action
+    place, request = plan.place, plan.request
     old = place.stop - place.start
-    lines = f"line {place.start + 1}" if old == 1 else f"lines {place.start + 1}–{place.stop}"
-    if plan.base_digest is None:
-        is_run = plan.request.is_executable
-        return "creates an executable file" if is_run else "creates the file"
-    if plan.request.target is not None:
-        return f"moves the file to {plan.request.target}"
-    if plan.request.deletes:
-        return "deletes the file"
-    if modes := plan.request.modes:
-        return "makes it executable" if modes[1] & 0o111 else "makes it not executable"
-    if action == "append":
-        return "appends at the end"
-    if action == "insert" or not old:
-        return f"inserts after line {place.start}" if place.start else "inserts at the start"
-    if place.parts:
-        return f"makes {named(max(len(place.parts), place.candidates), 'replacement')}"
-    if action == "delete":
-        return f"deletes {lines}"
-    return f"replaces {lines}"
+    inserts = plan.action == "insert" or not old
+    runs = bool(request.modes and request.modes[1] & 0o111)
+    created = "creates an executable file" if request.is_executable else "creates the file"
+    effects = (
+        (plan.base_digest is None, created),
+        (request.target is not None, "moves the file to {target}"),
+        (request.deletes, "deletes the file"),
+        (runs, "makes it executable"),
+        (request.modes is not None, "makes it not executable"),
+        (plan.action == "append", "appends at the end"),
+        (inserts and not place.start, "inserts at the start"),
+        (inserts, "inserts after line {line}"),
+        (bool(place.parts), "makes {count}"),
+        (plan.action == "delete" and old == 1, "deletes line {first}"),
+        (plan.action == "delete", "deletes lines {first}–{last}"),
+        (old == 1, "replaces line {first}"),
+        (True, "replaces lines {first}–{last}"),
+    )
+    words = next(words for holds, words in effects if holds)
+    count = named(max(len(place.parts), place.candidates), "replacement")
+    facts = {"line": place.start, "first": place.start + 1, "last": place.stop, "count": count}
+    return phrase(words, target=request.target, **facts)
 
 
 _TOOL_WORDS: Final = {
@@ -507,124 +1088,149 @@ _TOOL_WORDS: Final = {
 def tool_words(tool: str) -> str:
     """A tool's action in words; by default the words of its name."""
     name = tool.removeprefix("team_mgmt_")
-    words = _TOOL_WORDS.get(name)
-    if words is None:
-        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
-    return words if name == tool else f"{words} (team)"
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
+    words = translated(_TOOL_WORDS.get(name, plain))
+    return words if name == tool else phrase("{tool} (team)", tool=words)
 
 
-def around(frame: Frame, title: str, here: str, *, wide: bool = False) -> dict[str, object]:
-    """The values of `page.html`; `here` is the page's entry in the navigation bar."""
-    return {"frame": frame, "title": title, "here": here, "wide": wide}
-
-
-def _plan_view(
-    one: Shown,
+def _plan_values(
+    shown: Shown,
+    model: DiffModel,
     options: DiffOptions,
     wanted: PlanFilter,
     *,
     size: int | None = None,
     unseen: int = 1,
-) -> _PlanView:
-    draft, plan_id = one.draft, one.plan.id
-    model = of_change(draft.base, draft.change, options.context)
+    comments: Sequence[Decision] = (),
+    heads: Sequence[Markup] = (),
+) -> Values:
+    """What templates are given of one plan, with its diff rendered.
+
+    `unseen` is the part of "Show all" to open first, or 0; `size` that of all texts on the page.
+    The diff has the comments at their lines, and above each of its parts what `heads` has.
+    """
+    draft, plan_id = shown.draft, shown.plan.id
     path = str(draft.request.path)
-    diff = Markup('<p class="empty">No line changes.</p>')
+    words = marked_up("No line changes.")
     if draft.request.target is not None:
-        words = Markup('<p class="empty">The file is moved to {}, with all its bytes.</p>')
-        diff = words.format(visible(str(draft.request.target)))
+        target = str(draft.request.target)
+        words = marked_up("The file is moved to {path}, with all its bytes.", path=target)
     elif modes := draft.request.modes:
-        words = Markup('<p class="empty">The mode of the file becomes {}; its bytes stay.</p>')
-        diff = words.format(f"{modes[1] & 0o777:o}")
+        mode = f"{modes[1] & 0o777:o}"
+        words = marked_up("The mode of the file becomes {mode}; its bytes stay.", mode=mode)
     elif is_binary_deletion(draft):
-        words = Markup('<p class="empty">A binary file of {} is deleted. An undo restores it.</p>')
-        diff = words.format(named(draft.base.size, "byte"))
-    elif model.hunks:
+        size_words = named(draft.base.size, "byte")
+        words = marked_up(
+            "A binary file of {size} is deleted. An undo restores it.", size=size_words
+        )
+    diff = Markup('<p class="empty">{}</p>').format(words)
+    if model.hunks and not draft.request.is_operation:
         part = _part(model, options)
         diff = table(
             path,
             part,
             options.view,
             address("hunk", plan_id, view=options.view, context=CONTEXTS[-1], **wanted.query),
-            _colours(draft, path, part, size),
+            side_colours(path, draft.base, draft.after, part, size),
             whole=options.part > 0,
+            notes=_by_line(shown, comments),
+            heads=heads,
         )
-    return _PlanView(
-        one,
-        replace(one.plan, place=draft.place, action=draft.action),
-        str(one.plan.request.path),
-        line_counts(draft.base, draft.change),
-        diff,
-        model.rows,
-        model.has_gaps,
-        model.rows > MOST_ROWS,
-        not options.part and model.is_cut,
-        _of_parts(model.rows, options, unseen, ("hunk", plan_id), wanted.query),
-        [*one.signs, *(check_words(finding, "en") for finding in one.checks or ())],
-    )
+    return {
+        "shown": shown,
+        "plan": replace(shown.plan, place=draft.place, action=draft.action),
+        "path": str(shown.plan.request.path),
+        "counts": line_counts(draft.base, draft.change),
+        "diff": diff,
+        "rows_left_out": model.rows > MOST_ROWS,
+        "lines_cut": not options.part and model.is_cut,
+        "every": _every(model.rows, options, unseen, ("hunk", plan_id), wanted.query),
+        "pictures": _pictures(shown),
+        "checks": [
+            *(say_reason(sign, LANG.get()) for sign in shown.signs),
+            *(check_words(one, LANG.get()) for one in shown.checks or ()),
+        ],
+    }
+
+
+def _by_line(shown: Shown, comments: Sequence[Decision]) -> Mapping[str, list[Decision]]:
+    """The comments on this version of the plan by their lines, as `-3` and `+4`."""
+    placed: defaultdict[str, list[Decision]] = defaultdict(list)
+    for said in comments:
+        if said.verdict == "commented" and said.after and said.time_ms >= shown.plan.created_ms:
+            placed[said.after] += (said,)
+    return placed
+
+
+def _image_type(path: RelPath) -> str:
+    """The media type of an image by its name; empty for any other file."""
+    kind = mimetypes.guess_type(str(path))[0] or ""
+    return kind if kind.startswith("image/") else ""
+
+
+def _pictures(shown: Shown) -> list[tuple[str, str]]:
+    """Where the image is before and after the plan, if its file is one."""
+    request = shown.plan.request
+    if not _image_type(request.path) or not isinstance(shown.draft.base, Snapshot):
+        return []
+    sides = [] if shown.draft.created else ["before"]
+    sides += [] if request.deletes or request.target or request.modes else ["after"]
+    return [(side.capitalize(), address("hunk", shown.plan.id, "image", side)) for side in sides]
+
+
+def image(ctx: RequestContext) -> Response:
+    """The image that the plan changes, before or after; nothing in it can run."""
+    try:
+        shown = ctx.reviewer.show(ctx.hunk_id)
+    except Refusal as refusal:
+        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
+    draft = shown.draft
+    side = draft.base if ctx.path_params["side"] == "before" else draft.after
+    kind = _image_type(shown.plan.request.path)
+    if not kind or not isinstance(side, Snapshot):
+        return PlainTextResponse("Not Found", 404)
+    return Response(side.data, media_type=kind)
 
 
 def _part(model: DiffModel, options: DiffOptions) -> DiffModel:
     if not options.part:
         return model.first(MOST_ROWS)
-    part = min(options.part, parts_of(model.rows))
+    part = min(options.part, _parts_of(model.rows))
     return model.first(_PART_ROWS, (part - 1) * _PART_ROWS)
 
 
-def _of_parts(
+def _every(
     rows: int, options: DiffOptions, unseen: int, here: tuple[str, str], query: Mapping[str, str]
-) -> _Parts:
-    def href(part: int) -> str:
-        shown = {"view": options.view, "context": str(options.context), "all": str(part)}
-        return address(*here, **shown, **query)
+) -> Values:
+    """Where "Show all" leads: the address and name of the part to open, and its neighbours."""
 
-    def words(part: int) -> str:
-        last = min(part * _PART_ROWS, rows)
-        return f"Show rows {(part - 1) * _PART_ROWS + 1:,}–{last:,} of {rows:,}"
+    def part(at: int) -> tuple[str, str]:
+        shown = {"view": options.view, "context": str(options.context), "all": str(at)}
+        last = min(at * _PART_ROWS, rows)
+        first = (at - 1) * _PART_ROWS + 1
+        words = phrase(
+            "Show rows {first:,}–{last:,} of {rows:,}", first=first, last=last, rows=rows
+        )
+        return address(*here, **shown, **query), words
 
-    count, unseen = parts_of(rows), unseen or 1
-    if not options.part:
-        every = f"Show all {named(rows, 'row')}" if rows > MOST_ROWS else "Show all"
-        return _Parts(href(unseen), every, [])
-    around_ = (options.part - 1, options.part + 1)
-    return _Parts(
-        href(unseen),
-        words(unseen),
-        [(href(part), words(part)) for part in around_ if 1 <= part <= count],
-    )
-
-
-@lru_cache(maxsize=4_096)
-def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool) -> Markup:
-    return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
+    href, words = part(unseen or 1)
+    if not options.part and rows <= _PART_ROWS:
+        words = phrase("Show all {rows}", rows=named(rows, "row"))
+    beside = (options.part - 1, options.part + 1) if options.part else ()
+    neighbours = [part(at) for at in beside if 1 <= at <= _parts_of(rows)]
+    return {"href": href, "words": words, "neighbours": neighbours}
 
 
-def _note(every: int, found: Sequence[Item], start: int) -> str:
-    if not every:
-        return ""
-    count = f"{len(found):,} of {named(every, 'plan')}"
-    words = count if len(found) < every else named(every, "plan")
-    words += f" in {named(len({item.path for item in found}), 'file')}"
-    if len(found) <= MOST_LISTED:
-        return words
-    return f"{words}; {start + 1:,}–{min(start + MOST_LISTED, len(found)):,} are listed"
-
-
-def _wider(options: DiffOptions, has_gaps: bool) -> int | None:
-    """The next larger number of context lines; None if nothing is left out."""
-    return next((each for each in CONTEXTS if each > options.context), None) if has_gaps else None
-
-
-def _colours(
-    draft: Draft, path: str, model: DiffModel, size: int | None
+def side_colours(
+    path: str, base: Source, after: Source, model: DiffModel, size: int | None = None
 ) -> tuple[Colours, Colours] | None:
     """The colours of both texts; for large ones only of lines shown, None if unknown."""
-    if not isinstance(draft.base, Snapshot) or not isinstance(draft.after, Snapshot):
+    if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
         return None
-    most = draft.base.size + draft.after.size if size is None else size
-    shown = None if most <= _MOST_COLOURED else model
-    old = _lines_to_colour(draft.base, None if shown is None else shown.lines("old"))
-    new = _lines_to_colour(draft.after, None if shown is None else shown.lines("new"))
+    most = base.size + after.size if size is None else size
+    shown = None if most <= MOST_COLOURED else model
+    old = _lines_to_colour(base, None if shown is None else shown.lines("old"))
+    new = _lines_to_colour(after, None if shown is None else shown.lines("new"))
     return colours_of(path, old), colours_of(path, new)
 
 
@@ -635,12 +1241,7 @@ def _lines_to_colour(side: Snapshot, shown: Iterable[DiffLine] | None) -> list[D
     if shown is not None:
         runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
         wanted = sorted({number for run in runs for number in run})
-    found: list[DiffLine] = []
-    for _, run in groupby(enumerate(wanted), lambda pair: pair[1] - pair[0]):
-        numbers = [number for _, number in run]
-        texts = text.texts(numbers[0] - 1, numbers[-1])
-        found += [DiffLine(n, each, "lf") for n, each in zip(numbers, texts, strict=True)]
-    return found
+    return [DiffLine(number, text.text(number - 1), "lf") for number in wanted]
 
 
 cast("dict[str, object]", ENVIRONMENT.filters).update(
@@ -660,125 +1261,87 @@ _LEFT, _WIDTH, _FLOOR, _HEIGHT = 32, 732, 176, 166
 """The plotting area within the drawing of `trends.html`, which is 800 by 200."""
 
 
-class _Bar(NamedTuple):
-    """A rectangle; `words` is its label, `kind` its class."""
-
-    kind: str
-    x: str
-    width: str
-    y: str = "0"
-    height: str = "10"
-    words: str = ""
-
-
-class _Plot(NamedTuple):
-    """Stacked columns, each for an equal length of time."""
-
-    bars: list[_Bar]
-    grid: list[tuple[int, str, str]]
-    times: list[tuple[str, str]]
-    legend: list[tuple[str, str]]
-    numbers: list[tuple[str, int]]
-    total: int
-    highest: int
-
-
-class _Row(NamedTuple):
-    name: str
-    address: str
-    bars: list[_Bar]
-    counts: tuple[int, int, int]
-
-
-class _Shares(NamedTuple):
-    """A table with a bar in each row; `more` counts the rows left out."""
-
-    rows: list[_Row]
-    more: int
-
-
-def trends(
-    frame: Frame, entries: Sequence[Entry], results: Sequence[PlanResult], now_ms: int
-) -> Markup:
+def trends(ctx: RequestContext) -> Response:
     """The page of trends."""
-    return render(
+    entries, results = ctx.reviewer.past()
+    return ctx.page(
         "trends.html",
-        **around(frame, "Trends", "trends"),
+        phrase("Trends"),
+        "trends",
         any=bool(entries or results),
         edits=len(entries),
-        plot=_over_time(entries, now_ms) if entries else None,
-        members=_shares("member", results, 100),
-        files=_shares("path", results, _MOST_IN_TRENDS),
+        plot=_over_time(entries, ctx.reviewer.opened.clock()) if entries else None,
+        members=_shares("member", [(by, how) for by, _, how in results], 100),
+        files=_shares("path", [(path, how) for _, path, how in results], _MOST_IN_TRENDS),
     )
 
 
-def _over_time(entries: Sequence[Entry], now_ms: int) -> _Plot:
+def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
+    """The plot: stacked columns, each for an equal length of time."""
     first = min(entry.time_ms for entry in entries)
     step = next((s for s in _STEPS if (now_ms - first) // s < _MOST_COLUMNS), _STEPS[-1])
     count = max(now_ms // step - max(first // step, now_ms // step - _MOST_COLUMNS + 1) + 1, 12)
     start = now_ms // step - count + 1
     members = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
-    series = [*members[: _MOST_SERIES - 1], "others"] if len(members) > _MOST_SERIES else members
-    cells: Counter[tuple[int, int]] = Counter()
-    for entry in entries:
-        column = entry.time_ms // step - start
-        if column >= 0:
-            at = series.index(entry.member) if entry.member in series else len(series) - 1
-            cells[min(column, count - 1), at] += 1
+    series = (
+        [*members[: _MOST_SERIES - 1], phrase("others")] if len(members) > _MOST_SERIES else members
+    )
+    places = {name: at for at, name in enumerate(series)}
+    cells = Counter(
+        (min(entry.time_ms // step - start, count - 1), places.get(entry.member, len(series) - 1))
+        for entry in entries
+        if entry.time_ms // step >= start
+    )
     heights = [sum(cells[column, at] for at in range(len(series))) for column in range(count)]
     top = _round_up(max(heights))
     wide = _WIDTH / count
-    bars: list[_Bar] = []
-    for column in range(count):
-        below = 0
-        for at, name in enumerate(series):
-            value = cells[column, at]
-            if value:
-                y = _y(below + value, top)
-                words = f"{_time(start + column, step)}: {named(value, 'edit')} by {name}"
-                x, width = _LEFT + column * wide + wide * 0.12, wide * 0.76
-                height = _y(below, top) - y
-                bars.append(_Bar(f"e{at}", _n(x), _n(width), _n(y), _n(height), words))
-            below += value
+    times = [_time(start + column, step) for column in range(count)]
+    bars: list[Mapping[str, str]] = []
+    for (column, at), value in sorted(cells.items()):
+        below = sum(cells[column, other] for other in range(at))
+        top_y = _y(below + value, top)
+        bar = {
+            "x": _LEFT + column * wide + wide * 0.12,
+            "width": wide * 0.76,
+            "y": top_y,
+            "height": _y(below, top) - top_y,
+        }
+        facts = {"time": times[column], "edits": named(value, "edit"), "name": series[at]}
+        words = phrase("{time}: {edits} by {name}", **facts)
+        bars.append({"kind": f"e{at}", "words": words, **{of: _n(bar[of]) for of in bar}})
     every = max(count // 6, 1)
-    return _Plot(
-        bars,
-        [(v, _n(_y(v, top)), _n(_y(v, top) + 4)) for v in sorted({0, top // 2, top})],
-        [
-            (_time(start + column, step), _n(_LEFT + (column + 0.5) * wide))
-            for column in range(every // 2, count, every)
-        ],
-        [(f"e{at}", name) for at, name in enumerate(series)],
-        [
-            (_time(start + column, step), heights[column])
-            for column in range(count)
-            if heights[column]
-        ],
-        sum(heights),
-        max(heights),
-    )
+    marked = range(every // 2, count, every)
+    return {
+        "bars": bars,
+        "grid": [(v, _n(_y(v, top)), _n(_y(v, top) + 4)) for v in sorted({0, top // 2, top})],
+        "times": [(times[column], _n(_LEFT + (column + 0.5) * wide)) for column in marked],
+        "legend": [(f"e{at}", name) for at, name in enumerate(series)],
+        "numbers": [(words, count) for words, count in zip(times, heights, strict=True) if count],
+        "total": sum(heights),
+        "highest": max(heights),
+    }
 
 
-def _shares(key: Literal["member", "path"], results: Sequence[PlanResult], most: int) -> _Shares:
-    counted = Counter(
-        (result.member if key == "member" else result.path, result.how) for result in results
-    )
+def _shares(key: str, results: Sequence[tuple[str, str]], most: int) -> Values:
+    """A table with a bar in each row, of names and how their plans ended; `more` are left out."""
+    counted = Counter(results)
     tallies = {
-        name: (counted[name, "exact"], counted[name, "fuzz"], counted[name, "rejected"])
+        name: tuple(counted[name, how] for how in ("exact", "fuzz", "rejected"))
         for name, _ in counted
     }
     ranked = sorted(tallies.items(), key=lambda one: (-one[1][1] - one[1][2], -sum(one[1]), one[0]))
     longest = max(map(sum, tallies.values()), default=0)
-    rows: list[_Row] = []
+    rows: list[Values] = []
     for name, tally in ranked[:most]:
-        bars: list[_Bar] = []
-        x = 0.0
-        for kind, value in zip(("exact", "fuzz", "no"), tally, strict=True):
-            if value:
-                bars.append(_Bar(kind, _n(x), _n(100 * value / longest)))
-            x += 100 * value / longest
-        rows.append(_Row(name, address("history", **{key: name}), bars, tally))
-    return _Shares(rows, len(ranked) - most)
+        starts = accumulate(tally, initial=0)
+        bars = [
+            {"kind": kind, "x": _n(100 * start / longest), "width": _n(100 * value / longest)}
+            for kind, value, start in zip(("exact", "fuzz", "no"), tally, starts, strict=False)
+            if value
+        ]
+        href = address("history", **{key: name})
+        rows.append({"name": name, "address": href, "bars": bars, "counts": tally})
+    return {"rows": rows, "more": len(ranked) - most}
 
 
 def _time(column: int, step: int) -> str:
@@ -800,3 +1363,616 @@ def _round_up(most: int) -> int:
 
 def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+_ROWS_OF_CHANGES: Final = 1_000
+"""Once a page has so many rows, further files are only named."""
+
+_FIRST_ROWS: Final = 300
+"""So many are there at first; the page's script asks for the others at once."""
+
+_HUNK_ROWS: Final = 300
+"""A hunk with more rows is shown in part; the plain text has all of it."""
+
+_MOST_REWRITTEN: Final = 200_000
+_MOST_NAMED: Final = 3
+_VERBS: Final = {
+    "create": "Created",
+    "remove": "Removed",
+    "move": "Moved",
+    "content": "Content changed",
+}
+
+
+def changes(ctx: RequestContext) -> Response:
+    """The tasks with open changes, or the changes of the task in the query."""
+    try:
+        query = _query(ctx)
+        return _review(ctx, query) if query else _tasks(ctx)
+    except Refusal as refusal:
+        ctx.session.notify("bad", words_of(refusal))
+        return _tasks(ctx)
+
+
+def _query(ctx: RequestContext) -> dict[str, str]:
+    """Which changes are looked at, as the query of an address; empty for the list of tasks."""
+    names = ("task", "path", "since")
+    return {name: ctx.query[name][:1000] for name in names if ctx.query.get(name)}
+
+
+def _selection(query: Mapping[str, str]) -> Selection:
+    """Raises Refusal for an invalid path."""
+    path = RelPath.parse(query["path"]) if "path" in query else None
+    since_ms = number(query.get("since", ""), 0, 15)
+    return Selection(task=query.get("task", ""), path=path, since_ms=since_ms)
+
+
+def _tasks(ctx: RequestContext) -> Response:
+    tasks = ctx.reviewer.changes()
+    return ctx.page(
+        "changes.html",
+        phrase("Changes"),
+        "changes",
+        tasks=[(title_of(task), task, task.lines, _files_of(task)) for task in tasks],
+        count=sum(task.open for task in tasks),
+        older=ctx.desk.changes.older(ctx.member),
+    )
+
+
+def title_of(task: TaskChanges) -> str:
+    """What a task is called: its name, else why it was begun, else whose session it is."""
+    return task.name or task.why or phrase("a session of {name}", name=task.member)
+
+
+def _files_of(task: TaskChanges) -> str:
+    names = [str(file.path) for file in task.files[:_MOST_NAMED]]
+    left = len(task.files) - len(names)
+    return ", ".join(names) + (phrase(" and {count:,} more", count=left) if left else "")
+
+
+def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
+    """The page of the changes that are selected, file by file."""
+    tasks = {task.key: task for task in ctx.reviewer.changes(is_fresh=set(query) == {"task"})}
+    task = tasks.get(query.get("task", ""))
+    if task and set(query) == {"task"}:  # what it would be asked for was just computed
+        files = tuple(sorted(task.files, key=lambda file: file.path))
+    else:
+        files = ctx.desk.changes.view(ctx.member, _selection(query))
+    refused, others = ctx.session.refused
+    style = DiffOptions.of(ctx.query).view
+    size = sum(file.base.size + file.now.size for file in files)
+    rows = _ROWS_OF_CHANGES if ctx.is_partial else _FIRST_ROWS
+    shown: list[Values] = []
+    views: list[Values] = []
+    for at, file in enumerate(files):
+        hunks = _hunks(ctx.desk.changes.checked(file), size, style) if rows > 0 else []
+        rows -= sum(hunk["rows"] for hunk in hunks)
+        shown += hunks
+        here = f"#file-{at}" if hunks else address("changes", **{**query, "path": str(file.path)})
+        view: Values = {"id": f"file-{at}", "href": here, "hunks": hunks}
+        view["ids"] = " ".join(hunk.id for hunk in file.hunks)
+        views.append({"file": file, "path": str(file.path), "counts": file.lines, **view})
+    ids = [hunk["id"] for hunk in shown]
+    for hunk, onward in zip(shown, [*ids[1:], ""], strict=False):
+        hunk |= {"onward": onward, "refused": refused.get(hunk["id"], "")}
+    open_ = {hunk.id: hunk for file in files for hunk in file.hunks}
+    return ctx.page(
+        "change.html",
+        title_of(task) if task else phrase("Changes"),
+        "changes",
+        wide=True,
+        task=task,
+        files=views,
+        query=query,
+        shown=ids,
+        left=len(open_) - len(ids),
+        view=style,
+        refused=[(open_[hunk_id], words) for hunk_id, words in refused.items() if hunk_id in open_],
+        others=[hunk_id for hunk_id in others.split() if hunk_id in open_],
+        may=ctx.reviewer.person.policy.asks_nobody,
+    )
+
+
+def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
+    """What the template is given of each hunk of a file, with its diff rendered.
+
+    `size` is that of all texts of the page: of many, only the lines shown are coloured.
+    """
+    placed = [hunk for hunk in file.hunks if hunk.kind != "move" and file.by_lines]
+    spans = [(hunk.new_line, hunk.new_line + len(hunk.new)) for hunk in placed]
+    ends = [0, *(stop for _, stop in spans)]
+    starts = [*(start for start, _ in spans[1:]), file.now.line_count]
+    text = file.base if file.kind == "remove" else file.now
+    models: list[DiffModel] = []
+    for hunk, (start, stop), low, high in zip(placed, spans, ends, starts, strict=False):
+        within = max(start - CONTEXT, low), min(stop + CONTEXT, high)
+        models.append(of_place(text, hunk.old, hunk.old_line, (start, stop), within))
+    parts = [model.first(_HUNK_ROWS) for model in models]
+    path, every = str(file.path), DiffModel(tuple(one for part in parts for one in part.hunks))
+    colours = None
+    if size <= MOST_COLOURED:
+        colours = side_colours(path, file.base, file.now, every, size)
+    diffs = [table(path, part, style, colours=colours) for part in parts]
+    left = [model.rows - part.rows for model, part in zip(models, parts, strict=True)]
+    hunks = zip_longest(file.hunks, diffs, parts, left)  # a move comes last, and has no lines
+    return [
+        {
+            "id": hunk.id,
+            "hunk": hunk,
+            "edits": hunk.edits[-_MOST_NAMED:][::-1],
+            "more": max(len(hunk.edits) - _MOST_NAMED, 0),
+            "verb": _VERBS.get(hunk.kind, ""),
+            "touched_by": ", ".join(map(translated, hunk.touched_by)),
+            "findings": [check_words(one, LANG.get()) for one in hunk.checks],
+            "diff": diff,
+            "rows": part.rows if part else 1,
+            "left": left,
+            "is_cut": any(len(line) > LONG for line in (*hunk.old, *hunk.new)),
+            "content": (content := _content(file, hunk)),
+            "hidden_count": hidden_in(content or ""),
+        }
+        for hunk, diff, part, left in hunks
+    ]
+
+
+def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
+    """The new lines, to be edited; None if that cannot be, as a browser changes line ends."""
+    lines = b"".join(hunk.new)
+    if hunk.kind not in ("text", "create") or not file.by_lines or len(lines) > _MOST_REWRITTEN:
+        return None
+    text = file.now.encoding.decode(lines).replace("\r\n", "\n")
+    return None if "\r" in text else text
+
+
+def diff_changes(ctx: RequestContext) -> Response:
+    """The changes that are selected as a file, as `git apply` takes them."""
+
+    def data() -> bytes:
+        files = ctx.desk.changes.view(ctx.member, _selection(_query(ctx)))
+        return b"".join(file.diff for file in files)
+
+    return file_response(data, "changes.diff")
+
+
+def _action(action: Callable[[RequestContext, Selection, Sequence[str]], None]) -> Action:
+    """Wrap an action on hunks; the next page is that from which the form was sent."""
+
+    def act(ctx: RequestContext) -> Location:
+        query = _query(ctx)
+        ctx.session.refused = {}, ""
+        try:
+            action(ctx, _selection(query), ctx.field("hunks").split())
+        except Refusal as refusal:
+            ctx.session.notify("bad", words_of(refusal))
+        onward = ctx.field("onward")
+        return address("changes", **query) + (f"#change-{onward}" if onward.isalnum() else "")
+
+    return act
+
+
+@_action
+def keep_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
+    """Keep the hunks."""
+    kept = ctx.desk.changes.keep(ctx.reviewer.person, what, hunks)
+    if kept:
+        ctx.session.notify("good", phrase("{changes} kept.", changes=named(kept, "change")))
+    _tell_missing(ctx, len(hunks) - kept)
+
+
+@_action
+def undo_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
+    """Undo the hunks, all or none; or those that can be undone, if the person said so."""
+    open_ = {hunk.id for file in ctx.desk.changes.view(ctx.member, what) for hunk in file.hunks}
+    wanted = open_.intersection(hunks)
+    outcome = ctx.desk.changes.undo(
+        ctx.reviewer.person,
+        what,
+        wanted,
+        reason=ctx.field("text"),
+        partly=bool(ctx.field("partly")),
+    )
+    refused = {hunk.id: words_of(refusal) for hunk, refusal in outcome.refused}
+    if refused:
+        others = () if outcome.written else wanted.difference(refused)
+        ctx.session.refused = refused, " ".join(others)
+    count = len(wanted.difference(refused))
+    words = "{changes} undone, by edit {ids}.", "{changes} undone, by edits {ids}."
+    _tell(ctx, outcome, words, named(count, "change"))
+    _tell_missing(ctx, len(hunks) - len(wanted))
+
+
+@_action
+def edit_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
+    """Write the person's text in place of a hunk."""
+    person, text = ctx.reviewer.person, ctx.field("content")
+    outcome = ctx.desk.changes.rewrite(person, what, "".join(hunks), text)
+    for _, refusal in outcome.refused:
+        ctx.session.notify("bad", phrase("Your text was not written: {why}", why=words_of(refusal)))
+    _tell(ctx, outcome, ("Your text is written, by edit {ids}.",))
+
+
+@_action
+def comment_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
+    """Comment on a hunk."""
+    ctx.desk.changes.comment(ctx.reviewer.person, what, "".join(hunks), ctx.field("text"))
+    ctx.session.notify("plain", phrase("Your comment is told with the next call."))
+
+
+def _tell(
+    ctx: RequestContext, outcome: UndoneChanges, words: Sequence[str], changes: str = ""
+) -> None:
+    """Tell on the next page what was written, by one edit or by several, or why nothing was."""
+    ids = [str(one.edit_id) for one in outcome.written]
+    if outcome.waiting:
+        ctx.session.notify("plain", phrase("It is done when it is approved: see Pending."))
+    elif ids:
+        undo = address("edit", *ids, "undo") if len(ids) == 1 else ""
+        done = words[0] if len(ids) == 1 else words[-1]
+        ctx.session.notify("good", phrase(done, changes=changes, ids=", ".join(ids)), undo)
+
+
+def _tell_missing(ctx: RequestContext, count: int) -> None:
+    if count:
+        words = "{changes} had changed or gone since this was shown to you."
+        ctx.session.notify("bad", phrase(words, changes=named(count, "change")))
+
+
+def approve(ctx: RequestContext) -> Location:
+    """Approve the plan for the bytes that were shown."""
+    seen = _seen(ctx)
+    if not _was_shown(ctx, seen):
+        return _here(ctx)
+    decision = ctx.review.approve(ctx.member, *seen)
+    _tell_decision(ctx, "{path} is approved. {owner} is told with its next call.", decision, seen)
+    return _next(ctx)
+
+
+def _tell_decision(ctx: RequestContext, words: str, decision: Decision, seen: Seen) -> None:
+    """Say what was decided, on the next page, where it can be taken back."""
+    said = phrase(words, path=decision.path, owner=decision.owner)
+    kind = "good" if decision.verdict == "approved" else "plain"
+    ctx.session.notify(kind, said, "/withdraw", seen)
+
+
+def apply(ctx: RequestContext) -> Location:
+    """Approve the plan and write it at once."""
+    seen = _seen(ctx)
+    if not _was_shown(ctx, seen):
+        return _here(ctx)
+    outcome = ctx.review.apply(ctx.member, [seen])
+    if isinstance(outcome, Rejected):
+        return _here(ctx, phrase(_NOT_WRITTEN, why=words_of(outcome.refusal)), "bad")
+    assert isinstance(outcome, Applied), "one plan is applied or rejected"
+    _tell_written(ctx, outcome)
+    return _next(ctx)
+
+
+_NOT_WRITTEN: Final = "Nothing was written: {why}"
+
+
+def _tell_written(ctx: RequestContext, outcome: Applied) -> None:
+    facts = {"path": outcome.plan.request.path, "edit": outcome.edit_id}
+    words = phrase("{path} is written, as edit {edit}.", **facts)
+    if not outcome.edit_id:
+        words = phrase("{path} is written, there was nothing to change.", **facts)
+    undo = address("edit", str(outcome.edit_id), "undo") if outcome.edit_id else ""
+    ctx.session.notify("good", words, undo)
+
+
+def reject(ctx: RequestContext) -> Location:
+    """Reject the plan with a reason, or ask for a changed one."""
+    decision = _reject(ctx, ctx.hunk_id)
+    words = "{path} needs changes. {owner} is told with its next call."
+    if decision.verdict == "rejected":
+        words = "{path} is rejected. {owner} is told with its next call."
+    _tell_decision(ctx, words, decision, _seen(ctx))
+    return _next(ctx)
+
+
+def comment(ctx: RequestContext) -> Location:
+    """Comment on the plan, or on a line of it."""
+    line = number(ctx.field("line").strip(), 0, 17)
+    if ctx.field("side") == "old":
+        line = -line
+    said = ctx.review.comment(ctx.member, ctx.hunk_id, ctx.field("text"), line)
+    return _here(ctx, phrase("{owner} is told your comment with its next call.", owner=said.owner))
+
+
+def withdraw(ctx: RequestContext) -> Location:
+    """Withdraw the reviewer's own decision."""
+    ctx.review.withdraw(ctx.member, ctx.hunk_id)
+    return _here(ctx, phrase("Your decision is withdrawn."))
+
+
+def withdraw_all(ctx: RequestContext) -> Location:
+    """Withdraw the reviewer's own decisions on several plans, which are shown again."""
+    plans = [one.hunk_id for one in _several(ctx)]
+    return _each(
+        ctx,
+        "{plans} to be decided on again.",
+        {one: partial(ctx.review.withdraw, ctx.member, one) for one in plans},
+        again=True,
+    )
+
+
+def extend(ctx: RequestContext) -> Location:
+    """Extend the life of the plan."""
+    ctx.review.extend(ctx.member, ctx.hunk_id)
+    return _here(ctx, phrase("The plan waits longer now."))
+
+
+def extend_all(ctx: RequestContext) -> Location:
+    """Extend the life of all listed plans that expire soon."""
+    wanted = ctx.wanted
+    soon = [one for one in ctx.reviewer.items() if one.expires_soon and wanted.takes(one)]
+    refused = 0
+    for item in soon:
+        try:
+            ctx.review.extend(ctx.member, item.plan.id)
+        except Refusal as refusal:
+            refused += 1
+            ctx.session.notify("bad", f"{item.path}: {words_of(refusal)}")
+    if extended := len(soon) - refused:
+        words = "{plans} waits longer now." if extended == 1 else "{plans} wait longer now."
+        ctx.session.notify("plain", phrase(words, plans=named(extended, "plan")))
+    return address(**wanted.query if refused else {**wanted.query, "state": wanted.tab})
+
+
+def amend(ctx: RequestContext) -> Location:
+    """Replace the plan's text; the next page shows it, not yet approved."""
+    ctx.reviewer.amend(_seen(ctx), ctx.field("content"))
+    return _here(ctx, phrase("This is the change with your text. It is not approved yet."))
+
+
+def replan(ctx: RequestContext) -> Location:
+    """Replace a plan in conflict by one for the file as shown; the next page shows it."""
+    given = (ctx.field(name) for name in ("now", "range", "content"))
+    ctx.review.replan(ctx.member, ctx.hunk_id, *given)
+    return _here(ctx, phrase("This is the new plan, with your text. It is not approved yet."))
+
+
+def split(ctx: RequestContext) -> Location:
+    """Split the plan into one for each part that it changes; decide on those that are chosen."""
+    chosen = {number(part, -1) for part in ctx.field("parts").split()}
+    if chosen and ctx.reviewer.show(ctx.hunk_id).seen != _seen(ctx):
+        raise ContentChanged("the file or the plan changed since it was shown")
+    plans = ctx.review.split(ctx.member, ctx.hunk_id)
+    if not chosen:
+        words = phrase(
+            "It is {plans} now, each to be decided on alone.", plans=named(len(plans), "plan")
+        )
+        ctx.session.notify("plain", words)
+        return address(path=str(plans[0].request.path))
+    parts = [ctx.reviewer.show(plan.id).seen for at, plan in enumerate(plans) if at in chosen]
+    ctx.session.seen.update(dict.fromkeys(parts))  # they were shown with the whole plan
+    form = {
+        "seen": [".".join(part) for part in parts],
+        "rest": [" ".join(plan.id for at, plan in enumerate(plans) if at not in chosen)],
+        "verdict": ["rejected"],
+        "reason": [phrase("This part is not wanted.")],
+    }
+    decide = {"approve": approve_all, "apply": apply_all, "reject": reject_all}
+    return decide[ctx.field("then")](replace(ctx, form=form))
+
+
+def apply_all(ctx: RequestContext) -> Location:
+    """Approve several plans as shown, and write all or none."""
+    seen = _several(ctx)
+    back = _together(ctx, [one.hunk_id for one in seen])
+    if not _was_shown(ctx, *seen):
+        return back
+    try:
+        outcome = ctx.review.apply(ctx.member, seen)
+        if not isinstance(outcome, Applied | Transacted):
+            raise outcome.refusal
+    except Refusal as refusal:
+        ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(refusal)))
+        return back
+    if isinstance(outcome, Applied):
+        _tell_written(ctx, outcome)
+    else:
+        plans = named(len(outcome.applied), "plan")
+        ctx.session.notify("good", phrase("{plans} written as one.", plans=plans))
+    return _together(ctx, ctx.field("rest").split())
+
+
+def approve_all(ctx: RequestContext) -> Location:
+    """Approve several plans as shown, each on its own."""
+    seen = _several(ctx)
+    if not _was_shown(ctx, *seen):
+        return _together(ctx, [one.hunk_id for one in seen])
+    approvals = {one.hunk_id: partial(ctx.review.approve, ctx.member, *one) for one in seen}
+    return _each(ctx, "{plans} approved.", approvals)
+
+
+def reject_all(ctx: RequestContext) -> Location:
+    """Reject several plans with one reason, or ask for changed ones."""
+    is_last = ctx.field("verdict") != "changes_requested"
+    words = "{plans} rejected." if is_last else "{plans} sent back."
+    ids = [one.hunk_id for one in _several(ctx)]
+    return _each(ctx, words, {hunk_id: partial(_reject, ctx, hunk_id) for hunk_id in ids})
+
+
+def undo(ctx: RequestContext) -> Location:
+    """Undo an edit."""
+    edit_id = ctx.path_params["edit_id"]
+    try:
+        outcome = ctx.desk.undo(ctx.member, UNDO, ctx.edit_id)
+        if isinstance(outcome, NotUndone):
+            raise outcome.refusal
+    except Refusal as refusal:
+        ctx.session.notify("bad", phrase("It is not undone: {why}", why=words_of(refusal)))
+        return address("edit", edit_id)
+    if not outcome.edit_id:
+        ctx.session.notify("plain", phrase("Nothing of it was left to undo."))
+        return address("edit", edit_id)
+    ctx.session.notify("good", phrase("Edit {edit} is undone, by this one.", edit=edit_id))
+    return address("edit", str(outcome.edit_id))
+
+
+def _several(ctx: RequestContext) -> list[Seen]:
+    return [Seen(*text.split(".")) for text in ctx.form.get("seen", []) if text.count(".") == 2]
+
+
+def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
+    """The page of these plans; of no plan: the list."""
+    if not hunk_ids:
+        return address(**ctx.wanted.query)
+    back = address("together", **ctx.wanted.query)
+    back += "&" if "?" in back else "?"
+    return back + "&".join(f"hunk={one}" for one in hunk_ids if one.isalnum())
+
+
+def _each(
+    ctx: RequestContext,
+    done: str,
+    decisions: Mapping[str, Callable[[], Decision | None]],
+    *,
+    again: bool = False,
+) -> Location:
+    """Decide on each plan; refused ones are shown again, with the error, or all of them."""
+    left: list[str] = []
+    for hunk_id, decide in decisions.items():
+        try:
+            decide()
+        except Refusal as refusal:
+            left.append(hunk_id)
+            ctx.session.notify("bad", f"{hunk_id}: {words_of(refusal)}")
+    count = len(decisions) - len(left)
+    if count:
+        taken = [one for one in _several(ctx) if one.hunk_id not in left]
+        back = "" if again else "/withdraw"
+        ctx.session.notify("good", phrase(done, plans=named(count, "plan")), back, *taken)
+    return _together(ctx, [*(decisions if again else left), *ctx.field("rest").split()])
+
+
+def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
+    wants_changes = ctx.field("verdict") == "changes_requested"
+    reason = ctx.field("reason")
+    return ctx.review.reject(ctx.member, hunk_id, reason, wants_changes=wants_changes)
+
+
+def _writing(action: Action) -> Action:
+    """Wrap an action; the next page also reports other programs' writes."""
+
+    def act(ctx: RequestContext) -> Location:
+        location = action(ctx)
+        words = [
+            saved_words(
+                one.path,
+                one.edit_id,
+                phrase("undo edit {edit} under History", edit=one.edit_id),
+                LANG.get(),
+            )
+            for one in ctx.desk.foreign.told(ctx.member)
+        ]
+        if words:
+            ctx.session.notify("bad", " ".join(words))
+        return location
+
+    return act
+
+
+_NOT_DECIDED: Final = (
+    "Nothing was decided. The file or the plan changed after it was shown to you. This is how it is"
+    " now."
+)
+_NOT_SHOWN: Final = (
+    "Nothing was decided: not all of this change was shown to you. Show all of it first."
+)
+
+
+def _of_plan(action: Action) -> Action:
+    """Wrap an action; after a refusal the next page is the plan's, with the reason."""
+
+    def act(ctx: RequestContext) -> Location:
+        try:
+            return action(ctx)
+        except ContentChanged:
+            ctx.session.notify("bad", phrase(_NOT_DECIDED))
+        except Refusal as refusal:
+            ctx.session.notify("bad", words_of(refusal))
+        return _here(ctx)
+
+    return act
+
+
+ACTIONS: Final[Mapping[str, Action]] = {
+    "/hunk/{hunk_id}/approve": _of_plan(approve),
+    "/hunk/{hunk_id}/apply": _writing(_of_plan(apply)),
+    "/hunk/{hunk_id}/reject": _of_plan(reject),
+    "/hunk/{hunk_id}/comment": _of_plan(comment),
+    "/hunk/{hunk_id}/withdraw": _of_plan(withdraw),
+    "/hunk/{hunk_id}/extend": _of_plan(extend),
+    "/hunk/{hunk_id}/amend": _of_plan(amend),
+    "/hunk/{hunk_id}/replan": _of_plan(replan),
+    "/hunk/{hunk_id}/split": _of_plan(split),
+    "/apply": _writing(apply_all),
+    "/approve": approve_all,
+    "/extend": extend_all,
+    "/reject": reject_all,
+    "/withdraw": withdraw_all,
+    "/edit/{edit_id}/undo": _writing(undo),
+    "/changes/keep": keep_changes,
+    "/changes/undo": _writing(undo_changes),
+    "/changes/edit": _writing(edit_changes),
+    "/changes/comment": comment_changes,
+}
+"""The forms by address."""
+
+
+def _seen(ctx: RequestContext) -> Seen:
+    return Seen(ctx.hunk_id, ctx.field("before"), ctx.field("after"))
+
+
+def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
+    """Whether this session has seen each plan in full; if not, the next page has a notice."""
+    if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
+        return True
+    ctx.session.notify("bad", phrase(_NOT_SHOWN))
+    return False
+
+
+def _is_short(ctx: RequestContext, one: Seen) -> bool:
+    """Whether the default page shows the whole plan; a plan that is gone is refused later."""
+    try:
+        shown = ctx.reviewer.show(one.hunk_id)
+    except Refusal:
+        return True
+    options = DiffOptions()
+    return shown.seen[1:] != one[1:] or shows_all(model_of(shown, options), options)
+
+
+def _here(ctx: RequestContext, words: str = "", kind: str = "plain") -> Location:
+    """The page of the same plan, with a notice."""
+    if words:
+        ctx.session.notify(kind, words)
+    return address("hunk", ctx.hunk_id, **ctx.wanted.query)
+
+
+def _next(ctx: RequestContext) -> Location:
+    """The next undecided plan on the page, if it is still pending; otherwise the list.
+
+    From a page of several plans it is the page of the others.
+    """
+    if rest := ctx.field("rest").split():
+        return _together(ctx, rest)
+    onward = ctx.field("onward")
+    parts = ("hunk", onward) if onward and ctx.reviewer.waits(onward) else ()
+    return address(*parts, **ctx.wanted.query)
+
+
+VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
+    "/": pending,
+    "/together": together,
+    "/history": history,
+    "/changes": changes,
+    "/changes/diff": diff_changes,
+    "/trends": trends,
+    "/hunk/{hunk_id}": review,
+    "/hunk/{hunk_id}/diff": diff,
+    "/hunk/{hunk_id}/image/{side}": image,
+    "/edit/{edit_id}": edit,
+    "/edit/{edit_id}/diff": edit_diff,
+}
+"""The views by address."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import hashlib
 import hmac
+import re
 import secrets
 import unicodedata
 from collections import Counter, OrderedDict
@@ -21,20 +22,20 @@ from typing import Final, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import anyio.to_thread
-from markupsafe import Markup
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import LONG_TOKEN
 from copydesk.app.mcp.limits import Guesses, TooMany
 from copydesk.app.terminal import BESIDE_OTHERS, HIDDEN
-from copydesk.app.web.markup import address, render
+from copydesk.app.web.markup import LANG, address, phrase, render, translated
 from copydesk.desk.backends.api import Version
-from copydesk.desk.review import Seen, Shown, State
+from copydesk.desk.review import Seen, State
+from copydesk.tools.messages import Lang
 
 POLICY: Final = "; ".join(
     (
@@ -69,15 +70,17 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class BadForm(Exception):
-    """The body is not a form of the page."""
+    """The body is not a form of the page; `status` is that of the answer."""
 
-    status = 400
+    def __init__(self, words: str, status: int = 400) -> None:
+        super().__init__(words)
+        self.status = status
 
 
-class TooLarge(BadForm):
-    """The body is larger than any form of the page."""
-
-    status = 413
+def error_page(words: str, status: int) -> Response:
+    """A page that says what is wrong, with a way on."""
+    made = render("error.html", title=phrase("This did not work"), words=translated(words))
+    return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
 
 
 class SecurityHeaders:
@@ -103,33 +106,42 @@ class SecurityHeaders:
 
 
 class RequestGuard:
-    """Middleware that refuses other origins, long addresses and large bodies."""
+    """Middleware that refuses other origins, long addresses and large bodies.
 
-    def __init__(self, app: ASGIApp, most_bytes: int) -> None:
+    It chooses the language of the answer, which a session may choose otherwise.
+    """
+
+    def __init__(self, app: ASGIApp, most_bytes: int, lang: Callable[[], Lang]) -> None:
         self._app = RequestBodyLimitMiddleware(app, most_bytes)
+        self._lang = lang
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
+            LANG.set(_language(Headers(scope=scope), self._lang()))
             if len(scope["path"]) > MOST_PATH:
-                await PlainTextResponse("This address is too long.", 414)(scope, receive, send)
+                await error_page("This address is too long.", 414)(scope, receive, send)
                 return
             if scope["method"] not in ("GET", "HEAD") and not _is_ours(scope):
-                refused = PlainTextResponse("This form was not sent by the page itself.", 403)
+                refused = error_page("This form was not sent by the page itself.", 403)
                 await refused(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
+def _language(headers: Headers, configured: Lang) -> Lang:
+    """Chinese if it is configured, or if the browser names it before English."""
+    named = re.findall(r"\b(en|zh)\b", headers.get("accept-language", "").lower())
+    return "zh" if "zh" in (configured, *named[:1]) else "en"
+
+
 async def form_of(request: Request, most_bytes: int = MOST_FORM) -> dict[str, list[str]]:
     """The fields of a form, with LF line ends as browsers send CRLF; raises BadForm."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        raise BadForm("not a form")
+        raise BadForm("This is not a form of the page.")
     body = await request.body()
     if len(body) > most_bytes:
-        raise TooLarge("more than a form of the page can hold")
-    if len(body) < _AT_ONCE:
-        return _fields(body)
-    return await anyio.to_thread.run_sync(_fields, body)
+        raise BadForm("This is more than a form of the page can hold.", 413)
+    return _fields(body) if len(body) < _AT_ONCE else await anyio.to_thread.run_sync(_fields, body)
 
 
 def _fields(body: bytes) -> dict[str, list[str]]:
@@ -141,11 +153,11 @@ def _fields(body: bytes) -> dict[str, list[str]]:
             max_num_fields=MOST_FIELDS,
         )
     except ValueError:
-        raise BadForm("not a form in UTF-8, or too many fields") from None
-    found: dict[str, list[str]] = {}
+        raise BadForm("This is not a form in UTF-8, or has too many fields.") from None
+    fields: dict[str, list[str]] = {}
     for name, value in pairs:
-        found.setdefault(name, []).append(value.replace("\r\n", "\n"))
-    return found
+        fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    return fields
 
 
 def _is_ours(scope: Scope) -> bool:
@@ -206,12 +218,31 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
+class Remembered(OrderedDict[_Key, _Value]):
+    """A mapping of the last keys that were set. Safe to use from many threads."""
+
+    def __init__(self, most: int = _MOST_SEEN) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: _Key, value: _Value) -> None:
+        super().__setitem__(key, value)
+        while len(self) > self._most:
+            with suppress(KeyError):  # another thread did it
+                self.popitem(last=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A message shown once, on the next page; `kind` is good, bad or plain."""
+    """A message shown once, on the next page; `kind` is good, bad or plain.
+
+    `undo` is the address of the form that takes back what it says, of the plans `seen`.
+    """
 
     kind: str
     words: str
+    undo: str = ""
+    seen: tuple[Seen, ...] = ()
 
 
 @dataclass(slots=True)
@@ -223,40 +254,33 @@ class Session:
     csrf: str
     used_ms: int
     token: bytes = b""
+    lang: Lang | None = None
+    """What the person chose on the page."""
     notices: list[Notice] = field(default_factory=list[Notice])
-    viewed: OrderedDict[tuple[Version, State], None] = field(
-        default_factory=OrderedDict[tuple[Version, State], None]
+    viewed: Remembered[tuple[Version, State], None] = field(default_factory=lambda: Remembered())
+    """The plans that were looked at, each with its state in the file."""
+    seen: Remembered[Seen, None] = field(default_factory=lambda: Remembered())
+    """The plans that were shown in full."""
+    parts: Remembered[tuple[Seen, int], frozenset[int]] = field(
+        default_factory=lambda: Remembered()
     )
-    seen: OrderedDict[Seen, None] = field(default_factory=OrderedDict[Seen, None])
-    parts: OrderedDict[tuple[Seen, int], frozenset[int]] = field(
-        default_factory=OrderedDict[tuple[Seen, int], frozenset[int]]
-    )
-
-    def was_shown(self, shown: Shown) -> bool:
-        """Whether the plan in its current form was shown in full in this session."""
-        return shown.seen in self.seen
+    """The parts that were shown of a plan with so much context."""
+    refused: tuple[Mapping[str, str], str] = field(default_factory=lambda: ({}, ""))
+    """Of the last undo of changes: why by hunk, and the hunks that could still be undone."""
 
     def show_part(self, one: Seen, context: int, part: int, count: int) -> int:
         """Record that one of `count` parts was shown; return the first unseen part, or 0."""
         key = one, context
         shown = self.parts.get(key, frozenset()) | {min(part, count)}
-        _remember(self.parts, key, shown)
+        self.parts[key] = shown
         unseen = next((each for each in range(1, count + 1) if each not in shown), 0)
         if not unseen:
-            self.remember(one)
+            self.seen[one] = None
         return unseen
 
-    def remember(self, one: Seen) -> None:
-        """Remember that a plan was shown in full in this session."""
-        _remember(self.seen, one, None)
-
-    def view(self, plan: Version, state: State) -> None:
-        """Mark a plan as looked at, with its state in the file."""
-        _remember(self.viewed, (plan, state), None)
-
-    def notify(self, kind: str, words: str) -> None:
+    def notify(self, kind: str, words: str, undo: str = "", *seen: Seen) -> None:
         """Add a notice to the next page."""
-        self.notices = [*self.notices, Notice(kind, words)][-_MOST_NOTICES:]
+        self.notices = [*self.notices, Notice(kind, words, undo, seen)][-_MOST_NOTICES:]
 
     def take_notices(self) -> tuple[Notice, ...]:
         """Return and clear the pending notices."""
@@ -266,13 +290,6 @@ class Session:
     def is_form(self, csrf: str) -> bool:
         """Whether the CSRF token belongs to this session."""
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
-
-
-def _remember(found: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
-    found[key] = value
-    while len(found) > _MOST_SEEN:
-        with suppress(KeyError):  # another thread did it
-            found.popitem(last=False)
 
 
 class NameRefused(Exception):
@@ -338,20 +355,17 @@ class SessionStore:
                 finally:
                     self._guesses.failed(sender, now_ms)
                 return None
+            csrf = secrets.token_urlsafe(24)
             if known is None:
-                fault = fault_of(name or "reviewer", taken)
+                session = Session(name or "reviewer", False, csrf, now_ms)
+                fault = fault_of(session.name, taken)
                 if fault is not None:
                     raise NameRefused(fault)
                 self._once = b""
-            made = Session(
-                known or name or "reviewer",
-                known is not None,
-                secrets.token_urlsafe(24),
-                now_ms,
-                given if known is not None else b"",
-            )
+            else:
+                session = Session(known, True, csrf, now_ms, given)
             session_id = secrets.token_urlsafe(32)
-            self._sessions[digest(session_id)] = made
+            self._sessions[digest(session_id)] = session
             if len(self._sessions) > MOST_SESSIONS:
                 # Drop the oldest of the token with most sessions, so no user can end another's.
                 tokens = Counter(one.token for one in self._sessions.values())
@@ -360,21 +374,20 @@ class SessionStore:
                 del self._sessions[oldest]
         if known is None:
             self.new_token()
-        return session_id, made
+        return session_id, session
 
     def session(self, session_id: str) -> Session | None:
         """The session with this id unless it has expired; this renews it."""
         key, now_ms = digest(session_id), self._clock()
         with self._lock:
-            found = self._sessions.get(key)
-            if found is None:
+            session = self._sessions.pop(key, None)
+            if session is None or now_ms - session.used_ms > SESSION_MS:
                 return None
-            if now_ms - found.used_ms > SESSION_MS or not self.is_valid(found):
-                del self._sessions[key]
+            if not self.is_valid(session):
                 return None
-            found.used_ms = now_ms
-            self._sessions.move_to_end(key)
-            return found
+            session.used_ms = now_ms
+            self._sessions[key] = session  # as the one used last
+            return session
 
     def is_valid(self, session: Session) -> bool:
         """Whether the token that opened the session is still valid."""
@@ -393,11 +406,8 @@ def digest(text: str) -> bytes:
 
 def owner_of(given: bytes, tokens: Mapping[str, str]) -> str | None:
     """The owner of the token with a digest; compares with all, so that the time tells nothing."""
-    found: str | None = None
-    for token, name in tokens.items():
-        if hmac.compare_digest(digest(token), given):
-            found = name
-    return found
+    owners = [name for token, name in tokens.items() if hmac.compare_digest(digest(token), given)]
+    return owners[-1] if owners else None
 
 
 def address_of(path: str, query: str = "") -> str:
@@ -412,18 +422,6 @@ def within(onward: str) -> str:
     return onward if is_ours and onward.isprintable() and "\\" not in onward else "/"
 
 
-def page(token: str, name: str, words: str, onward: str, inside: bool) -> Markup:
-    """The page; with a `token` it asks for a name only. `words` is the error."""
-    return render(
-        "login.html",
-        token=token,
-        name=name,
-        words=words,
-        onward=onward,
-        inside=within(onward) if inside else "",
-    )
-
-
 FAULTS: Final = {
     "taken": "This is a member's name, or looks like one. Sign in with the member's token, or"
     " choose another name.",
@@ -431,6 +429,12 @@ FAULTS: Final = {
     "invisible": "This name has characters that cannot be seen, or that stand for others. Choose"
     " a name of plain letters.",
 }
+_TOO_MANY: Final = (
+    "Too many wrong tokens. Wait {seconds} s; a right one of {length} characters or more, as the"
+    " terminal shows, is accepted at once."
+)
+_WRONG: Final = "This token is invalid or was already used. The terminal shows the current one."
+_LANGUAGES: Final[Mapping[str, Lang]] = {"en": "en", "zh": "zh"}
 _MOST_BYTES: Final = 16 << 10
 """The limit of the sign-in form, which anybody can send."""
 
@@ -445,37 +449,37 @@ class Login:
     def routes(self) -> list[Route]:
         """The routes of sign-in and sign-out."""
         return [
-            Route("/sign-in", self._door, methods=["GET"]),
+            Route("/sign-in", self._page, methods=["GET"]),
             Route("/sign-in", self._enter, methods=["POST"]),
             Route("/sign-out", self._leave, methods=["POST"]),
         ]
 
     def session(self, request: Request) -> Session | None:
-        """The session of the request's cookie."""
-        return self.sessions.session(_own(request))
-
-    async def _door(self, request: Request) -> Response:
-        return self._page(request, "")
+        """The session of the request's cookie; the answer is in its language."""
+        session = self.sessions.session(_own(request))
+        if session is not None:
+            wanted = request.query_params.get("lang", "")
+            session.lang = _LANGUAGES.get(wanted) or session.lang
+            LANG.set(session.lang or LANG.get())
+        return session
 
     async def _enter(self, request: Request) -> Response:
         try:
             form = await form_of(request, _MOST_BYTES)
         except BadForm as bad:
-            return PlainTextResponse(str(bad), bad.status)
+            return error_page(str(bad), bad.status)
         name, token = one_of(form, "name"), one_of(form, "token").strip()
         try:
             entered = self.sessions.enter(token, name, _own(request), self._taken())
         except TooMany as wait:
-            words = f"Too many wrong tokens. Wait {wait.seconds} s; a right one of {LONG_TOKEN}"
-            words += " characters or more, as the terminal shows, is accepted at once."
-            response = self._page(request, words, status=429)
+            words = phrase(_TOO_MANY, seconds=wait.seconds, length=LONG_TOKEN)
+            response = await self._page(request, words, status=429)
             response.headers["Retry-After"] = str(wait.seconds)
             return response
         except NameRefused as refused:
-            return self._page(request, FAULTS[refused.fault], token, status=403)
+            return await self._page(request, phrase(FAULTS[refused.fault]), token, 403)
         if entered is None:
-            words = "This token is invalid or was already used. The terminal shows the current one."
-            return self._page(request, words, status=403)
+            return await self._page(request, phrase(_WRONG), status=403)
         response = RedirectResponse(within(one_of(form, "next")), 303)
         _set_cookie(request, response, entered[0])
         return response
@@ -491,11 +495,21 @@ class Login:
                 return response
         return forged()
 
-    def _page(self, request: Request, words: str, token: str = "", status: int = 200) -> Response:
+    async def _page(
+        self, request: Request, words: str = "", token: str = "", status: int = 200
+    ) -> Response:
+        """The page; with a token it asks for a name only. `words` is the error."""
         query = request.query_params
-        inside = self.session(request) is not None
-        made = page(token or query.get("token", ""), _user(), words, query.get("next", ""), inside)
-        response = HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
+        onward = query.get("next", "")
+        page = render(
+            "login.html",
+            token=token or query.get("token", ""),
+            name=_user(),
+            words=words,
+            onward=onward,
+            inside=within(onward) if self.session(request) is not None else "",
+        )
+        response = HTMLResponse(page.encode("utf-8", "backslashreplace"), status)
         if not _own(request):
             _set_cookie(request, response, secrets.token_urlsafe(32))
         return response
@@ -508,7 +522,7 @@ def one_of(form: Mapping[str, list[str]], name: str) -> str:
 
 def forged() -> Response:
     """The response to a form without the session's token."""
-    return PlainTextResponse("This form is not of your session. Load the page anew.", 403)
+    return error_page("This form is not of your session. Load the page anew.", 403)
 
 
 def _cookie(request: Request) -> str:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from itertools import accumulate, islice, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 import msgpack
 
@@ -34,6 +34,7 @@ from copydesk.store.protocol import (
     MadeDirectories,
     ModeChanged,
     Moved,
+    OfTask,
     Removed,
 )
 from copydesk.store.threads import Soon
@@ -90,15 +91,15 @@ def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
 def _know_notes() -> None:
     """Register the kind of edits and the changes of notes, which are rarely needed."""
     from copydesk.notes.plan import BlockDiff
-    from copydesk.notes.protocol import Delete, InsertText, Restore, Update
+    from copydesk.notes.protocol import Delete, InsertText, Move, Restore, Update
 
     _know((BlockDiff,))
-    _know((InsertText, Update, Delete, Restore), "notes.")
+    _know((InsertText, Update, Delete, Restore, Move), "notes.")
 
 
 _know((*KINDS, Anchor, PatchHunk, Place, StringEdit))
 _know((Approval, BlockReads, ChangeSet, Edit, Plan, RelPath))
-_know((Forgotten, MadeDirectories, ModeChanged, Moved, Removed))
+_know((Forgotten, MadeDirectories, ModeChanged, Moved, OfTask, Removed))
 
 
 _HEAD = b"\x93" + cast("Callable[..., bytes]", msgpack.packb)(SCHEMA)
@@ -114,18 +115,18 @@ def encode(value: object) -> bytes:
         kind = type(part)
         if kind is tuple:
             return [None, *cast("tuple[object, ...]", part)]
-        name = _NAMES.get(kind)
-        if name is None:
+        if kind not in _NAMES:
             if isinstance(part, Mapping):  # an immutable one
                 return dict(cast("Mapping[str, object]", part))
             _know_notes()
-            name = _NAMES[kind]
+        name = _NAMES[kind]
         used[name] = _FIELDS[kind]
         return [name, *_VALUES[kind](part)]
 
     pack = cast("Callable[..., bytes]", msgpack.packb)
     body = pack(value, default=plain, strict_types=True)
-    return _with_checksum(_HEAD + pack(used) + body)
+    record = _HEAD + pack(used) + body
+    return zlib.crc32(record).to_bytes(_CHECKSUM_BYTES, "big") + record
 
 
 def decode(data: bytes) -> Any:
@@ -190,7 +191,7 @@ def _keep_plan(data: bytes, plan: Plan) -> None:
 def compress(data: bytes) -> bytes:
     """Compress unless the data is small; the first byte says whether it is compressed."""
     if len(data) < _SMALL:
-        return b"\0" + _with_checksum(data)
+        return b"\0" + zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big") + data
     return b"\1" + zlib.compress(data, 1)
 
 
@@ -209,10 +210,6 @@ def decompress(data: bytes) -> bytes:
 def decode_inverse(data: bytes) -> ChangeSet:
     """Decode a stored inverse; nothing is stored once it was forgotten."""
     return decode(decompress(data)) if data else ChangeSet.of(0, ())
-
-
-def _with_checksum(data: bytes) -> bytes:
-    return zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "big") + data
 
 
 def _checked(data: bytes) -> bytes:
@@ -407,6 +404,11 @@ class Entry:
         return next((one for one in self.file if isinstance(one, Removed)), None)
 
     @property
+    def task(self) -> str:
+        """The label of its task, if it has one."""
+        return next((one.name for one in self.file if isinstance(one, OfTask)), "")
+
+    @property
     def made_directories(self) -> int:
         return sum(one.count for one in self.file if isinstance(one, MadeDirectories))
 
@@ -433,6 +435,22 @@ class Entry:
         kept = (*(one for one in self.file if not isinstance(one, Forgotten)), left)
         nothing = ChangeSet.of(0, ())
         return replace(self, inverse=nothing, diff=b"", undo=(), why="", file=kept)
+
+
+class Head(NamedTuple):
+    """What tells entries apart: see `Entry`."""
+
+    edit_id: int
+    path: str
+    time_ms: int
+    before: str
+    after: str
+    state: str
+
+    @staticmethod
+    def of(entry: Entry) -> Head:
+        path, digests = str(entry.path), (entry.before, entry.after)
+        return Head(entry.edit_id, path, entry.time_ms, *digests, entry.state)
 
 
 def minutes_since_2020(time_ms: int) -> int:
@@ -467,11 +485,25 @@ def linked(
 
 
 Verdict = Literal[
-    "approved", "rejected", "changes_requested", "amended", "split", "commented", "lapsed"
+    "approved",
+    "rejected",
+    "changes_requested",
+    "amended",
+    "split",
+    "commented",
+    "lapsed",
+    "undone",
+    "rewritten",
+    "remarked",
+    "kept",
+    "checkpoint",
+    "overwritten",
 ]
 """`changes_requested`: the plan is not written, a new one with its id is wanted. `amended` and
 `split` end a plan as it was: a person changed its text, or split it into several plans, which
-are all pending again. `commented` decides nothing. `lapsed`: an approval is no longer valid."""
+are all pending again. `commented` decides nothing. `lapsed`: an approval is no longer valid.
+The others are of changes that were written, not of plans: see `desk/changes.py`, and for
+`overwritten` `desk/overwritten.py`."""
 
 REFUSING = ("rejected", "changes_requested")
 """The verdicts that forbid writing a plan."""
@@ -676,6 +708,17 @@ class Records(ABC):
         before: int | None = None,
     ) -> tuple[Entry, ...]:
         """The last entries (`before` an id) of a file or below a directory, newest first."""
+
+    def heads(self, last_id: int, most: int) -> Sequence[Head]:
+        """The last entries with higher ids than that, newest first, without their texts."""
+        found: list[Head] = []
+        page, before = (2 if last_id else most), None  # mostly there is one more, or none
+        while new := self.entries(None, None, page, before):
+            found += (Head.of(entry) for entry in new if entry.edit_id > last_id)
+            before = new[-1].edit_id
+            if before <= last_id or len(found) >= most:
+                break
+        return found
 
     @abstractmethod
     def get(self, edit_id: int) -> Entry | None:

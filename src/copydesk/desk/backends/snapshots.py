@@ -86,9 +86,9 @@ class ShownLines:
     def decoded(version: str, total: int, words: Sequence[str]) -> ShownLines:
         """Decode runs of lines from words; raises ValueError if invalid."""
         read = _UNREAD not in words[:1]
-        pairs = (word.split("-") for word in words[not read :] if word)
-        runs = tuple((int(start), int(stop)) for start, stop in pairs)
-        return ShownLines(version, total, runs, read)
+        pairs = [word.split("-") for word in words[not read :] if word]
+        runs = [(int(start), int(stop)) for start, stop in pairs]
+        return ShownLines(version, total, tuple(runs), read)
 
     def _leaves_out(self, run: Run) -> bool:
         return all(stop <= run[0] or start >= run[1] for start, stop in self.runs)
@@ -109,17 +109,17 @@ class LineChange:
 
     def carried(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         """Map known lines through the change."""
-        known = list(self.written)
+        known, number = list(self.written), len(runs)
         at = shift = i = 0
         for start, stop, count in (*self.regions, (_END, _END, 0)):
-            while i < len(runs) and runs[i][1] <= at:
+            while i < number and runs[i][1] <= at:
                 i += 1
             j = i
-            while j < len(runs) and runs[j][0] < start:
+            while j < number and runs[j][0] < start:
                 known.append((max(runs[j][0], at) + shift, min(runs[j][1], start) + shift))
                 j += 1
             j -= j > i and runs[j - 1][1] > start
-            whole = j < len(runs) and runs[j][0] <= start < stop <= runs[j][1]
+            whole = j < number and runs[j][0] <= start < stop <= runs[j][1]
             if self.amended and whole:
                 known.append((start + shift, start + shift + count))
             at, shift = stop, shift + count - (stop - start)
@@ -140,8 +140,10 @@ class CarriedLines:
         runs = known.runs if known else ()
         for change in self.changes:
             runs = change.carried(runs)
-        within = ((start, min(stop, self.total)) for start, stop in runs[:MOST_RUNS])
-        return ShownLines(self.version, self.total, join(within), read=False)
+        runs = runs[:MOST_RUNS]
+        if runs and runs[-1][1] > self.total:
+            runs = join([(start, min(stop, self.total)) for start, stop in runs])
+        return ShownLines(self.version, self.total, runs, read=False)
 
 
 Lines = ShownLines | CarriedLines
@@ -161,7 +163,8 @@ class Note:
 
     def found(self, known: Callable[[str], ShownLines | None]) -> ShownLines | None:
         """All that is now known of the version, merged with what was `known`; None for nothing."""
-        lines = self.lines() if callable(self.lines) else self.lines
+        lines = self.lines
+        assert not callable(lines), "it is ready"
         if isinstance(lines, CarriedLines):
             lines = lines.upon(known(lines.before))
         if not lines.runs and not lines.read:
@@ -284,7 +287,8 @@ class SnapshotStore(ABC):
             if base.size <= _SMALL
         ]
         if small or notes:
-            self._attempt(lambda: self._keep_packed(small, notes, since))
+            ready = [note.ready() for note in notes]  # before the file is locked
+            self._attempt(lambda: self._keep_packed(small, ready, since))
         for base, at in kept:
             if base.size > _SMALL:
                 self._keep(base.digest, at, partial(zlib.compress, base.data, 1), since)
@@ -424,13 +428,18 @@ class BackgroundSnapshots:
     def keep(self, base: Snapshot, at: RelPath, notes: Sequence[Note] = ()) -> None:
         """Store the text soon, if it is not too large, and where it was seen; and the `notes`."""
         with self._lock:
-            kept = base.size <= LARGEST and not self._lately(base.digest, at)
-            self._submit([(base, at)] if kept else [], notes)
+            if base.size <= LARGEST and not self._lately(base.digest, at):
+                self._texts.append((base, at))
+                self._soon.do(self._write)
+            if notes:
+                self._notes += notes
+                self._soon.do(self._write)
 
     def keep_planned(self, base: Snapshot, at: RelPath) -> None:
         """Store the text soon; with the queued ones at once if it is small."""
         self.keep(base, at)
-        if base.size <= self._most_at_once:
+        is_left = self._texts or self._writing.locked()  # it may be stored since an earlier call
+        if is_left and base.size <= self._most_at_once:
             self._write_texts()
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
@@ -459,7 +468,8 @@ class BackgroundSnapshots:
     def note_shown(self, *notes: Note) -> None:
         """Record soon which lines of files members were shown, or have written."""
         with self._lock:
-            self._submit([], notes)
+            self._notes += notes
+            self._soon.do(self._write)
 
     def shown(self, member: str, at: RelPath, version: str | None = None) -> ShownLines | None:
         """As of a store."""
@@ -490,18 +500,11 @@ class BackgroundSnapshots:
             later.now()
         self._inner.close()
 
-    def _submit(self, texts: Sequence[tuple[Snapshot, RelPath]], notes: Sequence[Note]) -> None:
-        """Queue the texts and the notes for the next write; call with the lock held."""
-        self._texts += texts
-        self._notes += notes
-        if texts or notes:
-            self._soon.do(self._write)
-
     def _write(self) -> None:
         """Write all that is queued in one transaction."""
         with self._lock:
             notes, self._notes = self._notes, []
-        self._write_texts([note.ready() for note in notes])  # before the file is locked
+        self._write_texts(notes)
 
     def _write_texts(self, notes: Sequence[Note] = ()) -> None:
         """Write the queued texts and these notes; returns when all texts are written."""

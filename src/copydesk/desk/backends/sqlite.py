@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import astuple, fields
 from functools import lru_cache
 from itertools import pairwise
@@ -38,6 +38,7 @@ from copydesk.desk.backends.api import (
     Day,
     Decision,
     Entry,
+    Head,
     Kind,
     Missing,
     PlanOutcome,
@@ -104,6 +105,11 @@ _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
 _DAMAGED_WORDS = ("no such table", "no such column", "'utf-8' codec can't decode")
 _TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT")
 """Errors after which the connection is still usable."""
+
+_AS_BEFORE = "PRAGMA synchronous = NORMAL"
+_UNFLUSHED = "BEGIN IMMEDIATE", "COMMIT"
+_FLUSHED = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE", f"COMMIT; {_AS_BEFORE}"
+"""How a writing transaction begins and ends."""
 
 _OPENING = f"{DATABASE}opening"
 _HAS_LOG = b"\2\2"
@@ -204,55 +210,70 @@ class Database:
         """
         self._schema, self._on_new, self._begin = schema, on_new, begin
 
-    @contextmanager
-    def writing(self, *, flushed: bool = False) -> Generator[Connection]:
+    def writing(self, *, flushed: bool = False) -> AbstractContextManager[Connection]:
         """Run a writing transaction; commit at the end, roll back on an exception."""
-        with self.reading() as connection:
-            try:
-                if flushed and self._is_flushed:
-                    connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("BEGIN IMMEDIATE")
-                self._used.file = self._count
-                yield connection
-                connection.execute("COMMIT")
-                self._look_after(connection)
-            finally:
-                if connection.in_transaction:  # SQLite may have rolled back on its own
-                    connection.execute("ROLLBACK")
-                if flushed and self._is_flushed:
-                    connection.execute("PRAGMA synchronous = NORMAL")
+        return self._using(*(_FLUSHED if flushed and self._is_flushed else _UNFLUSHED))
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Yield the connection for reading; others may write meanwhile if the file has a log."""
+        return self._using("", "")
 
     @contextmanager
-    def reading(self) -> Generator[Connection]:
-        """Yield the connection for reading; others may write meanwhile if the file has a log."""
+    def _using(self, begin: str, commit: str) -> Generator[Connection]:
         with self._lock:
             outer = self._inside
             try:
                 connection = self._connected()
                 self._inside = True
-                yield connection
+                try:
+                    if begin:
+                        connection.execute(begin)
+                        self._used.file = self._count
+                    yield connection
+                    if begin:
+                        connection.execute(commit)
+                        self._look_after()
+                except BaseException:
+                    if begin and connection.in_transaction:  # SQLite may have rolled back itself
+                        connection.execute("ROLLBACK")
+                    if begin == _FLUSHED[0]:
+                        connection.execute(_AS_BEFORE)
+                    raise
             except (apsw.Error, UnicodeDecodeError) as error:
                 raise self._refused(error, inside=outer) from error
             finally:
                 self._inside = outer
 
-    def rows(
-        self, statement: str, values: Sequence[Value] | Mapping[str, Value] = ()
+    def change(
+        self, statement: str, values: Sequence[Value] = (), *, looked: bool = False
     ) -> list[tuple[Any, ...]]:
-        """Return all rows of a reading statement."""
-        with self._lock:
-            try:
-                return self._connected().execute(statement, values).fetchall()
-            except (apsw.Error, UnicodeDecodeError) as error:
-                raise self._refused(error, inside=self._inside) from error
+        """Run one statement as a transaction, unflushed; return its rows. `looked` as in `rows`."""
+        return self.rows(statement, values, is_change=True, looked=looked)
 
-    def change(self, statement: str, values: Sequence[Value] = ()) -> int:
-        """Run one statement as a transaction, unflushed; return how many rows it changed."""
+    def rows(
+        self,
+        statement: str,
+        values: Sequence[Value] | Mapping[str, Value] = (),
+        *,
+        is_change: bool = False,
+        looked: bool = False,
+    ) -> list[tuple[Any, ...]]:
+        """Return all rows of a reading statement, or of one that `is_change`.
+
+        `looked`: the call looks at the files before it relies on this, or has just looked; they are
+        looked at only if this fails.
+        """
         with self._lock:
-            self.rows(statement, values)
-            connection = cast(Connection, self._connection)
-            self._look_after(connection)
-            return connection.changes()
+            connection = self._connection if looked else None
+            try:
+                rows = [*(connection or self._connected()).execute(statement, values)]
+            except (apsw.Error, UnicodeDecodeError) as error:
+                if connection is not None and not self._inside:
+                    return self.rows(statement, values, is_change=is_change)
+                raise self._refused(error, inside=self._inside) from error
+            if is_change and not self._inside:
+                self._look_after()
+            return rows
 
     def decoded(self, decode: Callable[[Any], T], data: Any) -> T:
         """Decode records; its errors become StateFailed or StateDamaged."""
@@ -364,9 +385,9 @@ class Database:
             self._known = found  # another process of ours wrote to it
         return True
 
-    def _look_after(self, connection: Connection) -> None:
+    def _look_after(self) -> None:
         """Take in what this process just wrote to the log; raise if that is not in the file."""
-        if self._file is not None and not connection.in_transaction:
+        if self._file is not None:
             try:
                 file, log = self._file.look()
             except StateFailed:  # it is written: the next transaction finds out where
@@ -694,12 +715,12 @@ class SqliteRecords(Records):
             self._forget_plans(plan.created_ms)
         added = self._db.change(
             "INSERT OR IGNORE INTO plans (id, created_ms, expires_ms, plan) SELECT ?1, ?2, ?3, ?4"
-            " WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1)",
+            " WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1) RETURNING id",
             _plan_row(plan),
         )
         if added:
             self.notify()
-        return added == 1
+        return bool(added)
 
     def put(self, plan: Plan) -> None:
         with self._db.writing() as db:
@@ -800,12 +821,12 @@ class SqliteRecords(Records):
         self._db.change(f"UPDATE decisions SET told = 1 WHERE {_ONE}", decision.plan)
 
     def forget(self, before_ms: int) -> None:
-        """As of all; PLANS_KEPT are kept, as the clock may be wrong."""
+        """As of all; PLANS_KEPT are kept, as the clock may be wrong, and those of no plan."""
         plan = "SELECT printf('%08x', id) FROM"
         self._db.change(
             "DELETE FROM decisions WHERE time_ms < ?1 AND time_ms <"
             " (SELECT time_ms FROM decisions ORDER BY time_ms DESC LIMIT 1 OFFSET ?2)"
-            f" AND hunk_id NOT IN ({plan} plans WHERE expires_ms >= ?1"
+            f" AND length(hunk_id) = 8 AND hunk_id NOT IN ({plan} plans WHERE expires_ms >= ?1"
             f"  UNION ALL {plan} ended WHERE ended_ms >= ?1)",
             (before_ms, PLANS_KEPT - 1),
         )
@@ -827,7 +848,7 @@ class SqliteRecords(Records):
         return tuple(PlanOutcome(*row) for row in self._db.rows(last, (MOST,)))
 
     def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
-        rows, ids = [_row(entry) for entry in entries], list[int]()
+        rows, ids, written = [_row(entry) for entry in entries], list[int](), 0
         tied = {hunk_id: (_key(hunk_id), *when) for hunk_id, *when in plans}
         with self._db.writing(flushed=True) as db:
             if self._is_lost:
@@ -839,12 +860,12 @@ class SqliteRecords(Records):
                 if edit_id is None:
                     raise _why_not(db, row[_HUNK], plan)
                 ids.append(edit_id)
+                written += len(row[_INVERSE]) + len(row[_DIFF]) + _ROW_BYTES
             if entries and entries[0].time_ms // DAY_MS != self._day:
                 self._day = _note_day(db, entries[0].time_ms)
-        self._highest = max(ids, default=self._highest)
+        self._highest = ids[-1] if ids else self._highest
         self._is_lost = False
         with suppress(Failed):  # the entries are recorded
-            written = sum(len(row[_INVERSE]) + len(row[_DIFF]) + _ROW_BYTES for row in rows)
             self._drop_beyond_size(written)
         return tuple(ids)
 
@@ -871,6 +892,7 @@ class SqliteRecords(Records):
             "UPDATE edits SET state = ?, whole = NULL"
             " WHERE edit_id IN (SELECT value FROM json_each(?))",
             (state, str([*edit_ids])),  # as JSON
+            looked=True,
         )
 
     def forget_texts(self, entries: Sequence[Entry]) -> None:
@@ -900,6 +922,15 @@ class SqliteRecords(Records):
                 raise
         found = (one for one in readable if path is None or path.covers(one.path))
         return tuple(one for one in found if member in (None, one.member))[:most]
+
+    def heads(self, last_id: int, most: int) -> Sequence[Head]:
+        find = f"SELECT {', '.join(Head._fields)} FROM edits WHERE edit_id > ?"
+        self._late.now()
+        try:
+            rows = self._db.rows(f"{find} ORDER BY edit_id DESC LIMIT ?", (last_id, most))
+        except StateDamaged:
+            return super().heads(last_id, most)
+        return [Head(*row) for row in rows]
 
     def _entries(
         self, path: RelPath | None, member: str | None, most: int, before: int | None
@@ -990,7 +1021,8 @@ class SqliteRecords(Records):
         return self._select("group_id = ? AND group_id <> '' ORDER BY edit_id", (group,))
 
     def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
-        rows = self._db.rows("SELECT edit_id, path FROM edits WHERE state = 'open'")  # usually few
+        find = "SELECT edit_id, path FROM edits WHERE state = 'open'"  # usually few
+        rows = self._db.rows(find, looked=True)
         if not rows:
             return ()
         names = set(map(str, paths))
@@ -1303,16 +1335,17 @@ class SqliteSnapshots(SnapshotStore):
         return None
 
     def _is_stored(self, digest: str, at: RelPath) -> bool:
-        touch = f"UPDATE texts SET used = {_NOW}, seen = {_SEEN} WHERE id = ?1"
-        return self._db.change(touch, (_id(digest), place_of(at))) > 0
+        touch = f"UPDATE texts SET used = {_NOW}, seen = {_SEEN} WHERE id = ?1 RETURNING id"
+        return bool(self._db.change(touch, (_id(digest), place_of(at))))
 
     def _put(self, digest: str, packed: bytes, at: RelPath) -> None:
+        id_ = _id(digest)
         self._db.change(
             f"INSERT INTO texts (id, used, seen, digest, packed) VALUES (?1, {_NOW}, ?2, ?3, ?4)"
             f" ON CONFLICT (id) DO UPDATE SET used = excluded.used, seen = {_SEEN}",
-            (_id(digest), place_of(at), digest, packed),
+            (id_, place_of(at), digest, packed),
         )
-        self._lately.append(_id(digest))
+        self._lately.append(id_)
         self._unchecked += len(packed) + _TEXT_BYTES
         if self._unchecked * _CHECKS > self._most:
             self._unchecked = 0

@@ -433,8 +433,9 @@ if redis.call('HGET', p .. 'decision:' .. ARGV[1], 'time') == ARGV[2] then drop(
 local spare = redis.call('ZCARD', p .. 'decided') - ARGV[2]
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', p .. 'decided', '-inf', '(' .. ARGV[1],
     'LIMIT', 0, math.max(spare, 0))) do
-  local ended = redis.call('ZSCORE', p .. 'fading', string.match(name, '^%S+'))
-  if not ended or tonumber(ended) < tonumber(ARGV[1]) then drop(name) end
+  local plan = string.match(name, '^%S+')  -- eight digits; others are of no plan, and stay
+  local ended = redis.call('ZSCORE', p .. 'fading', plan)
+  if #plan == 8 and (not ended or tonumber(ended) < tonumber(ARGV[1])) then drop(name) end
 end
 
 ---- untold

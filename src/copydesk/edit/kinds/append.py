@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from copydesk.edit.kinds.base import OfContent, Place, end_of
+from copydesk.edit.kinds.base import OfContent, Place, end_of, kind
 from copydesk.text.snapshot import Source
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class Append(OfContent):
     """Put `content` at the end of the file; `create` makes a missing file."""
 

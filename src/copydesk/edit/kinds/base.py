@@ -12,7 +12,17 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
 
 from copydesk.errors import (
     Conflict,
@@ -25,7 +35,7 @@ from copydesk.errors import (
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import NO_ESCAPES, Escapes
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.text.snapshot import Excerpt, Snapshot, Sought, Source, Text
 from copydesk.text.unified import unified
 
@@ -182,7 +192,37 @@ class Fixed(NamedTuple):
     is_certain: bool
 
 
-@dataclass(frozen=True, slots=True)
+_Kind = TypeVar("_Kind")
+_Part = TypeVar("_Part")
+
+
+# Frozen and compared by value, which is not told: mypy would then forget how a subclass reads its
+# paths, and take it for one without a hash.
+@dataclass_transform(eq_default=False)
+def kind(of: type[_Kind]) -> type[_Kind]:
+    """A kind of requests, as a dataclass; a `PathField` and the like take what they convert."""
+    return dataclass(frozen=True, slots=True)(of)
+
+
+if TYPE_CHECKING:
+
+    class PathField:
+        """A field that is given as a text or a path, and read as a RelPath."""
+
+        def __get__(self, request: object, kind: type | None = None) -> RelPath: ...
+        def __set__(self, request: object, path: str | SupportsPath) -> None: ...
+
+    class Several(Generic[_Part]):
+        """A field that is given as any iterable, and read as a tuple."""
+
+        def __get__(self, request: object, kind: type | None = None) -> tuple[_Part, ...]: ...
+        def __set__(self, request: object, parts: Iterable[_Part]) -> None: ...
+
+else:
+    PathField, Several = RelPath, tuple
+
+
+@kind
 class Request:
     """One edit of the file at `path`.
 
@@ -208,7 +248,11 @@ class Request:
     _tool: ClassVar[str] = ""
     _action: ClassVar[Action] = "replace"
 
-    path: RelPath
+    path: PathField
+
+    def __post_init__(self) -> None:
+        if type(self.path) is not RelPath:
+            object.__setattr__(self, "path", RelPath.parse(self.path))
 
     @property
     def tool(self) -> str:
@@ -368,8 +412,20 @@ def check_count(argument: str, count: int) -> None:
         raise InvalidArgs(argument, reason)
 
 
+def as_tuple(parts: object) -> object:
+    """What is iterable as a tuple, since a list could not be stored; anything else as it is."""
+    return tuple(cast("Iterable[object]", parts)) if isinstance(parts, Iterable) else parts
+
+
+def check_is_text(argument: str, text: object) -> None:
+    """Raise TypeError for what is no text."""
+    if not isinstance(text, str):
+        raise TypeError(f"{argument} must be str, not {type(text).__name__}")
+
+
 def check_text(argument: str, text: str) -> None:
-    """Raise InvalidArgs for a NUL or a lone surrogate."""
+    """Raise InvalidArgs for a NUL or a lone surrogate, TypeError for what is no text."""
+    check_is_text(argument, text)
     if "\0" in text:
         raise InvalidArgs(argument, "holds a NUL character")
     try:
@@ -455,18 +511,18 @@ def compose_lines(
     pieces = [_piece(content, base, part, may_delete) for content, part in contents]
     unclosed = is_unclosed(base)
     change, added = _joined(pieces, base, unclosed=unclosed)
-    newlines = {piece.newline for piece in pieces}
-    closed = all(piece.closed for piece in pieces)
+    first, newlines = pieces[0].newline, {piece.newline for piece in pieces}
+    closed = False not in [piece.closed for piece in pieces]
     normalized = Normalized(
         file_eof_has_newline=not unclosed,
         content_eof_has_newline=closed,
         file_eof_newline_added=added,
         content_eof_newline_added=not closed,
-        newline_style="mixed" if len(newlines) > 1 else base.newline_name(newlines.pop()),
-        content_newlines_converted=sum(piece.converted for piece in pieces),
+        newline_style="mixed" if newlines != {first} else base.newline_name(first),
+        content_newlines_converted=sum([piece.converted for piece in pieces]),
     )
     lines = tuple([line for piece in pieces for line in piece.lines])
-    return Composed(change, lines, normalized, Escapes.of(piece.escapes for piece in pieces))
+    return Composed(change, lines, normalized, Escapes.of([piece.escapes for piece in pieces]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,18 +546,19 @@ def _piece(content: str, base: Text, part: Span, may_delete: bool) -> _Piece:
         raise ContentRequired()
     if not content and first == last == base.line_count > 0:
         raise ContentRequired(total_lines=base.line_count)
-    if content.endswith("\r"):
+    if content[-1:] == "\r":
         raise InvalidArgs("content", "ends in a lone CR, which a newline would make CRLF")
     newline = base.newline_near(first, last)
     crlf = content.count("\r\n")
     converted = content.count("\n") - crlf if b"\r" in newline else crlf
-    meant, escapes = content, NO_ESCAPES
+    lines = meant = content_lines(content)
+    escapes = NO_ESCAPES
     if "\\x" in content:
-        meant, escapes = base.encoding.meant(content, base.raw(first, last))
-    raw = _encoded(content_lines(meant), newline, base)
-    edit = Edit(base.start(first), base.start(last), raw)
-    closed = not content or content.endswith("\n")
-    return _Piece(part, edit, content_lines(content), newline, converted, closed, escapes)
+        text, escapes = base.encoding.meant(content, base.raw(first, last))
+        meant = content_lines(text)
+    edit = Edit(base.start(first), base.start(last), _encoded(meant, newline, base))
+    closed = content[-1:] in ("", "\n")
+    return _Piece(part, edit, lines, newline, converted, closed, escapes)
 
 
 def _encoded(lines: list[str], newline: bytes, base: Text) -> bytes:

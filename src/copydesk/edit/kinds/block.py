@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from copydesk.edit.draft import shown, shown_blocks
-from copydesk.edit.kinds.base import Fixed, Place, Replacing, Span, Terms, check_text
+from copydesk.edit.kinds.base import Fixed, Place, Replacing, Span, Terms, check_text, kind
 from copydesk.edit.kinds.insert import (
     Anchor,
+    AnchorField,
     Occurrence,
     check_anchors,
     corrected_anchor,
@@ -19,7 +20,7 @@ from copydesk.errors import AnchorNotFound, Refusal
 from copydesk.text.snapshot import Sought, Source
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class BlockReplace(Replacing):
     """Replace the lines between two anchors, or these and the anchors, by `content`.
 
@@ -29,8 +30,8 @@ class BlockReplace(Replacing):
 
     _tool, _action = "prepare_file_block_replace", "block_replace"
 
-    start_anchor: Anchor
-    end_anchor: Anchor
+    start_anchor: AnchorField
+    end_anchor: AnchorField
     content: str
     occurrence: Occurrence | None = None
     include_anchors: bool = True
@@ -38,10 +39,9 @@ class BlockReplace(Replacing):
     strict: bool = True
 
     def __post_init__(self) -> None:
+        Replacing.__post_init__(self)
         for name in ("start_anchor", "end_anchor"):
-            anchor: Anchor = getattr(self, name)
-            if anchor.argument != name:
-                object.__setattr__(self, name, replace(anchor, argument=name))
+            object.__setattr__(self, name, Anchor.of(getattr(self, name), name))
 
     def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
         """Nothing if the anchors are unique; with a version, the lines must be known by it."""

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from copydesk.edit.kinds.base import Composed, Normalized, Place, Request, Span, Terms
+from copydesk.edit.kinds.base import (
+    Composed,
+    Normalized,
+    PathField,
+    Place,
+    Request,
+    Span,
+    Terms,
+    kind,
+)
 from copydesk.errors import InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
@@ -37,7 +46,7 @@ class FileOperation(Request):
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class DeleteFile(FileOperation):
     """Remove the file. `mode` is its mode with the type bits, for the diff alone."""
 
@@ -56,14 +65,19 @@ class DeleteFile(FileOperation):
         return ((place.start, place.stop),) if place.stop and terms.expected_old is None else ()
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class MoveFile(FileOperation):
     """Rename the file to `to`, which must not exist; its bytes stay the same."""
 
     rank, reads = 2, "nothing"
     _tool, _action = "prepare_file_move", "file_move"
 
-    to: RelPath
+    to: PathField
+
+    def __post_init__(self) -> None:
+        FileOperation.__post_init__(self)
+        if type(self.to) is not RelPath:
+            object.__setattr__(self, "to", RelPath.parse(self.to))
 
     @property
     def target(self) -> RelPath | None:
@@ -76,7 +90,7 @@ class MoveFile(FileOperation):
         return renamed(str(self.path), str(self.to))
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class ChangeMode(FileOperation):
     """Make the file executable for all who can read it, or for nobody; `mode` has the type bits."""
 

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from copydesk.edit.draft import SHOWN_LENGTH, shown
 from copydesk.edit.kinds.append import Append
-from copydesk.edit.kinds.base import Fixed, OfContent, Place, Span, Terms, check_text
+from copydesk.edit.kinds.base import (
+    Fixed,
+    OfContent,
+    Place,
+    Span,
+    Terms,
+    check_is_text,
+    check_text,
+    kind,
+)
 from copydesk.edit.kinds.correction import is_safe
 from copydesk.errors import (
     AnchorAmbiguous,
@@ -37,7 +46,14 @@ class Anchor:
     match: Match = "contains"
     argument: str = "anchor"
 
+    @staticmethod
+    def of(given: Anchor | str, argument: str = "anchor") -> Anchor:
+        """An anchor under this name in errors; a text alone is a part of the line."""
+        anchor = given if isinstance(given, Anchor) else Anchor(given, argument=argument)
+        return anchor if anchor.argument == argument else replace(anchor, argument=argument)
+
     def __post_init__(self) -> None:
+        check_is_text(self.argument, self.text)
         if not self.text:
             raise InvalidArgs(self.argument, "must not be empty")
         if "\n" in self.text:
@@ -91,6 +107,18 @@ class Anchor:
         )
 
 
+if TYPE_CHECKING:
+
+    class AnchorField:
+        """A field that is given as a text or an anchor, and read as an anchor."""
+
+        def __get__(self, request: object, kind: type | None = None) -> Anchor: ...
+        def __set__(self, request: object, anchor: str | Anchor) -> None: ...
+
+else:
+    AnchorField = Anchor
+
+
 def corrected_anchor(anchor: Anchor, refusal: Refusal) -> Anchor | None:
     """The anchor as the only line that is like it has it; None if that is not safe."""
     if not isinstance(refusal, AnchorNotFound) or refusal.argument != anchor.argument:
@@ -139,16 +167,20 @@ def seek(base: Source, *anchors: Anchor) -> tuple[Hits, ...]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class Insert(OfContent):
     """Put `content` directly after or before the anchor's line."""
 
     _action, quotes = "insert", Append.quotes
 
-    anchor: Anchor
+    anchor: AnchorField
     content: str
     position: Literal["after", "before"] = "after"
     occurrence: Occurrence | None = None
+
+    def __post_init__(self) -> None:
+        OfContent.__post_init__(self)
+        object.__setattr__(self, "anchor", Anchor.of(self.anchor))
 
     @property
     def tool(self) -> str:

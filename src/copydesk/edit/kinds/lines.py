@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from copydesk.edit.kinds.base import (
     Action,
@@ -11,17 +11,20 @@ from copydesk.edit.kinds.base import (
     Place,
     Replacing,
     Request,
+    Several,
     Span,
     Terms,
+    as_tuple,
     check_text,
     compose_lines,
     content_lines,
     count_lines,
     end_of,
+    kind,
     line_count_of,
     of_parts,
 )
-from copydesk.errors import Clash, CollisionDetected, InvalidRange, RangeOutOfBounds
+from copydesk.errors import Clash, CollisionDetected, InvalidArgs, InvalidRange, RangeOutOfBounds
 from copydesk.text.diff import changed_part
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
@@ -75,7 +78,26 @@ def tail_count(text: str) -> int | None:
     return int(named[1]) if named and int(named[1]) else None
 
 
-@dataclass(frozen=True, slots=True)
+def lines_wanted(text: str, total: int) -> tuple[int, int, bool]:
+    """The lines [start, stop) that a range names, and whether it goes past the end."""
+    if not text:
+        return 0, total, False
+    last = tail_count(text)
+    if last is not None:
+        return max(total - last, 0), total, False
+    try:
+        start, stop = resolve_range(text, total)
+    except RangeOutOfBounds:
+        start = first_line_of(text)
+        if start >= total:
+            raise
+        return start, total, True
+    if start == stop and total:
+        raise RangeOutOfBounds(text, total)
+    return start, stop, False
+
+
+@kind
 class RangeEdit(Replacing):
     """Replace the lines that `range` names (1-based, inclusive, as text) by `content`."""
 
@@ -109,18 +131,21 @@ class RangeEdit(Replacing):
         return "replace" if self.content else "delete"
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class RangeEdits(Request):
     """Make all `edits`, or none; the line numbers of all refer to the same text."""
 
     reads, _tool = "whole", RangeEdit._tool
 
-    edits: tuple[RangeEdit, ...]
+    edits: Several[RangeEdit]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+        Request.__post_init__(self)
+        object.__setattr__(self, "edits", as_tuple(self.edits))
 
     def check(self) -> None:
+        if not self.edits:
+            raise InvalidArgs("edits", "must not be empty")
         for index, each in enumerate(self.edits):
             check_text(f"edits[{index}].content", each.content)
 

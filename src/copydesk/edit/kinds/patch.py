@@ -20,9 +20,11 @@ from copydesk.edit.kinds.base import (
     Composed,
     Fixed,
     Place,
+    Several,
     Span,
     content_lines,
     end_of,
+    kind,
     of_parts,
 )
 from copydesk.edit.kinds.correction import (
@@ -38,7 +40,7 @@ from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Followed, follow
-from copydesk.text.diff import Gap, align
+from copydesk.text.diff import Gap, align, same_after
 from copydesk.text.encoding import Escapes, without_escapes
 from copydesk.text.nearest import Near, explain, indented_by, line_difference, nearest_of
 from copydesk.text.relocation import Outline
@@ -85,7 +87,7 @@ class PatchHunk(StringEdit):
         return replace(self, new=text, signs="")
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class PatchEdit(BatchEdit):
     """Make all hunks that a patch has for one file, or none.
 
@@ -95,7 +97,7 @@ class PatchEdit(BatchEdit):
 
     _tool = "apply_diff"
 
-    edits: tuple[PatchHunk, ...]
+    edits: Several[PatchHunk]  # pyright: ignore[reportIncompatibleVariableOverride]  # only read
     base: str = ""
     after: str = ""
     creates: bool = False
@@ -452,7 +454,8 @@ class _Sought:
             return _Misplaced("not_at_end", elsewhere)
         new = content_lines(hunk.new)
         there = self._places(new) if len(new) > 1 and any(map(str.strip, new)) else []
-        return _Misplaced("already_there" if there else "not_found", there)
+        context = same_after(content_lines(hunk.old), new[:-1], 0, 0)
+        return _Misplaced("already_there" if there else "not_found", [at + context for at in there])
 
     def _insertion(self, hunk: PatchHunk) -> Span:
         """The place of new lines without old ones: the end, or after the line they name."""

@@ -33,11 +33,14 @@ from copydesk.edit.kinds.base import (
     Normalized,
     Place,
     Request,
+    Several,
     Span,
+    as_tuple,
     check_text,
     content_lines,
     count_lines,
     is_unclosed,
+    kind,
     of_parts,
 )
 from copydesk.edit.kinds.correction import (
@@ -62,7 +65,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align, common_ends
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
 from copydesk.text.nearest import Near, indentation, indented_by, nearest_of
-from copydesk.text.relpath import RelPath
+from copydesk.text.relpath import SupportsPath
 from copydesk.text.search import (
     SHOWN,
     Matches,
@@ -85,7 +88,7 @@ def fixed(request: Request, found: Sequence[Corrected]) -> Fixed:
     return Fixed(request, tuple(causes), all(one.is_certain for one in found))
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class BatchEdit(Request):
     """Make all `edits`, each searched for in the original text, or none."""
 
@@ -93,24 +96,18 @@ class BatchEdit(Request):
     quotes, by_text = "old_string says it already; leave it out", True
     voices: ClassVar[tuple[str, ...]] = ("batch",)
 
-    edits: tuple[StringEdit, ...]
+    edits: Several[StringEdit]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edits", tuple(self.edits))  # a list could not be stored
+        Request.__post_init__(self)
+        object.__setattr__(self, "edits", as_tuple(self.edits))
 
     @staticmethod
-    def of(path: RelPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
+    def of(path: str | SupportsPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
         """Make a batch of edits or (old, new) pairs; InvalidArgs for none, or without old text."""
-        each: list[StringEdit] = []
-        for index, edit in enumerate(edits):
-            if not isinstance(edit, StringEdit):
-                if not edit[0]:
-                    raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
-                edit = StringEdit(*edit)
-            each.append(edit)
-        if not each:
-            raise InvalidArgs("edits", "must not be empty")
-        return BatchEdit(path, tuple(each))
+        made = BatchEdit(path, [_edit_of(index, each) for index, each in enumerate(edits)])
+        made.check()
+        return made
 
     @property
     def bad_character(self) -> bool:
@@ -127,6 +124,8 @@ class BatchEdit(Request):
         return replace(self, edits=(self.edits[0].with_new(text),))
 
     def check(self) -> None:
+        if not self.edits:
+            raise InvalidArgs("edits", "must not be empty")
         for index, edit in enumerate(self.edits):
             check_text(f"edits[{index}].old_string", edit.old)
             check_text(f"edits[{index}].new_string", edit.new)
@@ -181,7 +180,7 @@ class BatchEdit(Request):
         return added, place.candidates * count_lines(edit.old for edit in self.edits)
 
 
-@dataclass(frozen=True, slots=True)
+@kind
 class ReplaceText(BatchEdit):
     """Make one edit; with `everywhere`, at every place of its old text, as an edit by lines."""
 
@@ -258,6 +257,20 @@ class StringEdit:
     def with_new(self, text: str) -> StringEdit:
         """The edit with another new text."""
         return replace(self, new=text)
+
+
+def _edit_of(index: int, given: object) -> StringEdit:
+    """The edit that a caller gave, or the pair of an old and a new text."""
+    match given:
+        case StringEdit():
+            return given
+        case (str() as old, str() as new):
+            if not old:
+                raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
+            return StringEdit(old, new)
+        case _:
+            what = "StringEdit or a pair of an old and a new text"
+            raise TypeError(f"edits[{index}] must be {what}, not {type(given).__name__}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,16 @@ from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
 from copydesk.notes.markdown import Block, Profile, Tree, is_phantom, parse
-from copydesk.notes.markdown.block import HOLDS, decode, encode
-from copydesk.notes.markdown.inline import unescaped
+from copydesk.notes.markdown.block import (
+    DOCUMENT,
+    HOLDS,
+    ITEM,
+    MATTER,
+    PARAGRAPH,
+    decode,
+    encode,
+)
+from copydesk.notes.markdown.inline import plain_text, unescaped
 from copydesk.notes.markdown.parser import leading_attributes, line_attributes
 from copydesk.notes.markdown.tree import line_start, parse_new
 from copydesk.notes.protocol import (
@@ -32,17 +40,20 @@ from copydesk.text.diff import align
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import computed_once
 
-DOCUMENT, MATTER, PARAGRAPH, ITEM = "d", "yaml", "p", "i"
-
 _WORD = re.compile(r"\w+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+)
+"""Signs of scripts without blanks between words: of China and Japan, of Thailand and beside it."""
+
 _LOOKED_AT = 600
 """How many characters at the start of a block its sketch covers."""
 
 _KEPT = 8
-"""Words in a sketch, four hexadecimal digits each."""
+"""Numbers in a sketch, four hexadecimal digits each."""
 
-_FEW = 6
-"""A text with fewer words is sketched by its trigrams of characters."""
+_TRIGRAM = 0x8000
+"""Added to the number of a trigram, so that it comes after those of words."""
 
 
 class Fingerprint(NamedTuple):
@@ -135,6 +146,16 @@ def markdown(tree: Tree, block: Block) -> str:
     return shown_text(raw_markdown(tree, block))
 
 
+def content(tree: Tree, block: Block) -> str:
+    """The text of a block without Markdown markup."""
+    return read_text(markdown(tree, block), block)
+
+
+def read_text(source: str, block: Block) -> str:
+    """The text of a block as a person reads it, from its Markdown."""
+    return source if block.kind in ("c", "m", "html") else plain_text(source, bool(block.level))
+
+
 def shown_text(text: str) -> str:
     """The text for display: a byte that is not UTF-8 is spelled out."""
     if text.isascii():
@@ -213,15 +234,32 @@ def _hash(data: bytes) -> str:
 
 
 def sketch_of(text: str) -> str:
-    """A sketch to estimate similarity: the smallest hashes of the words of a text."""
-    part = text[:_LOOKED_AT].casefold()
-    words = _WORD.findall(part)
-    if len(words) < _FEW:
-        whole = f" {' '.join(words)} "
-        words = [whole[at : at + 3] for at in range(len(whole) - 2)]
-    data = "\n".join(words).encode("utf-8", "surrogatepass")
-    numbers = {zlib.crc32(word) & 0xFFFF for word in data.split(b"\n")} if words else set[int]()
-    return "".join([f"{number:04x}" for number in sorted(numbers)[:_KEPT]])
+    """A sketch to estimate similarity: the smallest hashes of the words of a text.
+
+    Where words have no blanks between them, pairs of characters stand for them. Trigrams fill up
+    the sketch of a short text, so that one word more or less never makes it another kind of sketch.
+    """
+    words = _WORD.findall(text[:_LOOKED_AT].casefold())
+    terms = [term for word in words for term in _terms(word)]
+    numbers = _numbers(terms)
+    if len(numbers) < _KEPT:
+        whole = f" {' '.join(words)} " if words else ""
+        trigrams = _numbers(whole[at : at + 3] for at in range(len(whole) - 2))
+        numbers += [_TRIGRAM + number for number in trigrams]
+    return "".join([f"{number:04x}" for number in numbers[:_KEPT]])
+
+
+def _terms(word: str) -> Sequence[str]:
+    if word.isascii() or len(word) == 1 or _UNSPACED.search(word) is None:
+        return (word,)
+    return [word[at : at + 2] for at in range(len(word) - 1)]
+
+
+def _numbers(terms: Iterable[str]) -> list[int]:
+    """The smallest 15-bit hashes of these terms."""
+    data = "\n".join(terms).encode("utf-8", "surrogatepass")  # one call for all of them
+    hashes = {zlib.crc32(term) % _TRIGRAM for term in data.split(b"\n")} if data else set[int]()
+    return sorted(hashes)[:_KEPT]
 
 
 def _words(sketch: str) -> list[str]:
@@ -362,20 +400,13 @@ class Tombstone(NamedTuple):
     near: str
 
 
-class Recognized(NamedTuple):
-    """The rows of the new text, and the tombstones."""
-
-    rows: tuple[Fingerprint, ...]
-    past: tuple[Tombstone, ...]
-
-
 def know(
     old: Sequence[Fingerprint],
     new: Sequence[Fingerprint],
     past: Sequence[Tombstone],
     fresh: Callable[[int], str],
     taken: Callable[[str], bool],
-) -> Recognized:
+) -> tuple[Fingerprint, ...]:
     """Give new blocks the ids of the old ones they match; `fresh` makes ids, `taken` tests one."""
     matching = _Matching(old, new)
     matching.run()
@@ -388,8 +419,7 @@ def know(
                 made = fresh(at)
             ids[at] = made
             used.add(made)
-    rows = tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
-    return Recognized(rows, with_past(past, old, rows))
+    return tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
 
 
 def with_past(

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import posixpath
 import re
 import secrets
 import sqlite3
@@ -19,18 +20,16 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from copydesk.errors import Failed, FileNotFound, FileTooLarge, Refusal
 from copydesk.notes.folder.blocks import (
-    DOCUMENT,
     HASH_DIGITS,
-    MATTER,
     Fingerprint,
     FolderDocument,
-    Recognized,
     Tombstone,
     block_attributes,
     differing,
@@ -42,6 +41,7 @@ from copydesk.notes.folder.blocks import (
     with_past,
 )
 from copydesk.notes.markdown import Profile, Tree, parse
+from copydesk.notes.markdown.block import DOCUMENT, MATTER
 from copydesk.notes.markdown.tree import head_of, undisturbed
 from copydesk.notes.protocol import (
     ANSWERS,
@@ -94,17 +94,14 @@ class SidecarChange(NamedTuple):
             shift += len(new) - len(old)
         return SidecarChange(self.after, self.before, tuple(splices))
 
-    def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...] | None:
-        """Apply the change to rows; None if it does not fit them."""
-        made: list[Fingerprint] = []
-        at = 0
-        for splice in self.splices:
-            made += rows[at : splice.at]
-            at = splice.at + len(splice.old)
-            if tuple(rows[splice.at : at]) != splice.old:
-                return None
-            made += splice.new
-        made += rows[at:]
+    def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...]:
+        """Apply the change to rows; ValueError if it does not fit them."""
+        made = list(rows)
+        for at, old, new in reversed(self.splices):  # the last first: no place moves
+            stop = at + len(old)
+            if tuple(made[at:stop]) != old:
+                raise ValueError("other rows")
+            made[at:stop] = new
         return tuple(made)
 
 
@@ -117,9 +114,13 @@ class Sidecar:
     """The rows of the document text with this digest, and the tombstones."""
 
     path: str
-    digest: str
-    rows: tuple[Fingerprint, ...]
+    digest: str = ""
+    rows: tuple[Fingerprint, ...] = ()
     past: tuple[Tombstone, ...] = ()
+
+    def then(self, digest: str, rows: tuple[Fingerprint, ...]) -> Sidecar:
+        """The rows of a later text, with tombstones for those of this one."""
+        return Sidecar(self.path, digest, rows, with_past(self.past, self.rows, rows))
 
 
 class Sidecars:
@@ -154,30 +155,47 @@ class Sidecars:
             _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
             return fresh
 
-    def load(self, path: str) -> Sidecar | None:
-        """The newest rows that are certainly those of a text; None if none can be read.
+    def load(self, path: str) -> Sidecar:
+        """The saved rows of a document; none if they cannot be read."""
+        return self.load_file(f"{name_of(path)}.json") or Sidecar(path)
 
-        They are those of the sidecar, taken along the steps to where the last one begins: it began
-        at a text that was in the file, but that it was ever made is not known.
+    def nearest(self, path: str, texts: set[str]) -> Sidecar:
+        """Of the rows that are known, those that share most with these texts.
+
+        A step may have been planned and never made, and an undo goes back along several, so the
+        text decides which rows it comes from; of equally near ones the newest are taken.
         """
-        sidecar = self.load_file(f"{name_of(path)}.json")
-        steps = self._steps(path)
-        if sidecar is None or not steps or sidecar.digest in steps[-1][:2]:
-            return sidecar
-        return self.taken_to(steps[-1][0], sidecar) or sidecar
+        sidecar = self.load(path)
+        known = {sidecar.digest: sidecar}  # in order of time
+        for saved in self._steps(path):
+            for here, there in (saved[:2], saved[1::-1]):
+                is_new = here in known and there not in known
+                beyond = self._beyond(saved, known[here]) if is_new else None
+                if beyond is not None:
+                    known[there] = beyond
+        return max(reversed(known.values()), key=lambda one: shared(one, texts))
 
     def taken_to(self, digest: str, sidecar: Sidecar) -> Sidecar | None:
         """The sidecar of the text with this digest, by the saved steps; None if none lead there."""
         for saved in self.way(sidecar.path, sidecar.digest, digest):
-            step = _step(saved)
-            if step is not None and step.before != sidecar.digest:
-                step = step.back()
-            rows = step.take(sidecar.rows) if step is not None else None
-            if step is None or rows is None:
+            beyond = self._beyond(saved, sidecar)
+            if beyond is None:
                 return None
-            past = with_past(sidecar.past, sidecar.rows, rows)
-            sidecar = Sidecar(sidecar.path, step.after, rows, past)
+            sidecar = beyond
         return sidecar if sidecar.digest == digest else None
+
+    def _beyond(self, saved: SavedStep, sidecar: Sidecar) -> Sidecar | None:
+        """The rows at the other end of a step; None if it is damaged."""
+        try:
+            step = _step(saved)
+            if step.before != sidecar.digest:
+                step = step.back()
+            rows = step.take(sidecar.rows)
+        except (ValueError, TypeError, AttributeError):
+            return None
+        return (
+            sidecar.then(step.after, rows) if len({row.id for row in rows}) == len(rows) else None
+        )
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
@@ -192,31 +210,16 @@ class Sidecars:
             return None
         return sidecar if are_ids({row.id for row in rows}, len(rows)) else None
 
-    def digest(self, path: str) -> str | None:
-        """The digest of the text whose rows are saved; None without a sidecar."""
-        found = self._start(path, 1)
-        return found[0] if found is not None else None
-
-    def head(self, path: str) -> tuple[str, Fingerprint] | None:
-        """The digest and the row of the document itself; None if either cannot be read."""
-        found = self._start(path, 3)
-        if found is None:
-            return None
-        try:
-            (row,) = _rows([json.loads(found[1].rstrip(",\n"))])
-        except (ValueError, TypeError, AttributeError):
-            return None
-        return (found[0], row) if is_id(row.id) else None
-
-    def _start(self, path: str, lines: int) -> tuple[str, str] | None:
-        """The digest in a sidecar's first line, and the last of its first `lines` lines."""
+    def head(self, path: str) -> tuple[str, Fingerprint | None]:
+        """The digest of the text whose rows are saved, and the document's row; or ("", None)."""
         try:
             with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
-                read = [file.readline() for _ in range(lines)]
-        except (OSError, UnicodeDecodeError):
-            return None
-        found = _DIGEST.search(read[0])
-        return (found[1], read[-1]) if found is not None else None
+                first, _, row = (file.readline() for _ in range(3))
+            found = _DIGEST.search(first)
+            (document,) = _rows([json.loads(row.rstrip(",\n"))])
+        except (OSError, ValueError, TypeError, AttributeError):
+            return "", None
+        return (found[1], document) if found is not None and is_id(document.id) else ("", None)
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> tuple[str, str]:
         """Write a sidecar, under the lock; return its name and size and time, as in `files`.
@@ -234,16 +237,12 @@ class Sidecars:
         _write(name, text, flush=flush)
         return os.path.basename(name), _size_and_time(os.stat(name))
 
-    def drop(self, path: str) -> None:
-        """Remove the files of a document whose path has changed."""
-        for kind in ("json", "steps"):
-            with suppress(FileNotFoundError):
-                os.unlink(self._file(path, kind))
-
-    def rename(self, old: str, new: str) -> None:
-        """Move the steps of a document to its new path."""
+    def leave(self, old: str, new: str) -> None:
+        """Remove a document's rows where it was, once they are saved where it is now."""
         with suppress(FileNotFoundError):
             os.replace(self._file(old, "steps"), self._file(new, "steps"))
+        with suppress(FileNotFoundError):
+            os.unlink(self._file(old, "json"))
 
     def add(self, path: str, step: SidecarChange, *, flush: bool = False) -> None:
         """Save a step, under the lock; the oldest ones are dropped.
@@ -259,8 +258,11 @@ class Sidecars:
 
     def new_ids(self, path: str) -> list[str]:
         """The ids in the newer rows of all saved steps of a document."""
-        steps = filter(None, map(_step, self._steps(path)))
-        return [row.id for step in steps for splice in step.splices for row in splice.new]
+        ids = list[str]()
+        for saved in self._steps(path):
+            with suppress(ValueError, TypeError, AttributeError):
+                ids += [row.id for splice in _step(saved).splices for row in splice.new]
+        return ids
 
     def way(self, path: str, before: str, after: str) -> list[SavedStep]:
         """The steps that lead from one text to another, in either direction; empty if none do."""
@@ -314,13 +316,10 @@ _STEP = re.compile(r'^\["([0-9a-f]*)", "([0-9a-f]*)", (.*)\]$', re.MULTILINE)
 """A saved step, in one line; one cut off by a crash has no end."""
 
 
-def _step(saved: SavedStep) -> SidecarChange | None:
-    """Parse a saved step; None if it is damaged."""
+def _step(saved: SavedStep) -> SidecarChange:
+    """Parse a saved step; a damaged one raises ValueError, TypeError or AttributeError."""
     before, after, splices = saved
-    try:
-        found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
-    except (ValueError, TypeError, AttributeError):
-        return None
+    found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
     return SidecarChange(before, after, tuple(found))
 
 
@@ -357,21 +356,19 @@ def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
 
 
 def _text(path: str) -> str:
+    """The text of a file; empty if it is missing or damaged."""
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError):
+    except (FileNotFoundError, UnicodeDecodeError):
         return ""
+    except OSError as error:
+        raise Failed("read ids", error.strerror or str(error)) from None
 
 
 def _json(path: str) -> Any:
     try:
-        with open(path, "rb") as file:
-            return json.loads(file.read())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise Failed("read ids", error.strerror or str(error)) from None
+        return json.loads(_text(path))
     except ValueError:
         return None
 
@@ -391,7 +388,7 @@ def _write(path: str, text: str, *, flush: bool) -> None:
         raise Failed("keep ids", error.strerror or str(error)) from None
 
 
-_VERSION = 3
+_VERSION = 4
 _BUSY_SECONDS = 30.0
 _JOURNAL_BYTES = 1 << 16
 _LEVEL = 1
@@ -404,7 +401,8 @@ CREATE TABLE IF NOT EXISTS documents (
 CREATE TABLE IF NOT EXISTS texts (path INTEGER PRIMARY KEY, marks BLOB, folded BLOB);
 CREATE TABLE IF NOT EXISTS anchors (id TEXT, path TEXT, PRIMARY KEY (id, path)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
-CREATE TABLE IF NOT EXISTS ids (hash INTEGER PRIMARY KEY, path INTEGER);
+CREATE TABLE IF NOT EXISTS ids (
+  hash INTEGER, path INTEGER, PRIMARY KEY (hash, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sidecars (
   name TEXT PRIMARY KEY, path TEXT, size_and_time TEXT) WITHOUT ROWID
 """
@@ -414,8 +412,11 @@ Statement = tuple[str, Sequence[tuple[object, ...]]]
 """An SQL statement and the rows of values to run it with."""
 
 
-IndexedText = tuple[int, int, int, str]
+IndexedText = tuple[int, int, int, bytes]
 """A leaf, a heading or a document to search: its position in document order, rank, length, text."""
+
+Holds = Callable[[bytes], bool]
+"""Whether a folded text is sought."""
 
 
 def stamp_key(stamp: Stamp) -> str:
@@ -485,36 +486,41 @@ class NotesIndex:
             (f"DELETE FROM texts WHERE path = {_NUMBER}", gone),
         )
 
-    def search(self, words: Sequence[str]) -> Iterator[tuple[str, int]]:
-        """The places of texts that contain all these case-folded words, best first."""
-        wanted = [_bytes(word) for word in words]
+    def search(self, holds: Holds) -> list[tuple[str, int]]:
+        """The places of texts that `holds` accepts, best first; it must accept longer texts too."""
         found: list[tuple[int, int, str, int]] = []
         for path, marks, packed in self._rows(
             "SELECT paths.path, marks, folded FROM texts JOIN paths ON number = texts.path"
         ):
             folded = zlib.decompress(packed)
-            if all(word in folded for word in wanted):
-                found += _places(path, zlib.decompress(marks), folded, wanted)
-        found.sort()
-        yield from ((path, at) for _, _, path, at in found)
+            if holds(folded):
+                found += _places(path, zlib.decompress(marks), folded, holds)
+        return [(path, at) for _, _, path, at in sorted(found)]
 
     def anchored(self, block_id: str) -> list[str]:
         """The documents whose text has this anchor."""
         rows = self._rows("SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,))
         return [path for (path,) in rows]
 
-    def where(self, block_id: str) -> str | None:
-        """The document that contains the block, or contained it last."""
+    def where(self, block_id: str) -> list[str]:
+        """The documents that contain the block, or once contained it: a block may move."""
         rows = self._rows(
             "SELECT paths.path FROM ids JOIN paths ON number = ids.path WHERE hash = ?",
             _hashes([block_id]),
         )
-        return str(rows[0][0]) if rows else None
+        return [path for (path,) in rows]
 
-    def keep_ids(self, path: str, ids: Iterable[str]) -> None:
+    def keep_ids(
+        self, path: str, ids: Iterable[str], file: str = "", size_and_time: str = ""
+    ) -> None:
+        """Index ids of a document; if they are those of a file, all of that is indexed now."""
         self._change(
             ("INSERT OR IGNORE INTO paths (path) VALUES (?)", [(path,)]),
-            (f"REPLACE INTO ids VALUES (?, {_NUMBER})", [(each, path) for each in _hashes(ids)]),
+            (
+                f"INSERT OR IGNORE INTO ids VALUES (?, {_NUMBER})",
+                [(each, path) for each in _hashes(ids)],
+            ),
+            ("REPLACE INTO sidecars VALUES (?, ?, ?)", [(file, path, size_and_time)][: bool(file)]),
         )
 
     def of_others(self, path: str, ids: Sequence[str]) -> frozenset[str]:
@@ -531,10 +537,6 @@ class NotesIndex:
         """The indexed sidecars, by file name: the path of the document, and size and time."""
         rows = self._rows("SELECT name, path, size_and_time FROM sidecars")
         return {name: (path, seen) for name, path, seen in rows}
-
-    def keep_sidecar(self, name: str, seen: str, path: str) -> None:
-        """Record that a sidecar is indexed."""
-        self._change(("REPLACE INTO sidecars VALUES (?, ?, ?)", [(name, path, seen)]))
 
     def drop_sidecars(self, names: Iterable[str]) -> None:
         self._change(("DELETE FROM sidecars WHERE name = ?", [(name,) for name in names]))
@@ -597,28 +599,35 @@ def _hashes(ids: Iterable[str]) -> list[int]:
     return [int.from_bytes(each, signed=True) for each in digests]
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def folded(text: str) -> bytes:
+    """A text as the index has it."""
+    return text.casefold().encode("utf-8", "surrogatepass")
+
+
+def having(words: Iterable[str], of: Callable[[Iterable[bool]], bool] = all) -> Holds:
+    """Whether a folded text contains all of these words, or `any` of them."""
+    wanted = [folded(word) for word in words]
+    return lambda text: of(word in text for word in wanted)
 
 
 def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
     """For each text of a document three numbers, and the texts; both compressed."""
-    marks, folded = array("Q"), list[str]()
+    marks, parts = array("Q"), list[bytes]()
     for at, rank, length, text in texts:
         marks.extend((at, rank, length))
-        folded.append(text)
-    whole = _bytes("\0".join(folded))
+        parts.append(text)
+    whole = b"\0".join(parts)
     return zlib.compress(marks.tobytes(), _LEVEL), zlib.compress(whole, _LEVEL)
 
 
 def _places(
-    path: str, packed: bytes, folded: bytes, words: Sequence[bytes]
+    path: str, packed: bytes, folded: bytes, holds: Holds
 ) -> Iterator[tuple[int, int, str, int]]:
-    """Rank, length, path and position of each text that contains all of the words."""
+    """Rank, length, path and position of each text that `holds` accepts."""
     marks = array("Q")
     marks.frombytes(packed)
     for number, text in enumerate(folded.split(b"\0")):
-        if all(word in text for word in words):
+        if holds(text):
             at, rank, length = marks[3 * number : 3 * number + 3]
             yield rank, length, path, at
 
@@ -669,23 +678,31 @@ class Folder:
     ignored: GitIgnore
 
     def scan(self) -> Mapping[RelPath, Stamp]:
-        """All documents with their stamps, sorted by path."""
+        """All documents with their stamps, sorted by path.
+
+        Links are followed last, to what the notebook does not contain anyway.
+        """
         found: dict[RelPath, Stamp] = {}
         links: list[RelPath] = []
         seen: set[RelPath] = set()
-        waiting = [self.root]
         self.ignored.forget()
-        while waiting:
-            for path, kind in self._entries(waiting.pop(), seen):
-                if kind == "dir":
-                    waiting.append(path)
-                elif kind == "symlink":
-                    links.append(path)
-                elif is_document(path) and (stamp := self._stamp(path)) is not None:
-                    found[path] = stamp
+        for path, kind in self._below(self.root, seen):
+            if kind == "symlink":
+                links.append(path)
+            elif is_document(path) and (stamp := self._stamp(path)) is not None:
+                found[path] = stamp
+        links.sort()
         reals = set(found)
-        for path in sorted(links):
-            self._follow(path, found, reals, seen)
+        for path in links:  # which grows
+            real = self._target(path)
+            if real is None or real in reals:
+                continue
+            stamp = self.stamp(path)
+            if stamp is not None:
+                reals.add(real)
+                found[path] = stamp
+            elif not (self.root.covers(real) or real.covers(self.root)):
+                links += [inner for inner, _ in self._below(path, seen)]
         return MappingProxyType(dict(sorted(found.items())))
 
     def stamp(self, path: RelPath) -> Stamp | None:
@@ -724,11 +741,10 @@ class Folder:
 
     def gone(self, path: RelPath) -> bool:
         """Whether nothing exists at the path any more."""
-        with suppress(Refusal):
-            try:
-                self.files.stat(path)
-            except FileNotFound:
-                return True
+        try:
+            self.files.stat(path)
+        except Refusal as refusal:
+            return isinstance(refusal, FileNotFound)
         return False
 
     def parent(self, path: RelPath) -> RelPath | None:
@@ -750,46 +766,37 @@ class Folder:
             return frozenset()
         return frozenset(entry.name.casefold() for entry in entries)
 
-    def _entries(self, path: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
-        if len(path.parts) > _DEEPEST or not (path == self.root or self.rules.allows_walk(path)):
-            return
-        try:
-            real, entries = self.files.list_dir(path)
-        except Refusal:
-            return
-        if real in seen:
-            return
-        seen.add(real)
-        for entry in entries:
-            if not entry.name.startswith("."):
-                inner = path / entry.name
-                if not self.ignored.names(inner, directory=entry.kind == "dir"):
+    def _below(self, top: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
+        """The files and links below a folder, and their kinds; each real folder once."""
+        waiting = [top]
+        while waiting:
+            path = waiting.pop()
+            is_allowed = path == self.root or self.rules.allows_walk(path)
+            if len(path.parts) > _DEEPEST or not is_allowed:
+                continue
+            try:
+                real, entries = self.files.list_dir(path)
+            except Refusal:
+                continue
+            if real in seen or not (path == self.root or self.rules.allows_walk(real)):
+                continue
+            seen.add(real)
+            for entry in entries:
+                inner, is_folder = path / entry.name, entry.kind == "dir"
+                if entry.name.startswith(".") or self.ignored.names(inner, directory=is_folder):
+                    continue
+                if is_folder:
+                    waiting.append(inner)
+                else:
                     yield inner, entry.kind
 
-    def _follow(
-        self, path: RelPath, found: dict[RelPath, Stamp], reals: set[RelPath], seen: set[RelPath]
-    ) -> None:
-        """Scan the target of a link unless the notebook contains it anyway."""
+    def _target(self, link: RelPath) -> RelPath | None:
+        """What a link leads to; None for a hidden or missing file."""
         try:
-            real = self.files.resolve(path)
+            real = self.files.resolve(link)
         except Refusal:
-            return
-        if real in reals or any(part.startswith(".") for part in real.parts):
-            return
-        stamp = self.stamp(path)
-        if stamp is not None:
-            reals.add(real)
-            found[path] = stamp
-            return
-        if self.ignored.names(path, directory=True):
-            return
-        if self.root.covers(real) or real.covers(self.root) or not self.rules.allows_walk(real):
-            return
-        for inner, kind in self._entries(path, seen):
-            if kind in ("dir", "symlink"):
-                self._follow(inner, found, reals, seen)
-            elif kind == "file" and (stamp := self.stamp(inner)) is not None:
-                found[inner] = stamp
+            return None
+        return None if any(part.startswith(".") for part in real.parts) else real
 
 
 def is_document(path: RelPath) -> bool:
@@ -811,6 +818,18 @@ MOVED = 0.5
 
 _STAYED = 0.2
 """Below this share of equal texts, a document may have moved to another file."""
+
+
+def names_document(note: str, path: RelPath) -> bool:
+    """Whether a link may mean this file; it gives its name or the last parts of its path."""
+    spelled = posixpath.normpath(note.casefold()).split("/")
+    wanted = [part for part in spelled if part not in ("", ".", "..")]
+    for ending in ENDINGS:
+        if wanted and wanted[-1].endswith(ending):
+            wanted[-1] = wanted[-1][: -len(ending)]
+            break
+    parts = [*path.parts[:-1], stem(path)]
+    return bool(wanted) and [part.casefold() for part in parts][-len(wanted) :] == wanted
 
 
 def path_of(text: str) -> RelPath:
@@ -937,17 +956,17 @@ class DocumentCache:
         The tree is None if the digest is the given one. Raises NotRead, and what `check` does,
         which is called now and then.
         """
-        held = self._held.get(path)
         stamp = self.folder.stamp(path)
         found = self.folder.read(path, stamp) if stamp is not None else None
         if found is None:
             return None
         data, stamp = found
-        if held is not None and held.data == data:
-            return stamp, held.digest, None if held.digest == digest else held.tree
         now = hashlib.sha256(data).hexdigest()
         if now == digest:
             return stamp, now, None
+        held = self._held.get(path)
+        if held is not None and held.digest == now:
+            return stamp, now, held.tree
         tree = self._parsed(data, stamp, check)
         if len(data) >= _LARGE:
             self._glanced = (now, tree)  # the next read uses it
@@ -977,10 +996,9 @@ class DocumentCache:
         if found is None:
             return None
         data, stamp = found
-        tree = parse(head_of(data), self.profile)
-        digest = hashlib.sha256(data).hexdigest()
-        block_id = ""
+        tree, block_id = parse(head_of(data), self.profile), ""
         if self.profile == "gfm":  # in the other one the last line may name the document
+            digest = hashlib.sha256(data).hexdigest()
             block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
         if not block_id:
             document = self.look(path)
@@ -1025,7 +1043,7 @@ class DocumentCache:
                         if made is not None:
                             self._hold(path, made)
             with self.sidecars.held():
-                if self.sidecars.digest(str(path)) is None:
+                if not self.sidecars.head(str(path))[0]:
                     self._save(Sidecar(str(path), digest, rows))
             return True
 
@@ -1074,179 +1092,134 @@ class DocumentCache:
             if block_id in document.index:
                 yield path
         where = self.index.where(block_id)
-        if where is not None:
-            yield path_of(where)
+        yield from map(path_of, where)
         scanned = self.scan()
-        again = self.index.where(block_id)
-        if again is not None and again != where:
-            yield path_of(again)
-        if again is None:
+        again = self.index.where(block_id)  # by what other processes saved
+        yield from (path_of(path) for path in again if path not in where)
+        if not again:
             self.learn_anchors(block_id)
             yield from map(path_of, self.index.anchored(block_id))
-            return
-        if again not in self._orphans:
+        if self._orphans.isdisjoint(again):
             return
         unknown = self._unknown(scanned)
-        sidecar = self.sidecars.load(again)
-        if sidecar is not None:
-            yield from (path for path in unknown if self._has(path, sidecar.digest))
-        yield from unknown
-
-    def _elsewhere(self, sidecar: Sidecar) -> RelPath | None:
-        """A file without a sidecar that has this sidecar's text, or much of it."""
-        unknown = self._unknown(self.folder.scan())
-        for path in unknown:
-            if self._has(path, sidecar.digest):
-                return path
-        for path in unknown[:_COMPARED]:
-            try:
-                _, _, tree = self.glance(path, "") or (None, None, None)
-            except NotRead:
-                continue
-            if tree is not None:
-                texts = texts_of(fingerprints(tree, tree.root))
-                if shared(sidecar, texts) >= MOVED:
-                    return path
-        return None
+        digests = {self.sidecars.head(path)[0] for path in again}
+        yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
 
     def _unknown(self, paths: Iterable[RelPath]) -> list[RelPath]:
         """The documents without a sidecar."""
-        return [path for path in paths if self.sidecars.digest(str(path)) is None]
+        return [path for path in paths if not self.sidecars.head(str(path))[0]]
 
-    def _has(self, path: RelPath, digest: str) -> bool:
-        try:
-            return self.folder.files.digest(path)[2] == digest
-        except Refusal:
-            return False
+    def _digest(self, path: RelPath) -> str:
+        with suppress(Refusal):
+            return self.folder.files.digest(path)[2]
+        return ""
 
     def _sync(self, scanned: Mapping[RelPath, Stamp]) -> None:
         """Index the ids that other processes saved, and note which documents are gone."""
-        known = self.index.sidecars()
-        files = self.sidecars.files()
+        known, files = self.index.sidecars(), self.sidecars.files()
         with self.index.together():
             for name, seen in sorted(files.items()):  # a document's rows before its steps
-                if name in known and known[name][1] == seen:
-                    continue
-                path = self._learn(name, known)
-                if path:
-                    self.index.keep_sidecar(name, seen, path)
-                    known[name] = (path, seen)
+                if known.get(name, ("", ""))[1] != seen:
+                    path, ids = self._ids_in(name, known)
+                    if path:
+                        self.index.keep_ids(path, ids, name, seen)
+                        known[name] = (path, seen)
             self.index.drop_sidecars(known.keys() - files.keys())
         paths = {known[name][0] for name in files if name.endswith(".json") and name in known}
         self._orphans = paths - {str(path) for path in scanned}
 
-    def _learn(self, name: str, known: Mapping[str, tuple[str, str]]) -> str:
-        """Index the ids in a sidecar or a file of steps; return the path of the document."""
+    def _ids_in(self, name: str, known: Mapping[str, tuple[str, str]]) -> tuple[str, Sequence[str]]:
+        """The document of a sidecar or a file of steps, and the ids in it."""
         if name.endswith(".json"):
-            sidecar = self.sidecars.load_file(name)
-            path = sidecar.path if sidecar is not None else ""
-            ids = [row.id for row in sidecar.rows] if sidecar is not None else []
-        else:
-            path, _ = known.get(name.removesuffix(".steps") + ".json", ("", ""))
-            ids = self.sidecars.new_ids(path) if path else []
-        if ids:
-            self.index.keep_ids(path, ids)
-        return path
+            sidecar = self.sidecars.load_file(name) or Sidecar("")
+            return sidecar.path, [row.id for row in sidecar.rows]
+        path, _ = known.get(name.removesuffix(".steps") + ".json", ("", ""))
+        return path, self.sidecars.new_ids(path) if path else ()
 
     def _lost(self, block_id: str) -> BlockNotFound:
         """The refusal for a missing block, with what is known about it."""
-        where = self.index.where(block_id)
-        if where is None:
-            return BlockNotFound(block_id)
-        sidecar = self.sidecars.load(where)
-        document = self.look(path_of(where))
-        if document is None or sidecar is None:
-            return BlockNotFound(block_id, lost=sidecar is not None)
-        past = with_past(sidecar.past, sidecar.rows, document.rows)
-        near = {each.id: each.near for each in past}
-        at = near.pop(block_id, document.id)
-        while at not in document.index:
-            at = near.pop(at, document.id)
-        return BlockNotFound(block_id, lost=True, nearest=at)
+        lost = False
+        for where in self.index.where(block_id):
+            document = self.look(path_of(where))
+            rows = document.rows if document is not None else ()
+            sidecar = self.sidecars.nearest(where, texts_of(rows))
+            if document is not None and sidecar.rows:
+                near = {each.id: each.near for each in sidecar.then("", rows).past}
+                at = near.pop(block_id, document.id)
+                while at not in document.index:
+                    at = near.pop(at, document.id)
+                return BlockNotFound(block_id, lost=True, nearest=at)
+            lost = lost or bool(sidecar.rows)
+        return BlockNotFound(block_id, lost=lost)
 
     def _rows_of(
         self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
-        rows = self._fitting(name, self.sidecars.load(name), digest, count)
+        rows = self.known_rows(path, digest, count)
         if rows is not None:
             return rows
         new = fingerprints(tree, tree.root)
-        nothing = Sidecar(name, "", ())
         with self.sidecars.held():
-            own = self.sidecars.load(name)
-            rows = self._fitting(name, own, digest, count)  # another process saved them
+            rows = self.known_rows(path, digest, count)  # another process may have saved them
             if rows is not None:
                 return rows
-            was = self._origin(name, digest, new, own) or nothing
-            listed = len(was.rows) == 1  # its blocks were never read
-            if was is own and not listed and self._moved_away(was, new):
-                was, own = nothing, None
-            first = not was.rows or (listed and was.digest == digest)
-            known = Recognized(was.rows, was.past)
-            if was.digest != digest or len(was.rows) != count:
+            own = self.sidecars.nearest(name, texts_of(new))
+            was = self._origin(own, digest, new)
+            if was is own and len(was.rows) > 1 and self._moved_away(was, new):
+                was = own = Sidecar(name)
+            was_listed = len(was.rows) == 1  # its blocks were never read
+            first = not was.rows or (was_listed and was.digest == digest)
+            rows = was.rows
+            if was.digest != digest or len(rows) != count:
                 fresh = self._id_maker(name, digest, stamp if first else None, len(new))
-                known = know(was.rows, new, was.past, fresh, lambda one: self._taken(one, name))
-            past = known.past
-            if own is not None and was is not own:
-                past = (*with_past(own.past, own.rows, known.rows), *past)
+                rows = know(was.rows, new, was.past, fresh, lambda one: self._taken(one, name))
+            past = was.then(digest, rows).past
+            if was is not own:
+                past = (*own.then(digest, rows).past, *past)
+            self._save(Sidecar(name, digest, rows, past), first=first)
             if was.path != name:
-                self.sidecars.rename(was.path, name)
-            self._save(Sidecar(name, digest, known.rows, past), first=first)
-            splice = splice_of(0, was.rows, known.rows)
+                self.sidecars.leave(was.path, name)
+                self._orphans.discard(was.path)
+            splice = splice_of(0, was.rows, rows)
             if was.rows and was.digest != digest and len(splice.old + splice.new) <= _STEP_ROWS:
                 self.sidecars.add(name, SidecarChange(was.digest, digest, (splice,)))
-            if was.path != name:
-                self.sidecars.drop(was.path)
-                self._orphans.discard(was.path)
-        return known.rows
+        return rows
 
     def _first_id(self, path: RelPath, digest: str, anchor: str, stamp: Stamp) -> str:
         """The id of a document, created if missing; empty if the blocks are needed to find it."""
         name = str(path)
-        for _ in range(2):
-            known = self.sidecars.head(name)
-            if known is not None:
-                there, row = known
-                return row.id if (there, row.anchor) == (digest, anchor) else ""
-            if self._orphans:  # it may be one of these under another name
-                return ""
+        there, row = self.sidecars.head(name)
+        if row is None and not self._orphans:  # else it may be one of these under another name
             with self.sidecars.held():
-                if self.sidecars.head(name) is None:
+                if self.sidecars.head(name)[1] is None:
                     row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
                     fresh = self._id_maker(name, digest, stamp, 1)
-                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name)).rows
+                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name))
                     self._save(Sidecar(name, digest, rows), first=True)
-                    return rows[0].id
-        return ""
+            there, row = self.sidecars.head(name)
+        is_known = row is not None and (there, row.anchor) == (digest, anchor)
+        return row.id if row is not None and is_known else ""
 
-    def _fitting(
-        self, name: str, sidecar: Sidecar | None, digest: str, count: int
-    ) -> tuple[Fingerprint, ...] | None:
+    def known_rows(self, path: RelPath, digest: str, count: int) -> tuple[Fingerprint, ...] | None:
         """The saved rows of the text with this digest; None if they are not known."""
-        sidecar = sidecar or Sidecar(name, "", ())  # the file was just created
-        there = self.sidecars.taken_to(digest, sidecar)
-        ids = {row.id for row in there.rows} if there is not None else set[str]()
-        return there.rows if there is not None and len(there.rows) == len(ids) == count else None
+        there = self.sidecars.taken_to(digest, self.sidecars.load(str(path)))
+        return there.rows if there is not None and len(there.rows) == count else None
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
         name, seen = self.sidecars.save(sidecar, flush=not first)
-        with self.index.together():
-            self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows])
-            self.index.keep_sidecar(name, seen, sidecar.path)
+        self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows], name, seen)
 
     def _keep_short(self, name: str, base: FolderDocument) -> bool:
         """Whether steps lead from the sidecar to this text; many or none: it is saved anew."""
-        digest = self.sidecars.digest(name)
+        digest, _ = self.sidecars.head(name)
         if digest == base.digest:
             return False
-        if 0 < len(self.sidecars.way(name, digest or "", base.digest)) < _LONG_WAY:
+        if 0 < len(self.sidecars.way(name, digest, base.digest)) < _LONG_WAY:
             return True
-        sidecar = self.sidecars.load(name)
-        past = with_past(sidecar.past, sidecar.rows, base.rows) if sidecar else ()
-        self._save(Sidecar(name, base.digest, base.rows, past))
+        self._save(self.sidecars.load(name).then(base.digest, base.rows))
         return False
 
     def _moved_away(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
@@ -1254,31 +1227,35 @@ class DocumentCache:
         texts = texts_of(new)
         if not texts or shared(own, texts) >= _STAYED:
             return False
-        path = self._elsewhere(own)
+        unknown = self._unknown(self.folder.scan())
+        same = (path for path in unknown if self._digest(path) == own.digest)
+        like = (path for path in unknown[:_COMPARED] if self._is_like(path, own))
+        path = next(chain(same, like), None)
         if path is None:
             return False
-        self.sidecars.rename(own.path, str(path))
         self._save(Sidecar(str(path), own.digest, own.rows, own.past))
-        self.sidecars.drop(own.path)
+        self.sidecars.leave(own.path, str(path))
         return True
 
-    def _origin(
-        self, name: str, digest: str, new: Sequence[Fingerprint], own: Sidecar | None
-    ) -> Sidecar | None:
+    def _is_like(self, path: RelPath, sidecar: Sidecar) -> bool:
+        """Whether a file has much of a sidecar's text."""
+        with suppress(NotRead):
+            _, _, tree = self.glance(path, "") or (None, None, None)
+            if tree is not None:
+                return shared(sidecar, texts_of(fingerprints(tree, tree.root))) >= MOVED
+        return False
+
+    def _origin(self, own: Sidecar, digest: str, new: Sequence[Fingerprint]) -> Sidecar:
         """The sidecar that matches the document: its own, or that of a missing file."""
-        if own is not None and own.digest == digest:
+        texts, anchor = texts_of(new), new[0].anchor
+        best, most = own, shared(own, texts)
+        if own.digest == digest or most >= MOVED or not (texts or anchor):
             return own
-        texts = texts_of(new)
-        best, most = own, shared(own, texts) if own is not None else 0.0
-        if most >= MOVED or not (texts or new[0].anchor):
-            return own
-        anchor = new[0].anchor
         for other in sorted(self._orphans)[:_CANDIDATES]:
-            is_gone = other != name and self.folder.gone(path_of(other))
-            sidecar = self.sidecars.load(other) if is_gone else None
-            if sidecar is None:
+            if other == own.path or not self.folder.gone(path_of(other)):
                 continue
-            named = anchor and anchor in (sidecar.rows[0].id, sidecar.rows[0].anchor)
+            sidecar = self.sidecars.nearest(other, texts)
+            named = anchor and any(anchor in (row.id, row.anchor) for row in sidecar.rows[:1])
             if named or sidecar.digest == digest:
                 return sidecar
             share = shared(sidecar, texts)
@@ -1311,5 +1288,7 @@ class DocumentCache:
 
     def _taken(self, block_id: str, name: str) -> bool:
         """Whether the id belongs to a block of another document that still exists."""
-        where = self.index.where(block_id)
-        return where is not None and where != name and not self.folder.gone(path_of(where))
+        return any(
+            where != name and not self.folder.gone(path_of(where))
+            for where in self.index.where(block_id)
+        )

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from operator import itemgetter
 from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from copydesk.errors import InvalidArgs
 from copydesk.notes.folder.blocks import (
-    MATTER,
     Fingerprint,
     FolderDocument,
+    content,
     fingerprints,
     in_order,
     know,
@@ -27,19 +33,25 @@ from copydesk.notes.folder.documents import (
     SidecarChange,
     Splice,
     Successor,
+    names_document,
     splice_of,
 )
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
-from copydesk.notes.markdown.block import BLANK, newline_of
-from copydesk.notes.markdown.edit import marker_holder
+from copydesk.notes.markdown.block import BLANK, BOM, DOCUMENT, ITEM, LIST, MATTER, newline_of
+from copydesk.notes.markdown.edit import is_tight, marker_holder
 from copydesk.notes.markdown.tree import head_of, line_after, line_start, line_stop
 from copydesk.notes.protocol import (
+    MOST_TOLD,
     BlockChanged,
     BlockNotFound,
+    BlockText,
     Change,
+    Delete,
     InsertText,
+    Move,
+    NoteNotice,
+    NoticeKind,
     Prepared,
-    Restore,
     Update,
     WrongBlockKind,
     for_place,
@@ -60,43 +72,118 @@ _STAYS_WHEN_EMPTY = ("d", "i")
 _RUNS_ON = "would become one with what stands beside it, or part of it"
 
 
+class Trace(NamedTuple):
+    """What must stay of a block that a change is not about; `text` is that of a leaf."""
+
+    depth: int
+    kind: str
+    subtype: str
+    text: bytes
+
+
+def traces(tree: Tree, *tops: Block, depth: int = 0) -> list[Trace]:
+    """The traces of blocks and their descendants, parents first: structure and texts of leaves."""
+    return [
+        Trace(depth + below, block.kind, block.subtype, _leaf_text(tree, block))
+        for each in tops
+        for below, block in in_order(each)
+    ]
+
+
+def _leaf_text(tree: Tree, block: Block) -> bytes:
+    return b"" if block.holds_blocks else tree.source(block)
+
+
+class Span(NamedTuple):
+    """Blocks that a change replaces: [start, stop) in document order, at one depth."""
+
+    start: int
+    stop: int
+    depth: int
+
+
+class ReparseWindow:
+    """The top-level blocks [low, high) of a document, with their lines, and the changes so far.
+
+    `start` is the byte offset of their lines in the document; `change` applies to their original
+    bytes. `order` are the document and all blocks but front matter, `ids` theirs.
+    """
+
+    def __init__(self, low: int, high: int, start: int) -> None:
+        self.low, self.high, self.start = low, high, start
+
+    def show(self, tree: Tree, change: ChangeSet, ids: Sequence[str]) -> None:
+        """Take in another text."""
+        self.tree, self.change, self.ids = tree, change, list(ids)
+        self.order = [block for _, block in in_order(tree.root)]
+        self.by_id = dict(zip(self.ids, self.order, strict=True))
+
+    def span(self, block: Block) -> Span:
+        """The place of a block and its descendants."""
+        start = self.order.index(block)
+        depth = sum(1 for _ in block.ancestors())
+        return Span(start, start + len(in_order(block)), depth)
+
+    def id_of(self, block: Block) -> str:
+        return self.ids[self.order.index(block)]
+
+    def rows(self, span: Span | None = None) -> list[Fingerprint]:
+        """The rows of the blocks in a span, the first of them at depth 0; without one, of all."""
+        start, stop, _ = span or Span(0, len(self.order), 0)
+        return [
+            sign.row(block_id)
+            for sign, block_id in zip(
+                fingerprints(self.tree, self.order[start]), self.ids[start:stop], strict=True
+            )
+        ]
+
+
+class LinkTarget(NamedTuple):
+    """A heading or `^name` that a change takes away; `new` is what its block is called then."""
+
+    path: RelPath
+    block_id: str
+    name: str
+    new: str
+
+
 class WorkingDocument:
     """A document with the changes so far. `fresh` generates ids."""
 
     def __init__(self, document: FolderDocument, fresh: Callable[[], str]) -> None:
         self.document = document
+        self.windows: list[ReparseWindow] = []  # in order and disjoint
+        self.notices: list[NoteNotice] = []
         self._fresh = fresh
-        self._windows: list[ReparseWindow] = []  # in order and disjoint
         self._used: set[str] = set()
 
     @property
     def change(self) -> ChangeSet:
         """All changes so far, relative to the bytes of the document."""
-        return ChangeSet.of(len(self.document.data), _shifted(self._windows, 0))
+        return ChangeSet.of(len(self.document.data), _shifted(self.windows, 0))
 
     def fronts(self, data: bytes) -> bool:
         """Whether front matter that no window saw begins or ends in `data`, the changed text."""
         tree = self.document.tree
         if tree.profile != "gfm":
             return False
-        if self._windows and not self._windows[0].low:
-            tree = self._windows[0].tree
+        if self.windows and not self.windows[0].low:
+            tree = self.windows[0].tree
         return bool(head_of(data)) != (tree.root.children[0].kind == MATTER)
 
     def splices(self) -> tuple[Splice, ...]:
-        document, made = self.document, list[Splice]()
-        for window in self._windows:
-            start, stop = document.row_of(window.low), document.row_of(window.high)
-            splice = splice_of(start, document.rows[start:stop], window.rows())
-            if splice.old or splice.new:
-                made.append(splice)
-        return tuple(made)
+        rows = self.document.rows
+        made = [
+            splice_of(start, rows[start:stop], window.rows()[1:])
+            for window, start, stop in self._spans()
+        ]
+        return tuple(splice for splice in made if splice.old or splice.new)
 
     def successor(
         self, stamp: Stamp, digest: str, data: bytes, rows: tuple[Fingerprint, ...]
     ) -> FolderDocument | None:
         """The changed document, built from the blocks of the old one; None if these are taken."""
-        document, windows = self.document, self._windows
+        document, windows = self.document, self.windows
         if document.spent or not windows:
             return None
         document.spent = True
@@ -106,12 +193,10 @@ class WorkingDocument:
         tops: list[Block] = []
         order: list[Block] = [root]
         at, child, shift = 1, 0, 0
-        for window in windows:
-            start, stop = document.row_of(window.low), document.row_of(window.high)
+        for window, start, stop in self._spans():
             moved(old[at:start], shift)
-            inside = [block for _, block in in_order(window.tree.root)[1:]]
-            moved(inside, window.start + shift)
-            order += (*old[at:start], *inside)
+            moved(window.order[1:], window.start + shift)
+            order += (*old[at:start], *window.order[1:])
             tops += (*children[child : window.low], *window.tree.root.children)
             shift += len(window.tree.data) - window.change.length
             at, child = stop, window.high
@@ -124,103 +209,179 @@ class WorkingDocument:
         tree = Tree(data, document.tree.profile, root, newline_of(data))
         return FolderDocument(document.path, stamp, digest, data, tree, rows, tuple(order))
 
-    def lost_anchors(self) -> list[str]:
-        """The names that blocks had in the text and that no block has after the changes."""
-        children = self.document.tree.root.children
-        old = [top for window in self._windows for top in children[window.low : window.high]]
-        new = {each.anchor for window in self._windows for each in window.tree.root.walk()}
-        names = dict.fromkeys(each.anchor for top in old for each in top.walk())
-        return [name for name in names if name and name not in new]
+    def lost_targets(self) -> list[LinkTarget]:
+        """The headings and names that links may lead to and that the changes take away."""
+        document = self.document
+        if document.tree.profile != "gfm":
+            return []
+        old: dict[str, tuple[str, str]] = {}
+        now: dict[tuple[str, bool], str] = {}
+        at = 0
+        untouched: list[Block] = []
+        for window, start, stop in self._spans():
+            untouched += document.order[at:start]
+            for block in document.order[start:stop]:
+                for name in _target_names(document.tree, block):
+                    old.setdefault(link_key(name), (document.name(block), name))
+            for block_id, block in window.by_id.items():
+                for name in _target_names(window.tree, block):
+                    now[block_id, name.startswith("^")] = name
+            at = stop
+        lost = old.keys() - set(map(link_key, now.values())) - {""}
+        if lost:
+            rest = (*untouched, *document.order[at:])
+            lost -= {link_key(name) for one in rest for name in _target_names(document.tree, one)}
+        return [
+            LinkTarget(document.path, block_id, name, now.get((block_id, name.startswith("^")), ""))
+            for key, (block_id, name) in old.items()
+            if key in lost
+        ]
+
+    def now(self, block_id: str) -> tuple[Tree, Block] | None:
+        """A block as it is after the changes so far; None if it is gone."""
+        window = self._window_of(block_id)
+        if window is not None:
+            return window.tree, window.by_id[block_id]
+        document = self.document
+        at = document.index.get(block_id, 0)
+        if not at or any(start <= at < stop for _, start, stop in self._spans()):
+            return None
+        return document.tree, document.order[at]
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A current block and the window that a change of it can affect; raises BlockNotFound."""
-        window = self._of(block_id)
-        if block_id not in window.by_id:
-            raise BlockNotFound(block_id, lost=True)
+        now, window = self.now(block_id), self._window_of(block_id)
+        if now is None:
+            raise BlockNotFound(block_id, lost=block_id in self.document.index)
+        if window is None:
+            at = top(now[1]).index
+            window = self._window(at - 1, at + 2)
         window = self._with_guards(window, lambda one: top(one.by_id[block_id]).index)
         return window, window.by_id[block_id]
 
     def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
         """The document, with a window around its first or its last block."""
         size = self.document.size
-        window = self._window(max(size - 2, 0), size) if last else self._window(0, min(2, size))
+        window = self._window(size - 2, size) if last else self._window(0, 2)
         at = -1 if last else 0
         window = self._with_guards(window, lambda one: one.tree.root.children[at].index)
         return window, window.tree.root
+
+    def run(self, ids: Sequence[str]) -> tuple[ReparseWindow, tuple[Block, ...]]:
+        """Blocks that follow each other in one container; raises InvalidArgs for any others."""
+        window, first = self.block(ids[0])
+        original = [one for one in ids if one in self.document.index]
+        if len(ids) > 1 and original:
+            tops = [top(self.document.block(one)).index for one in original]
+            window = self._window(min(tops) - 1, max(tops) + 2)
+            first = window.by_id[ids[0]]
+        blocks = _parent(first).children[first.index : first.index + len(ids)]
+        if [window.id_of(block) for block in blocks] != list(ids):
+            raise InvalidArgs("markdown", "the blocks to move do not follow each other")
+        return window, blocks
 
     def insert(
         self, window: ReparseWindow, block: Block, where: Where, markdown: str, count: int
     ) -> tuple[str, ...]:
         """Insert `count` blocks; return their ids. InvalidArgs if they would merge with others."""
-        expected = _expected(block, where, count)
+        span = _span_to_fill(window, block, where)
         edit = insertion(window.tree, block, where).edit(markdown)
-        added = self._make(window, (edit,), expected)
+        added = self._make(window, (edit,), span, count)
         if added is None:
             raise InvalidArgs("markdown", _RUNS_ON)
         return added
 
     def update(self, window: ReparseWindow, block: Block, markdown: str) -> None:
         """Replace the text of a block, which keeps its id. Raises InvalidArgs as `insert` does."""
-        assert block.parent is not None
-        name = window.ids[block]
         text = as_stored(raw_markdown(window.tree, block), markdown)
         edits = replacement(window.tree, block, text)
-        if not edits:
-            return
-        expected = Expected(block.parent, block.index, 1, 1, name)
-        if self._make(window, edits, expected) is None:
+        if edits and self._make(window, edits, window.span(block), 1, keeps=True) is None:
             raise InvalidArgs("markdown", _RUNS_ON)
 
     def delete(self, window: ReparseWindow, block: Block) -> None:
         """Delete a block and the containers that become empty; lists that then meet are merged."""
         if is_phantom(block):
-            window.by_id.pop(window.ids[block])
-            window.ids[block] = name = self._fresh()
-            window.by_id[name] = block
+            window.ids[window.order.index(block)] = self._fresh()
+            window.show(window.tree, window.change, window.ids)
             return
         parent = _parent(block)
         while parent.kind in _GOES_WHEN_EMPTY and _only(block):
             block, parent = parent, _parent(parent)
         empties = parent.kind in _STAYS_WHEN_EMPTY and _only(block)
-        expected = Expected(parent, block.index, 1, int(empties))
         edit = _emptied(window.tree, block) if empties else deletion(window.tree, block)
-        if self._make(window, (edit,), expected) is None:
+        if self._make(window, (edit,), window.span(block), int(empties)) is None:
             self._merge(window, block, edit)
+
+    def rename(self, names: dict[str, str]) -> None:
+        """Give blocks in windows other ids."""
+        for window in self.windows:
+            if not names.keys().isdisjoint(window.by_id):
+                ids = [names.get(one, one) for one in window.ids]
+                window.show(window.tree, window.change, ids)
+
+    def _window_of(self, block_id: str) -> ReparseWindow | None:
+        return next((one for one in self.windows if block_id in one.by_id), None)
 
     def _new(self, block: Block) -> str:
         anchor = block.anchor or ""
-        if not is_id(anchor) or anchor in self._used or anchor in self.document.index:
+        if not is_id(anchor) or self._is_taken(anchor):
             return self._fresh()
         self._used.add(anchor)
         return anchor
 
+    def _is_taken(self, block_id: str) -> bool:
+        return block_id in self._used or block_id in self.document.index
+
     def _make(
-        self, window: ReparseWindow, edits: Sequence[Edit], expected: Expected
+        self,
+        window: ReparseWindow,
+        edits: Sequence[Edit],
+        span: Span,
+        count: int,
+        *,
+        keeps: bool = False,
     ) -> tuple[str, ...] | None:
-        """Make edits in a window; return the ids of added blocks, None for an unexpected effect."""
+        """Make edits that leave `count` blocks in the place of a span, and nothing else.
+
+        Return the ids of these; None, and no effect, if anything else changes. `keeps`: the block
+        keeps its id, and so do those in it that are still there.
+        """
         change = ChangeSet.of(len(window.tree.data), edits)
         tree = self._parsed(change.apply(window.tree.data), window.low)
-        found = carried(window, tree, expected, self._new)
-        if found is None:
+        old, new = traces(window.tree, window.tree.root), traces(tree, tree.root)
+        start, stop, depth = span
+        behind = stop + len(new) - len(old)
+        depths = [each.depth for each in new[start : max(behind, start)]]
+        is_as_meant = (
+            behind >= start
+            and old[:start] == new[:start]
+            and old[stop:] == new[behind:]
+            and depths.count(depth) == count
+            and depths[:1] == [depth][:count]
+            and min(depths, default=depth) == depth
+        )
+        if not is_as_meant:
             return None
-        ids, added = found
-        self._put(window, tree, change, ids)
-        return tuple(ids[block] for block in added)
-
-    def _put(
-        self, window: ReparseWindow, tree: Tree, change: ChangeSet, ids: dict[Block, str]
-    ) -> None:
-        window.change = window.change.then(change)
-        window.tree, window.ids = tree, ids
-        window.by_id = {name: block for block, name in ids.items()}
+        added = [block for _, block in in_order(tree.root)[start:behind]]
+        if keeps:
+            gone, signs = window.rows(span), fingerprints(tree, added[0])
+            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken)
+            ids = [gone[0].id, *(row.id for row in kept[1:])]
+            self._used.update(ids)  # some are those that the text brings, and has once
+            lost = [row.id for row in gone if row.id not in ids]
+            if lost:
+                self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
+        else:
+            ids = [self._new(block) for block in added]
+        window.show(tree, window.change.then(change), window.ids[:start] + ids + window.ids[stop:])
+        return tuple(one for one, at in zip(ids, depths, strict=True) if at == depth)
 
     def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
         """Make a deletion that merges other blocks; re-identify them by their fingerprints."""
-        name, shift = window.ids[block], edit.start - block.start
+        name, shift = window.id_of(block), edit.start - block.start
         length, by = edit.stop - edit.start, 1
-        size = self.document.size
         while True:
-            wide = self._window(max(window.low - by, 0), min(window.high + by, size))
+            wide = self._window(window.low - by, window.high + by)
             block = wide.by_id[name]
             start = block.start + shift
             change = ChangeSet.of(len(wide.tree.data), (Edit(start, start + length, edit.new),))
@@ -228,44 +389,28 @@ class WorkingDocument:
             if self._guarded(wide, tree):
                 break
             by *= 4
-        gone = {wide.ids[inner] for inner in block.walk()}
-        rows = [self.document.rows[0]._replace(depth=0), *wide.rows()]
-        old = [row for row in rows if row.id not in gone]
-        new = fingerprints(tree, tree.root)
-        known = know(old, new, (), lambda at: self._fresh(), partial(self._is_outside, wide))
-        blocks = (inner for inner in tree.root.walk() if inner.kind != MATTER)
-        ids = {inner: row.id for inner, row in zip(blocks, known.rows, strict=True)}
-        self._put(wide, tree, change, ids)
+        gone = {wide.ids[at] for at in range(*wide.span(block)[:2])}
+        old = [row for row in wide.rows() if row.id not in gone]
 
-    def _is_outside(self, window: ReparseWindow, block_id: str) -> bool:
-        """Whether a block that is not in this window has the id."""
-        document, others = self.document, [one for one in self._windows if one is not window]
-        at = document.index.get(block_id, 0)
-        spans = [(document.row_of(one.low), document.row_of(one.high)) for one in self._windows]
-        untouched = at and not any(start <= at < stop for start, stop in spans)
-        return bool(untouched) or any(block_id in one.by_id for one in others)
+        def is_outside(block_id: str) -> bool:
+            return block_id not in wide.by_id and self.now(block_id) is not None
+
+        new = fingerprints(tree, tree.root)
+        ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside)]
+        wide.show(tree, wide.change.then(change), ids)
+        lists = [row.id for row in old if row.kind == LIST and row.id not in wide.by_id]
+        self.notices += [NoteNotice("joined", name, one) for one in lists]
 
     def _guarded(self, window: ReparseWindow, tree: Tree) -> bool:
         """Whether the first and the last block of a window are the same in another tree."""
-        old, new = window.tree.root.children, tree.root.children
         ends = [0] * (window.low > 0) + [-1] * (window.high < self.document.size)
-        guards: list[tuple[Block, Tree, Names]] = [
-            (old[end], window.tree, lambda block: "") for end in ends
-        ]
-        return same_blocks(guards, [new[end] for end in ends], tree, {})
+        old, new = window.tree.root.children, tree.root.children
+        return all(traces(window.tree, old[end]) == traces(tree, new[end]) for end in ends)
 
-    def _of(self, block_id: str) -> ReparseWindow:
-        """A window that contains the block; raises BlockNotFound."""
-        for window in self._windows:
-            if block_id in window.by_id:
-                return window
-        document = self.document
-        if block_id not in document.index:
-            raise BlockNotFound(block_id)
-        at = top(document.block(block_id)).index
-        if any(window.low <= at < window.high for window in self._windows):
-            raise BlockNotFound(block_id, lost=True)  # an earlier change deleted it
-        return self._window(max(at - 1, 0), min(at + 2, document.size))
+    def _spans(self) -> list[tuple[ReparseWindow, int, int]]:
+        """The windows, and which of the document's rows each one has."""
+        row_of = self.document.row_of
+        return [(window, row_of(window.low), row_of(window.high)) for window in self.windows]
 
     def _with_guards(
         self, window: ReparseWindow, index_in: Callable[[ReparseWindow], int]
@@ -273,9 +418,7 @@ class WorkingDocument:
         """The window, widened until a block precedes and follows the child at an index."""
         while True:
             index, last = index_in(window), len(window.tree.root.children) - 1
-            low = max(window.low - (index == 0), 0)
-            high = min(window.high + (index >= last), self.document.size)
-            wider = self._window(low, high)
+            wider = self._window(window.low - (index == 0), window.high + (index >= last))
             if wider is window:
                 return window
             window = wider
@@ -283,49 +426,47 @@ class WorkingDocument:
     def _window(self, low: int, high: int) -> ReparseWindow:
         """The window of these top-level blocks, merged with the windows it overlaps."""
         size = self.document.size
+        low, high = max(low, 0), min(high, size)
         if not self.document.parses_in_windows:
             low, high = 0, size
-        met = [one for one in self._windows if one.low < high and low < one.high]
+        met = [one for one in self.windows if one.low < high and low < one.high]
         if met:
             low, high = min(low, met[0].low), max(high, met[-1].high)
         if len(met) == 1 and (met[0].low, met[0].high) == (low, high):
             return met[0]
         window = self._joined(low, high, met)
         if window is None:
-            met = self._windows
+            met = self.windows
             window = self._joined(0, size, met)
         if window is None:
             raise InvalidArgs("markdown", _RUNS_ON)
-        others = [one for one in self._windows if one not in met]
-        self._windows = sorted([*others, window], key=lambda one: one.low)
+        others = [one for one in self.windows if one not in met]
+        self.windows = sorted([*others, window], key=lambda one: one.low)
         return window
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
         """Join blocks and the windows among them; None if the result would parse differently."""
         document = self.document
-        parts: list[bytes] = []
-        blocks: list[tuple[Block, Tree, Names]] = []
-
-        def untouched(start: int, stop: int) -> None:
-            parts.append(document.data[document.line_of(start) : document.line_of(stop)])
-            tops = document.tree.root.children[start:stop]
-            blocks.extend([(block, document.tree, document.name) for block in tops])
-
+        data, ids, told = b"", [document.id], [Trace(0, DOCUMENT, "", b"")]
         at = low
-        for window in met:
-            untouched(at, window.low)
-            parts.append(window.tree.data)
-            blocks.extend([(one, window.tree, window.name) for one in window.tree.root.children])
-            at = window.high
-        untouched(at, high)
-        tree = self._parsed(b"".join(parts), low)
-        ids: dict[Block, str] = {tree.root: document.id}
-        if not same_blocks(blocks, tree.root.children, tree, ids):
+        for window in (*met, None):
+            stop = high if window is None else window.low
+            data += document.data[document.line_of(at) : document.line_of(stop)]
+            ids += [row.id for row in document.rows[document.row_of(at) : document.row_of(stop)]]
+            told += traces(document.tree, *document.tree.root.children[at:stop], depth=1)
+            if window is not None:
+                data += window.tree.data
+                ids += window.ids[1:]
+                told += traces(window.tree, window.tree.root)[1:]
+                at = window.high
+        tree = self._parsed(data, low)
+        if traces(tree, tree.root) != told:
             return None
         start = document.line_of(low)
-        change = ChangeSet.of(document.line_of(high) - start, _shifted(met, -start))
-        by_id = {name: block for block, name in ids.items()}
-        return ReparseWindow(low, high, start, tree, change, ids, by_id)
+        made = ReparseWindow(low, high, start)
+        length = document.line_of(high) - start
+        made.show(tree, ChangeSet.of(length, _shifted(met, -start)), ids)
+        return made
 
     def _parsed(self, data: bytes, low: int) -> Tree:
         tree = self.document.tree
@@ -340,17 +481,18 @@ def _shifted(windows: Iterable[ReparseWindow], by: int) -> list[Edit]:
     ]
 
 
-def _expected(block: Block, where: Where, count: int) -> Expected:
-    """The expected effect of an insertion, which replaces an empty paragraph."""
+def _span_to_fill(window: ReparseWindow, block: Block, where: Where) -> Span:
+    """Where new blocks go: an empty place, or that of the empty paragraph that they replace."""
+    start, stop, depth = span = window.span(block)
     if where in ("before", "after"):
-        parent = _parent(block)
         if is_phantom(block):
-            return Expected(parent, block.index, 1, count)
-        return Expected(parent, block.index + (where == "after"), 0, count)
-    first = sum(1 for child in block.children if child.kind == MATTER)
-    if len(block.children) == first + 1 and is_phantom(block.children[first]):
-        return Expected(block, first, 1, count)
-    return Expected(block, first if where == "first_in" else len(block.children), 0, count)
+            return span
+        return Span(start, start, depth) if where == "before" else Span(stop, stop, depth)
+    inside = shown(block)
+    if len(inside) == 1 and is_phantom(inside[0]):
+        return window.span(inside[0])
+    at = start + 1 if where == "first_in" else stop
+    return Span(at, at, depth + 1)
 
 
 def _parent(block: Block) -> Block:
@@ -388,19 +530,33 @@ class FilePlan:
 
 @dataclass(frozen=True, slots=True)
 class HeldFiles:
-    """What `execute` needs: planned files, ids to return, and names that get lost."""
+    """What `execute` needs: planned files and ids to return.
+
+    `anchors` are the names (`note.md#^name`) that get lost though links lead to them, each with the
+    notes that link.
+    """
 
     plans: tuple[FilePlan, ...]
     ids: tuple[tuple[str, ...], ...]
-    lost: tuple[tuple[FolderDocument, str], ...] = ()
+    anchors: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+FindTexts = Callable[[Iterable[str]], Iterator[tuple[FolderDocument, int]]]
+"""Finds leaves that contain any of these case-folded texts: document, and place in its order."""
 
 
 def dry_run(
-    documents: DocumentCache, changes: Sequence[Change], fresh: Callable[[], str]
+    documents: DocumentCache,
+    changes: Sequence[Change],
+    fresh: Callable[[], str],
+    find: FindTexts,
+    *,
+    update_links: bool = False,
 ) -> Prepared:
     """Check the changes; raise the refusal of the first that cannot be made."""
     trial = _FolderDryRun(documents, fresh)
     ids = tuple(trial.take(change) for change in changes)
+    linked = trial.follow_links(find, update=update_links)
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     files: list[FileEdit] = []
@@ -416,25 +572,40 @@ def dry_run(
             raise InvalidArgs("markdown", _RUNS_ON)
         step = SidecarChange(document.digest, result.digest, working.splices())
         rows = step.take(document.rows)
-        assert rows is not None
         if change:
             files.append(FileEdit(document.path, base, change))
             plans.append(FilePlan(document.path, result.digest, rows, working.successor))
             documents.plan_ids(document, document.path, step)
-    lost = tuple(
-        (working.document, name)
-        for working in trial.workings.values()
-        for name in working.lost_anchors()
-    )
-    held = HeldFiles(tuple(plans), ids, lost)
+    notices = [notice for working in trial.workings.values() for notice in working.notices]
+    notices += [_link_notice(kind, target, paths) for (kind, target), paths in linked.items()]
+    anchors = [
+        (f"{target.path}#{target.name}", tuple(map(str, paths)))
+        for (kind, target), paths in linked.items()
+        if kind == "links" and target.name.startswith("^")
+    ]
     return Prepared(
-        tuple(changes), MappingProxyType(before), MappingProxyType(after), tuple(files), held
+        tuple(changes),
+        MappingProxyType(before),
+        MappingProxyType(after),
+        tuple(files),
+        HeldFiles(tuple(plans), ids, tuple(anchors)),
+        tuple(notices),
     )
+
+
+def _link_notice(kind: NoticeKind, target: LinkTarget, paths: Iterable[RelPath]) -> NoteNotice:
+    names = [*map(str, paths)]
+    more = [f"…and {len(names) - MOST_TOLD} more"] if len(names) > MOST_TOLD else []
+    return NoteNotice(kind, target.block_id, ", ".join(names[:MOST_TOLD] + more))
 
 
 def text_shown(data: bytes) -> str:
     """The text of a document for display."""
     return shown_text(data.decode("utf-8", "surrogateescape"))
+
+
+Linked = dict[tuple[NoticeKind, LinkTarget], dict[RelPath, None]]
+"""The notes that link to what is lost, in order, by whether their links are changed."""
 
 
 class _FolderDryRun:
@@ -447,14 +618,13 @@ class _FolderDryRun:
         """Apply one change; return the ids it leaves."""
         if isinstance(change, InsertText):
             return self._insert(change)
-        if isinstance(change, Restore):
+        if isinstance(change, Move):
+            return self._move(change)
+        if not isinstance(change, Update | Delete):
             raise InvalidArgs("image", "is not one of this store")
         new = pieces(change.markdown, self._documents.profile) if isinstance(change, Update) else ()
-        working = self._working(change.id)
-        if change.id == working.document.id:
-            raise WrongBlockKind(change.id, "d", "block")
-        window, block = working.block(change.id)
-        if change.over and window.rows_of(block)[0].hash != change.over:
+        working, window, block = self._block(change.id)
+        if change.over and window.rows(window.span(block))[0].hash != change.over:
             raise BlockChanged(block_id=change.id)
         if not isinstance(change, Update):
             working.delete(window, block)
@@ -463,25 +633,118 @@ class _FolderDryRun:
         working.update(window, block, change.markdown)
         return (change.id,)
 
+    def follow_links(self, find: FindTexts, *, update: bool) -> Linked:
+        """The links to headings and names that the changes took away; changed if so wanted."""
+        wanted: dict[str, list[LinkTarget]] = {}
+        for working in self.workings.values():
+            for target in working.lost_targets():
+                wanted.setdefault(link_key(target.name), []).append(target)
+        linked: Linked = {}
+        leads = cache(self._leads)
+        for path, block_id, tree, block in self._may_link(find, wanted) if wanted else ():
+            text = raw_markdown(tree, block)
+            new, targets = relinked(text, wanted, partial(leads, path))
+            kind: NoticeKind = "links"
+            if update and new != text:
+                with suppress(InvalidArgs):  # else it is told as a link that leads nowhere
+                    self.take(Update(block_id, new))
+                    kind = "relinked"
+            for target in targets:
+                linked.setdefault((kind if target.new else "links", target), {})[path] = None
+        return linked
+
+    def _leads(self, path: RelPath, note: str) -> RelPath | None:
+        """What a link at `path` means: of notes of one name the one beside it, or the highest."""
+        if not note:
+            return path
+        beside = posixpath.normpath(f"{path.parent}/{note}").casefold()
+
+        def rank(named: RelPath) -> tuple[bool, int]:
+            return str(named).casefold() not in (beside, f"{beside}.md"), len(named.parts)
+
+        named = (one for one in self._documents.scanned() if names_document(note, one))
+        return min(named, key=rank, default=None)
+
+    def _may_link(
+        self, find: FindTexts, wanted: dict[str, list[LinkTarget]]
+    ) -> Iterator[tuple[RelPath, str, Tree, Block]]:
+        """The leaves that may hold links, by the index, and those in changed windows."""
+        documents: dict[tuple[RelPath, str], FolderDocument] = {}
+        names = [target.name for targets in wanted.values() for target in targets]
+        for document, at in find({needle for name in names for needle in _needles(name)}):
+            documents[document.path, document.rows[at].id] = document
+        for path, working in self.workings.items():
+            for window in working.windows:
+                documents |= {(path, block_id): working.document for block_id in window.ids}
+        for (path, block_id), document in sorted(documents.items(), key=itemgetter(0)):
+            working = self.workings.get(path, WorkingDocument(document, self._fresh))
+            now = working.now(block_id)
+            if now is not None and not now[1].holds_blocks and now[1].kind not in _WITHOUT_LINKS:
+                yield path, block_id, *now
+
     def _insert(self, change: InsertText) -> tuple[str, ...]:
         new = pieces(change.markdown, self._documents.profile)
-        working = self._working(change.anchor_id)
-        inside = change.side in ("first_in", "last_in")
-        if change.anchor_id != working.document.id:
-            window, block = working.block(change.anchor_id)
-            if inside and not block.holds_blocks:
-                raise WrongBlockKind(change.anchor_id, block.kind, "container")
-        elif inside:
-            window, block = working.end(last=change.side == "last_in")
-        else:
-            raise WrongBlockKind(change.anchor_id, "d", "block")
-        tops = for_place(new, _list_subtype(block if inside else _parent(block)))
+        working, window, block = self._place(change)
+        tops = for_place(new, _list_subtype(_holder(change, block)))
         return working.insert(window, block, change.side, change.markdown, len(tops))
+
+    def _move(self, change: Move) -> tuple[str, ...]:
+        """Insert the blocks' own text, delete them there, and give their ids to the new ones."""
+        source = self._working(change.ids[0])
+        if source.document.id in change.ids:
+            raise WrongBlockKind(source.document.id, "d", "block")
+        window, blocks = source.run(change.ids)
+        holder = _parent(blocks[0])
+        if holder.kind == ITEM and len(holder.children) == len(blocks):
+            raise InvalidArgs("diff", "an item would be left empty: move the item")
+        tree, gone = window.tree, [*map(window.span, blocks)]
+        text, signs = _moved_text(tree, blocks), _signs(tree, blocks)
+        ids = window.ids[gone[0].start : gone[-1].stop]
+        kinds = tuple(BlockText(block.kind, block.subtype, text) for block in blocks)
+        if blocks[0].kind == ITEM:
+            kinds = (BlockText(LIST, _parent(blocks[0]).subtype, text, kinds),)
+        target, window, anchor = self._place(change)
+        if any(window.id_of(one) in change.ids for one in (anchor, *anchor.ancestors())):
+            raise InvalidArgs("diff", "a block cannot be moved into itself")
+        holder = _holder(change, anchor)
+        if blocks[0].kind == ITEM and holder.kind != LIST:
+            raise InvalidArgs("markdown", "a list takes items of its own type, and only a list")
+        for_place(kinds, _list_subtype(holder))
+        added = target.insert(window, anchor, change.side, text, len(blocks))
+        copies = [window.by_id[one] for one in added]
+        if _signs(window.tree, copies) != signs:
+            raise InvalidArgs("markdown", "would be another block in that place")
+        span = Span(window.span(copies[0]).start, window.span(copies[-1]).stop, 0)
+        names = dict(zip(window.ids[span.start : span.stop], ids, strict=True))
+        for block_id in change.ids:
+            source.delete(*source.block(block_id))
+        target.rename(names)
+        return change.ids
+
+    def _place(self, change: InsertText | Move) -> tuple[WorkingDocument, ReparseWindow, Block]:
+        """The block that a change puts others beside or into."""
+        if change.side not in ("first_in", "last_in"):
+            return self._block(change.anchor_id)
+        working = self._working(change.anchor_id)
+        if change.anchor_id == working.document.id:
+            return working, *working.end(last=change.side == "last_in")
+        working, window, block = self._block(change.anchor_id)
+        if not block.holds_blocks:
+            raise WrongBlockKind(change.anchor_id, block.kind, "container")
+        return working, window, block
+
+    def _block(self, block_id: str) -> tuple[WorkingDocument, ReparseWindow, Block]:
+        working = self._working(block_id)
+        if block_id == working.document.id:
+            raise WrongBlockKind(block_id, "d", "block")
+        return working, *working.block(block_id)
 
     def _working(self, block_id: str) -> WorkingDocument:
         valid(block_id)
-        for working in self.workings.values():
-            if block_id in working.document.index:
+        workings = [*self.workings.values()]
+        has = [one for one in workings if any(block_id in each.by_id for each in one.windows)]
+        for working in has or workings:  # a moved block is where it is now
+            if has or block_id in working.document.index:
                 return working
         document = self._documents.find(block_id)
         if document.path in self.workings:
@@ -490,8 +753,34 @@ class _FolderDryRun:
         return working
 
 
+def _holder(change: InsertText | Move, block: Block) -> Block:
+    """The container that a change puts blocks into."""
+    return block if change.side in ("first_in", "last_in") else _parent(block)
+
+
 def _list_subtype(parent: Block) -> str | None:
-    return parent.subtype if parent.kind == "l" else None
+    return parent.subtype if parent.kind == LIST else None
+
+
+def _moved_text(tree: Tree, blocks: Sequence[Block]) -> str:
+    """The text of blocks that follow each other, as they are; with what is between them."""
+    first, last = blocks[0], blocks[-1]
+    if first.parent is tree.root:
+        whole = tree.data[line_start(tree.data, first.first) : last.end]
+        return whole.removeprefix(BOM).decode("utf-8", "surrogateescape")
+    between = "\n" if first.kind == ITEM and is_tight(tree, first) else "\n\n"
+    return between.join(raw_markdown(tree, block) for block in blocks)
+
+
+def _signs(tree: Tree, blocks: Sequence[Block]) -> list[object]:
+    """What has to be the same of blocks that move: kinds, texts, names and attributes."""
+    attributes = [
+        tree.data[slice(*block.attributes)].strip()
+        for each in blocks
+        for block in each.walk()
+        if block.attributes is not None
+    ]
+    return [*(fingerprints(tree, block) for block in blocks), attributes]
 
 
 def as_stored(old: str, new: str) -> str:
@@ -503,121 +792,94 @@ def as_stored(old: str, new: str) -> str:
     return "\n".join(real.get(line, line) for line in new.replace("\r\n", "\n").split("\n"))
 
 
-Names = Callable[[Block], str]
+_WITHOUT_LINKS = ("c", "m", "html")
+
+_WORDS = re.compile(r"\w+")
+_BACKTICKS = re.compile(r"`+")
+
+_LINKS = (
+    re.compile(r"(\[\[)([^\[\]|#\n]*)#([^\[\]|\n]*[^\[\]|\s])(?=[ \t]*(?:\||\]\]))"),
+    re.compile(
+        r"(\]\(<?|\]:[ \t]*+<?)([^()\[\]#<>\n]*)#([^()<>\n\"]*[^()<>\s\"])(?=[ \t]*(?:[>)\"]|$))",
+        re.MULTILINE,
+    ),
+)
+"""Wiki links, and Markdown's: what opens them, the note, the heading or name in it."""
 
 
-@dataclass(eq=False)
-class ReparseWindow:
-    """The top-level blocks [low, high) of a document, with their lines, and the changes so far.
+def _target_names(tree: Tree, block: Block) -> list[str]:
+    """What links may call a block: its name in the text, and the text of a heading."""
+    names = [f"^{block.anchor}"] if block.anchor else []
+    return [*names, content(tree, block)] if block.level else names
 
-    `start` is the byte offset of their lines in the document; `change` applies to their original
-    bytes. `ids` covers all blocks but front matter.
+
+def link_key(name: str) -> str:
+    """What a heading, its slug and its text in a link have in common; a `^name` as it is."""
+    if name.startswith("^"):
+        return name.strip().casefold()
+    return "".join(_WORDS.findall(unquote(name))).casefold()
+
+
+def _needles(name: str) -> list[str]:
+    """What every link to a heading or name contains, case-folded."""
+    word = name if name.startswith("^") else _WORDS.findall(name)[0]
+    return [f"#{word}".casefold(), f"#{quote(word, safe='^')}".casefold()]
+
+
+def relinked(
+    text: str,
+    wanted: dict[str, list[LinkTarget]],
+    leads: Callable[[str], RelPath | None],
+) -> tuple[str, list[LinkTarget]]:
+    """A text with its links to `wanted` changed, and those of them that it links to.
+
+    `leads` tells which document is meant by the first part of a link, which may be empty.
     """
+    found: list[LinkTarget] = []
 
-    low: int
-    high: int
-    start: int
-    tree: Tree
-    change: ChangeSet
-    ids: dict[Block, str]
-    by_id: dict[str, Block]
+    def changed(link: re.Match[str]) -> str:
+        note = unquote(link[2]).strip()
+        names = link[3].split("#")
+        for at, name in enumerate(names):
+            for target in wanted.get(link_key(name), ()):
+                if leads(note) == target.path:
+                    found.append(target)
+                    names[at] = _respelled(name, target, wiki=link[1] == "[[")
+        return f"{link[1]}{link[2]}#{'#'.join(names)}"
 
-    def name(self, block: Block) -> str:
-        """The id of a block; empty for front matter."""
-        return self.ids.get(block, "")
-
-    def rows(self) -> list[Fingerprint]:
-        """The rows of its blocks, without that of the document."""
-        return [row for child in shown(self.tree.root) for row in self.rows_of(child)]
-
-    def rows_of(self, top: Block) -> list[Fingerprint]:
-        """The rows of a block and its descendants, with their depths in the document."""
-        depth = sum(1 for _ in top.ancestors())
-        blocks = (block for block in top.walk() if block.kind != MATTER)
-        return [
-            sign._replace(depth=sign.depth + depth, id=self.ids[block])
-            for sign, block in zip(fingerprints(self.tree, top), blocks, strict=True)
-        ]
+    parts = _around_code(text)
+    for pattern in _LINKS:
+        parts[::2] = [pattern.sub(changed, part) for part in parts[::2]]
+    return "".join(parts), found
 
 
-def same_blocks(
-    old: Sequence[tuple[Block, Tree, Names]],
-    new: Sequence[Block],
-    tree: Tree,
-    ids: dict[Block, str],
-) -> bool:
-    """Whether structures and leaf texts are equal; if so, the new blocks get their ids in `ids`."""
-    if len(old) != len(new):
-        return False
-    waiting = [(*each, other) for each, other in zip(old, new, strict=True)]
-    while waiting:
-        one, source, names, other = waiting.pop()
-        if one.kind != other.kind or one.subtype != other.subtype:
-            return False
-        if len(one.children) != len(other.children):
-            return False
-        if one.children:
-            waiting += [
-                (child, source, names, twin)
-                for child, twin in zip(one.children, other.children, strict=True)
-            ]
-        elif source.source(one) != tree.source(other):
-            return False
-        name = names(one)
-        if name:
-            ids[other] = name
-    return True
+def _around_code(text: str) -> list[str]:
+    """A text cut around its code: the second, the fourth … part is code. Takes linear time."""
+    runs = [found.span() for found in _BACKTICKS.finditer(text)]
+    ends: dict[int, int] = {}  # by where a run starts, where the next one of its length ends
+    ahead: dict[int, int] = {}  # by length
+    for start, stop in reversed(runs):
+        ends[start] = ahead.get(stop - start, 0)
+        ahead[stop - start] = stop
+    parts, at = list[str](), 0
+    for start, _ in runs:
+        if start >= at and ends[start]:
+            parts += (text[at:start], text[start : ends[start]])
+            at = ends[start]
+    return [*parts, text[at:]]
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The expected effect of a change on the blocks in `parent`.
-
-    From index `at` on, `removed` blocks disappear and `added` new ones take their place. `kept` is
-    the id of the first of these if it keeps one.
-    """
-
-    parent: Block
-    at: int
-    removed: int
-    added: int
-    kept: str = ""
+def _respelled(name: str, target: LinkTarget, *, wiki: bool) -> str:
+    """The new name as the old one is written in a link: plain, as a slug, or percent-encoded."""
+    if not target.new or target.new.startswith("^"):
+        return target.new or name
+    if wiki:
+        return " ".join(re.sub(r"[\[\]|#^]", " ", target.new).split())
+    plain = unquote(name)
+    new = _slug(target.new) if plain == _slug(target.name) else target.new
+    return quote(new) if plain != name or " " in new else new
 
 
-def carried(
-    window: ReparseWindow, tree: Tree, expected: Expected, fresh: Callable[[Block], str]
-) -> tuple[dict[Block, str], list[Block]] | None:
-    """The ids after a change, and the added blocks; None if its effect was not the expected one."""
-    ids: dict[Block, str] = {}
-
-    def same(old: Sequence[Block], new: Sequence[Block]) -> bool:
-        return same_blocks([(block, window.tree, window.name) for block in old], new, tree, ids)
-
-    way = [expected.parent, *expected.parent.ancestors()][::-1]
-    other = tree.root
-    for block, inner in zip(way, [*way[1:], None], strict=True):
-        if block.kind != other.kind or block.subtype != other.subtype:
-            return None
-        ids[other] = window.ids[block]
-        if inner is None:
-            break
-        at, old, new = inner.index, block.children, other.children
-        if len(old) != len(new) or not same(old[:at], new[:at]):
-            return None
-        if not same(old[at + 1 :], new[at + 1 :]):
-            return None
-        other = new[at]
-    old, new = expected.parent.children, other.children
-    start, stop = expected.at, expected.at + expected.added
-    if len(new) != len(old) - expected.removed + expected.added:
-        return None
-    if not same(old[:start], new[:start]) or not same(old[start + expected.removed :], new[stop:]):
-        return None
-    added = list(new[start:stop])
-    for block in added:
-        for inner in block.walk():
-            if inner.kind != MATTER:
-                ids[inner] = fresh(inner)
-    if expected.kept:
-        ids[added[0]] = expected.kept
-    return ids, added
+def _slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

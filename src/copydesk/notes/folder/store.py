@@ -6,41 +6,44 @@ Invariant: answers are read from the current files; the index only says where to
 from __future__ import annotations
 
 import json
-import posixpath
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import cache, partial, wraps
+from itertools import chain, takewhile
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
-from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.folder.blocks import (
-    DOCUMENT,
     FolderDocument,
     block_attributes,
+    content,
     fingerprints,
     in_order,
     markdown,
     pieces,
     read,
+    read_text,
     shown,
     title_of,
 )
 from copydesk.notes.folder.documents import (
-    ENDINGS,
     Card,
     DocumentCache,
     Folder,
+    Holds,
     IndexedText,
     NotesIndex,
     NotRead,
     SidecarChange,
     Sidecars,
     Splice,
+    folded,
+    having,
     name_of,
+    names_document,
     path_of,
     stamp_key,
     stem,
@@ -48,11 +51,12 @@ from copydesk.notes.folder.documents import (
 from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
-from copydesk.notes.markdown.inline import plain_text
+from copydesk.notes.markdown.block import DOCUMENT
 from copydesk.notes.markdown.parser import LOOKED_AT
 from copydesk.notes.markdown.tree import undisturbed
 from copydesk.notes.protocol import (
     ANSWERS,
+    EVERYWHERE,
     MOST_TOLD,
     AnchorLinked,
     Around,
@@ -63,16 +67,18 @@ from copydesk.notes.protocol import (
     Coverage,
     Crumb,
     Heading,
-    InsertText,
     InvalidBlockId,
     KeepUndo,
     NoteBlock,
     Notebook,
     NotebookNotFound,
+    Page,
     Prepared,
     UnreadFile,
+    Within,
     WrongBlockKind,
     ambiguous,
+    appending,
     checked_title,
     for_place,
     is_id,
@@ -184,17 +190,38 @@ class FolderStore:
         return {block_id: made[block_id] for block_id in wanted if block_id in made}
 
     @locked
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
+    def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         self._check_notebook(box)
         stamps = self._documents.scan()
         self._leave(self._changed(stamps))
-        paths = sorted(stamps, key=lambda path: (*path.parts[:-1], stem(path)))
+        meant = self._meant(within)
+        unread = self._unread(stamps)
+        paths = [path for path in stamps if path not in unread and meant(path)]
+        paths.sort(key=lambda path: (*path.parts[:-1], stem(path)))
         found: list[NoteBlock] = []
-        while paths and len(found) < most:
-            part, paths = paths[:_AT_ONCE], paths[_AT_ONCE:]
-            cards = self._documents.cards({path: stamps[path] for path in part})
+        for at in range(0, len(paths), _AT_ONCE):
+            if len(found) >= most:
+                break
+            cards = self._documents.cards(
+                {path: stamps[path] for path in paths[at : at + _AT_ONCE]}
+            )
             found += (self._listed(path, card) for path, card in cards.items())
-        return tuple(found[: max(most, 0)])
+        return Page(found[: max(most, 0)], len(paths))
+
+    def _meant(self, within: Within) -> Callable[[RelPath], bool]:
+        """Whether a document is meant, by its title or file name and by what is above either."""
+        if within == EVERYWHERE:
+            return lambda path: True
+        root = len(self._documents.folder.root.parts)
+
+        @cache
+        def is_meant(path: RelPath) -> bool:
+            card, name = self._documents.card(path), stem(path)
+            title = (card.title if card is not None else "") or name
+            folder = "/".join(("", *path.parts[root:-1], name))
+            return within.has(self._hpath(path, title), name) or within.has(folder, title)
+
+        return is_meant
 
     @locked
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
@@ -227,7 +254,9 @@ class FolderStore:
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         document = self._documents.find(block_id)
         crumbs = [Crumb(self._box, "", self._name)]
-        crumbs += self._above(document.path)
+        documents = takewhile(lambda each: each[1], self._above(document.path))
+        above = [Crumb(card.id, DOCUMENT, name) for name, card in documents if card is not None]
+        crumbs += reversed(above)
         crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
         way: list[Node] = []
         at = document.block(block_id)
@@ -240,40 +269,50 @@ class FolderStore:
         return tuple(crumbs)
 
     @locked
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        words = [word.casefold() for word in query.split()]
+    def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
+        words = query.split()
         if not words:
             raise InvalidArgs("query", "has no words")
-        self._update_index(words)
+        sought = having(words)
+        self._update_index(sought)
+        meant = self._meant(within)
         found: list[NoteBlock] = []
-        for path, at in self._documents.index.search(words) if most > 0 else ():
-            document = self._documents.look(path_of(path))
+        hits = [
+            (path_of(path), at)
+            for path, at in (self._documents.index.search(sought) if most > 0 else ())
+            if meant(path_of(path))
+        ]
+        for path, at in hits:
+            document = self._documents.look(path)
             if document is None or at >= len(document.order):
                 continue
             block = next(self._blocks(document, (document.order[at],)))
-            text = _folded(block.content, block.markdown)
-            if all(word in text for word in words):
+            if sought(_folded(block.content, block.markdown)):
                 found.append(block)
                 if len(found) >= most:
-                    break
-        return tuple(found)
+                    return Page(found, len(hits))
+        return Page(found)
 
     @locked
     def coverage(self, box: str) -> Coverage:
         self._check_notebook(box)
         stamps = self._documents.scanned()
-        for path in self._left:
-            if path in stamps:
-                self._may_have(path, stamps[path], ())
-        known = self._documents.index.indexed()
-        reasons = {str(path): known.get(str(path), ("", ""))[1] for path in stamps}
-        unread = tuple(UnreadFile(path, reason) for path, reason in reasons.items() if reason)
+        unread = tuple(UnreadFile(str(path), why) for path, why in self._unread(stamps).items())
         waiting = {str(path) for path in self._left} - {one.path for one in unread}
         return Coverage(len(stamps) - len(unread), len(waiting), unread)
 
     @locked
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
-        return dry_run(self._documents, changes, new_id)
+    def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
+        return dry_run(self._documents, changes, new_id, self._with, update_links=update_links)
+
+    def _with(self, texts: Iterable[str]) -> Iterator[tuple[FolderDocument, int]]:
+        """The leaves that contain any of these texts: document, and place in its order."""
+        sought = having(texts, any)
+        self._update_index(sought, whole=True)
+        for text, at in self._documents.index.search(sought):
+            document = self._documents.look(path_of(text))
+            if document is not None and at < len(document.order):
+                yield document, at
 
     def recover(self, undo: Sequence[Change]) -> None:
         """Do nothing: the file journal recovers files."""
@@ -291,7 +330,9 @@ class FolderStore:
         ids: dict[str, RelPath] = {}
         for text in self._documents.index.anchored(name):
             path = path_of(text)
-            document = self._documents.look(path) if note is None or _means(note, path) else None
+            document = (
+                self._documents.look(path) if note is None or names_document(note, path) else None
+            )
             block = document.tree.anchors.get(name) if document is not None else None
             if document is not None and block is not None:
                 ids[document.name(block)] = path
@@ -304,32 +345,10 @@ class FolderStore:
     @locked
     def check_links(self, prepared: Prepared) -> None:
         held = prepared.held
-        if not isinstance(held, HeldFiles) or not held.lost:
-            return
-        after = {file.path: file.change.apply(file.base.data) for file in prepared.files}
-        lost = held.lost
-        sought = f"#^{lost[0][1]}" if len(lost) == 1 else "#^"  # one search, however many there are
-        self._learn(sought)
-        wanted: dict[str, list[FolderDocument]] = {}
-        for document, name in lost:
-            wanted.setdefault(name.casefold(), []).append(document)
-        linked, linking = set[tuple[RelPath, str]](), list[str]()
-        paths = {path_of(text) for text, _ in self._documents.index.search([sought.casefold()])}
-        for path in sorted(paths):
-            now = self._documents.look(path) if path not in after else None
-            found = [
-                (target.path, name)
-                for note, name in _links(after.get(path, now.data if now is not None else b""))
-                for target in wanted.get(name, ())
-                if (_means(note, target.path) if note else path == target.path)
-            ]
-            linked.update(found)
-            linking += [str(path)] * bool(found)
-        anchors = [
-            f"{one.path}#^{name}" for one, name in lost if (one.path, name.casefold()) in linked
-        ]
-        if anchors:
-            raise AnchorLinked(tuple(anchors[:MOST_TOLD]), tuple(linking[:MOST_TOLD]))
+        if isinstance(held, HeldFiles) and held.anchors:
+            linking = sorted({path for _, paths in held.anchors for path in paths})
+            names = tuple(anchor for anchor, _ in held.anchors[:MOST_TOLD])
+            raise AnchorLinked(names, tuple(linking[:MOST_TOLD]))
 
     @locked
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
@@ -343,25 +362,21 @@ class FolderStore:
 
     @locked
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
-        pieces(markdown, self._documents.profile)
-        name = checked_title(title)
         self._check_notebook(box)
         folder = self._documents.folder.root
         if parent_id:
             parent = self._path(parent_id)
             folder = parent.parent / stem(parent)
-        return self._made(self._free(folder, name), name, markdown)
+        return self._made_in(folder, title, markdown)
 
     @locked
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        pieces(markdown, self._documents.profile)
-        name = checked_title(title)
         folder = self._path(anchor_id).parent
         for _ in range(up):
             if folder == self._documents.folder.root:
                 raise InvalidArgs("location", "the document stands at the top of its notebook")
             folder = folder.parent
-        return self._made(self._free(folder, name), name, markdown)
+        return self._made_in(folder, title, markdown)
 
     @locked
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
@@ -377,9 +392,11 @@ class FolderStore:
         if not markdown.strip():
             nothing = MappingProxyType[str, str]({})
             return Prepared((), nothing, nothing, held=HeldFiles((), ((note.id,),)))
-        prepared = dry_run(self._documents, [InsertText(markdown, "last_in", note.id)], new_id)
+        split = partial(pieces, profile=self._documents.profile)
+        prepared = self.prepare(appending(self, split, note.id, markdown))
         assert isinstance(prepared.held, HeldFiles)
-        held = HeldFiles(prepared.held.plans, ((note.id, *prepared.held.ids[0]),))
+        new = chain.from_iterable(prepared.held.ids)
+        held = HeldFiles(prepared.held.plans, ((note.id, *new),))
         return Prepared((), prepared.before, prepared.after, prepared.files, held)
 
     def close(self) -> None:
@@ -389,12 +406,12 @@ class FolderStore:
             self._index.close()
             self._sidecars.close()
 
-    def _update_index(self, words: Sequence[str], *, whole: bool = False) -> None:
+    def _update_index(self, sought: Holds, *, whole: bool = False) -> None:
         """Bring the index up to date.
 
-        If there is much to index, files that may contain the words come first. After _BYTES_AT_ONCE
+        If there is much to index, files whose text is sought come first. After _BYTES_AT_ONCE
         bytes the rest is left to a thread and to later calls; with `whole`, only after all files
-        that may contain the words.
+        whose text is sought.
         """
         answers, key = ANSWERS.get(), (id(self), "index", "")
         if answers is not None and key in answers:
@@ -403,7 +420,7 @@ class FolderStore:
         changed = self._changed(now)
         most = sum(now[path].size for path in changed)
         if most > _BYTES_AT_ONCE:
-            may = {path for path in changed if self._may_have(path, now[path], words)}
+            may = {path for path in changed if self._may_have(path, now[path], sought)}
             changed.sort(key=lambda path: path not in may)
             most = sum(now[path].size for path in may) if whole else _BYTES_AT_ONCE
         size, count = 0, 0
@@ -443,8 +460,15 @@ class FolderStore:
                     self._take(part)
             self._leave(left)
 
-    def _may_have(self, path: RelPath, stamp: Stamp, words: Sequence[str]) -> bool:
-        """Whether the words are in a file or its name; an unreadable file is indexed as unread."""
+    def _may_have(self, path: RelPath, stamp: Stamp, sought: Holds) -> bool:
+        """Whether a file with its name is sought."""
+        data = self._text_of(path, stamp)
+        return data is not None and sought(
+            folded(f"{stem(path)}\n{data.decode('utf-8', 'replace')}")
+        )
+
+    def _text_of(self, path: RelPath, stamp: Stamp) -> bytes | None:
+        """The bytes of a file that is not indexed yet; an unreadable one is indexed as unread."""
         known = self._texts.get(path)
         if known is None or known[0] != stamp or not stamp.settled:
             self._forget_text(path)
@@ -452,15 +476,23 @@ class FolderStore:
                 found = self._documents.folder.read(path, stamp)
             except NotRead as refused:
                 self._not_read(path, refused)
-                return False
+                return None
             if found is None:
-                return False
+                return None
             known = self._texts[path] = (stamp, found[0])
             self._text_bytes += len(found[0])
             while self._text_bytes > _KEPT_BYTES:
                 self._forget_text(next(iter(self._texts)))
-        text = f"{stem(path)}\n{known[1].decode('utf-8', 'replace')}".casefold()
-        return all(word in text for word in words)
+        return known[1]
+
+    def _unread(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, str]:
+        """The files that cannot be read, with the reasons."""
+        for path in self._left:
+            if path in stamps:
+                self._text_of(path, stamps[path])
+        known = self._documents.index.indexed()
+        reasons = {path: known.get(str(path), ("", ""))[1] for path in stamps}
+        return {path: reason for path, reason in reasons.items() if reason}
 
     def _forget_text(self, path: RelPath) -> None:
         _, data = self._texts.pop(path, (None, b""))
@@ -470,7 +502,7 @@ class FolderStore:
         self._documents.index.index(str(path), refused.stamp, "", (), (), refused.reason)
 
     def _learn(self, block_id: str) -> None:
-        self._update_index([block_id.casefold()], whole=True)
+        self._update_index(having([block_id]), whole=True)
 
     def _take(self, paths: Sequence[RelPath], check: Callable[[], None] | None = None) -> None:
         """Index documents; `check` is called now and then, and may raise."""
@@ -499,26 +531,20 @@ class FolderStore:
         if valid(box) != self._box:
             raise NotebookNotFound(box)
 
-    def _above(self, path: RelPath) -> list[Crumb]:
-        found: list[Crumb] = []
-        above = self._documents.folder.parent(path)
-        while above is not None:
-            card = self._documents.card(above)
-            if card is not None:
-                found.append(Crumb(card.id, DOCUMENT, card.title or stem(above)))
-            above = self._documents.folder.parent(above)
-        return found[::-1]
+    def _above(self, path: RelPath) -> list[tuple[str, Card | None]]:
+        """What a document is below, nearest first: names of folders, with their documents."""
+        folder, found = self._documents.folder, list[tuple[str, Card | None]]()
+        while path.parent != folder.root:
+            above = folder.parent(path)
+            card = self._documents.card(above) if above is not None else None
+            path = path.parent
+            found.append(((card.title if card is not None else "") or path.name, card))
+        return found
 
     def _hpath(self, path: RelPath, title: str) -> str:
         """The path of titles of a document; a folder without a document contributes its name."""
-        names = [title]
-        root, at = self._documents.folder.root, path.parent
-        while at != root:
-            above = self._documents.folder.parent(path)
-            card = self._documents.card(above) if above is not None else None
-            names.append((card.title if card is not None else "") or at.name)
-            path, at = above or at, at.parent
-        return "/" + "/".join(reversed(names))
+        names = [title, *(name for name, _ in self._above(path)), ""]
+        return "/".join(reversed(names))
 
     def _listed(self, path: RelPath, card: Card) -> NoteBlock:
         title = card.title or stem(path)
@@ -548,7 +574,7 @@ class FolderStore:
                 updated = _time(document.stamp)
             else:
                 source = markdown(tree, node)
-                text = _read(source, node)
+                text = read_text(source, node)
                 updated = attributes.pop("updated", "") if attributes else ""
             yield NoteBlock(
                 id=block_id,
@@ -582,6 +608,11 @@ class FolderStore:
                 return folder / f"{name}.md"
             number += 1
 
+    def _made_in(self, folder: RelPath, title: str, markdown: str) -> Prepared:
+        pieces(markdown, self._documents.profile)
+        name = checked_title(title)
+        return self._made(self._free(folder, name), name, markdown)
+
     def _made(self, path: RelPath, title: str, markdown: str) -> Prepared:
         folder = self._documents.folder
         if folder.ignored.leaves_out(path, folder.root):
@@ -591,7 +622,10 @@ class FolderStore:
         base = Snapshot.of(b"")
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
-        rows = tuple(sign.row(new_id()) for sign in fingerprints(tree, tree.root))
+        signs = fingerprints(tree, tree.root)
+        # a document that was undone and is made again has the ids that its text had
+        rows = self._documents.known_rows(path, result.digest, len(signs))
+        rows = rows or tuple(sign.row(new_id()) for sign in signs)
         step = SidecarChange("", result.digest, (Splice(0, (), rows),))
         self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
@@ -614,15 +648,6 @@ def _title(document: FolderDocument) -> str:
     return document.title or stem(document.path)
 
 
-def content(tree: Tree, node: Node) -> str:
-    """The text of a block without Markdown markup."""
-    return _read(markdown(tree, node), node)
-
-
-def _read(text: str, node: Node) -> str:
-    return text if node.kind in ("c", "m", "html") else plain_text(text, bool(node.level))
-
-
 def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
     """Nest headings: each contains the lower-level ones that follow it."""
     made: list[Heading] = []
@@ -643,16 +668,16 @@ def _texts(tree: Tree, title: str, check: Callable[[], None]) -> Iterator[Indexe
         if not at % LOOKED_AT:
             check()
         if node.kind == DOCUMENT:
-            yield at, 0, len(title), _folded(title, "")
+            yield at, 0, len(title), _folded(title, title)
         elif not node.holds_blocks and node.stop > node.start:
             source = markdown(tree, node)
-            text = _read(source, node)
+            text = read_text(source, node)
             yield at, 0 if node.level else 1, len(text), _folded(text, source)
 
 
-def _folded(text: str, source: str) -> str:
+def _folded(text: str, source: str) -> bytes:
     both = text if source == text else f"{text}\n{source}"
-    return both.casefold().replace("\0", " ")
+    return folded(both).replace(b"\0", b" ")
 
 
 def _text(path: RelPath, title: str, markdown: str) -> bytes:
@@ -678,29 +703,3 @@ def _safe(title: str) -> str:
 
 
 _ADDRESS = re.compile(r"(?:(?P<note>[^\[\]|#^@\n]+)#)?\^(?P<name>[A-Za-z0-9-]+)")
-
-
-_LINKS = (
-    re.compile(r"\[\[([^\[\]|#\n]*)#\^([A-Za-z0-9-]+)[ \t]*(?:\||\]\])"),
-    re.compile(r"\]\(<?([^()#<>\n]*)#\^([A-Za-z0-9-]+)>?[ \t]*[)\"]"),
-)
-
-
-def _links(data: bytes) -> set[tuple[str, str]]:
-    """The links of a document, as notes (empty for the document itself) and case-folded names."""
-    text = data.decode("utf-8", "replace")
-    wiki, inline = (one.findall(text) for one in _LINKS)
-    found = {(note.strip(), name.casefold()) for note, name in wiki}
-    return found | {(unquote(note).strip(), name.casefold()) for note, name in inline}
-
-
-def _means(note: str, path: RelPath) -> bool:
-    """Whether a link may mean this file; it gives its name or the last parts of its path."""
-    spelled = posixpath.normpath(note.casefold()).split("/")
-    wanted = [part for part in spelled if part not in ("", ".", "..")]
-    for ending in ENDINGS:
-        if wanted and wanted[-1].endswith(ending):
-            wanted[-1] = wanted[-1][: -len(ending)]
-            break
-    parts = [*path.parts[:-1], stem(path)]
-    return bool(wanted) and [part.casefold() for part in parts][-len(wanted) :] == wanted

@@ -17,7 +17,15 @@ from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 from copydesk.errors import InvalidArgs
-from copydesk.notes.kernel.blocks import MEMO, Child, slices_of, with_memos
+from copydesk.notes.kernel.blocks import (
+    MEMO,
+    Child,
+    TreeInfo,
+    escaped_code,
+    leaf_of,
+    slices_of,
+    with_memos,
+)
 from copydesk.notes.protocol import (
     ANSWERS,
     Around,
@@ -26,6 +34,7 @@ from copydesk.notes.protocol import (
     Notebook,
     NotesUnavailable,
     Unavailable,
+    Within,
     check_characters,
     is_id,
     valid,
@@ -228,19 +237,6 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TreeInfo(Around):
-    """A block's position in its tree: container and neighbours; empty ids if there are none."""
-
-    id: str
-    kind: str
-
-    @property
-    def around(self) -> Around:
-        """Its container and its neighbours."""
-        return Around(self.parent_id, self.previous_id, self.next_id)
-
-
-@dataclass(frozen=True, slots=True)
 class DocumentPlace:
     """The document of a block: its notebook, path of ids, id, title."""
 
@@ -305,8 +301,8 @@ LEAVES_OUT = ("l", "i", "b", "s", "callout")
 """Kinds whose text other blocks contain already."""
 
 
-def search(words: Sequence[str], most: int) -> str:
-    """SQL for the ids of blocks that may contain all the words, latest changes first.
+def holding_words(words: Sequence[str]) -> str:
+    """The SQL test for blocks that may contain all the words.
 
     It leaves out a notebook's own document, whose id is that of the notebook. InvalidArgs for no
     word, too many words, or a word that no literal can hold.
@@ -316,20 +312,19 @@ def search(words: Sequence[str], most: int) -> str:
     if len(words) > MOST_WORDS:
         raise InvalidArgs("query", f"more than {MOST_WORDS} words")
     kinds = ", ".join(literal(kind) for kind in LEAVES_OUT)
-    tests = [f"type NOT IN ({kinds})", "id <> box", *(_holds(word) for word in words)]
-    return (
-        f"SELECT id FROM blocks WHERE {' AND '.join(tests)} "
-        f"ORDER BY updated DESC, id LIMIT {int(most)}"
-    )
+    tests = [f"type NOT IN ({kinds})", "id <> box"]
+    return " AND ".join([*tests, *(_holds(word, "content", "markdown") for word in words)])
 
 
-def documents(box: str, most: int) -> str:
-    """SQL for the documents of a notebook, including its own one, by their paths of titles."""
-    return (
-        "SELECT id, content, box, path, hpath, ial FROM blocks "
-        f"WHERE type = 'd' AND box = {literal(box)} GROUP BY id "
-        f"ORDER BY hpath, id LIMIT {int(most) + 1}"
-    )
+def in_place(within: Within) -> str:
+    """The SQL test, after another one, for blocks whose documents may be meant."""
+    parts = [part for part in (within.name, *within.folder.split("/")) if part]
+    return "".join(f" AND {_holds(part, 'hpath')}" for part in parts)
+
+
+def documents_of(box: str) -> str:
+    """SQL for the ids of all documents of a notebook."""
+    return f"SELECT id FROM blocks WHERE type = 'd' AND box = {literal(box)} LIMIT 100000"
 
 
 def literal(value: str) -> str:
@@ -338,13 +333,13 @@ def literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _holds(word: str) -> str:
+def _holds(word: str, *columns: str) -> str:
     """The SQL test for a word: four spellings, since SQLite folds ASCII and ESCAPE fails here."""
     forms = (word, word.lower(), word.upper(), word.capitalize())
     tests = (
         f"instr(lower({column}), {literal(form)}) > 0"
         for form in dict.fromkeys(form.translate(_ASCII_LOWER) for form in forms)
-        for column in ("content", "markdown")
+        for column in columns
     )
     return f"({' OR '.join(tests)})"
 
@@ -365,7 +360,7 @@ _SINCE: Mapping[str, Version] = {
 }
 """The first versions with calls and arguments that not all have."""
 
-_FEW = 6
+FEW = 6
 """The most positions to request one by one."""
 
 _AT_ONCE = 200
@@ -467,7 +462,7 @@ class Kernel:
         wanted = [*dict.fromkeys(map(valid, ids))]
         found: dict[str, TreeInfo] = {}
         left: list[str] = wanted
-        while len(left) > _FEW:
+        while len(left) > FEW:
             first, *left = left
             found |= self._standings([first])
             if first not in found or not found[first].parent_id:
@@ -476,7 +471,7 @@ class Kernel:
             here = [block_id for block_id in left if block_id in beside]
             found |= {block_id: beside[block_id] for block_id in here}
             left = [block_id for block_id in left if block_id not in beside]
-            if len(here) < _FEW:
+            if len(here) < FEW:
                 break
         found |= self._standings(left)
         return {block_id: found[block_id] for block_id in wanted if block_id in found}
@@ -513,6 +508,33 @@ class Kernel:
         told = self._of("/api/block/getChildBlocks", block_id).rows()
         return [Child(*of.texts("id", "type", "subType", "content", "markdown")) for of in told]
 
+    def last_ids(self, container_id: str, count: int) -> tuple[str, ...]:
+        """The ids of the last blocks of a container, in order."""
+        body = {"id": valid(container_id), "n": count}
+        told = self._read("/api/block/getTailChildBlocks", body).rows()
+        return tuple(of.text("id") for of in reversed(told))
+
+    def index_of(self, block_id: str) -> int:
+        """The 0-based place of a block of a document among its blocks."""
+        told = self._of("/api/block/getBlockIndex", block_id).value
+        return told - 1 if isinstance(told, int) else -1
+
+    def id_at(self, document_id: str, index: int) -> str:
+        """The id of a block by its place, or of the folded heading that hides it; or empty."""
+        body = {"id": valid(document_id), "index": index + 1, "size": 1, "mode": 0}
+        content = self._read("/api/filetree/getDoc", body).text("content")
+        found = _NODE_ID.search(content)
+        return found[1] if found else ""
+
+    def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[Child]:
+        """Some children of a container, in order: a few plain ones alone, else with all others."""
+        if len(standings) <= FEW:
+            found = [leaf_of(one, self.kramdown(one.id)) for one in standings.values()]
+            leaves = [child for child in found if child is not None]
+            if len(leaves) == len(standings):
+                return leaves
+        return [child for child in self.children(parent_id) if child.id in standings]
+
     def kramdown(self, block_id: str, mode: Literal["textmark", "md"] = "textmark") -> str:
         """The block's text with ids and attributes; empty if there is none.
 
@@ -529,15 +551,15 @@ class Kernel:
             found = {one: of.string() for one, of in told.items()}
         else:
             found = {one: self._of("/api/block/getBlockDOM", one).text("dom") for one in ids}
-        return {one: dom for one, dom in found.items() if dom}
+        return {one: escaped_code(dom) for one, dom in found.items() if dom}
 
     def images(
         self, ids: Sequence[str], standings: Mapping[str, TreeInfo] | None = None
     ) -> dict[str, str]:
         """The kramdown of blocks; missing blocks are left out.
 
-        Several top-level blocks of a document are cut from one read of it. `standings` are the
-        positions of the blocks if they are known.
+        Many top-level blocks of a document are cut from one read of it, few are read alone.
+        `standings` are the positions of the blocks if they are known.
         """
         standings = self.standings(ids) if standings is None else standings
         beside: dict[str, dict[str, str]] = {}
@@ -545,7 +567,7 @@ class Kernel:
             beside.setdefault(one.parent_id, {})[one.id] = one.previous_id
         found: dict[str, str] = {}
         for parent_id, places in beside.items():
-            if parent_id and len(places) > 1:
+            if parent_id and len(places) > FEW:
                 found |= slices_of(self.kramdown(parent_id), places)
         found |= {one: self.kramdown(one) for one in standings if one not in found}
         return {one: found[one] for one in standings if found[one]}
@@ -558,6 +580,15 @@ class Kernel:
         """The document of an existing block."""
         told = self._of("/api/block/getBlockInfo", block_id)
         return DocumentPlace(*told.texts("box", "path", "rootID", "rootTitle"))
+
+    def is_document(self, block_id: str) -> bool:
+        standing = self.standings([block_id]).get(block_id)
+        return standing is not None and standing.kind == "d"
+
+    def documents_below(self, home: DocumentPlace) -> list[Answer]:
+        """The documents directly below one."""
+        body = {"notebook": home.box, "path": home.path}
+        return self._read("/api/filetree/listDocsByPath", body).at("files").rows()
 
     def hpath(self, block_id: str) -> str:
         """The path of titles of a block's document."""
@@ -590,9 +621,18 @@ class Kernel:
 
     def select(self, statement: str, *names: str) -> list[list[str]]:
         """The columns that a SELECT finds, an id first; read-only if the kernel supports that."""
-        body = {"stmt": statement, **({"mode": "readonly"} if self._has("sql mode") else {})}
-        found = [of.texts(*names) for of in self._read("/api/query/sql", body).rows()]
+        found = [of.texts(*names) for of in self._rows(statement)]
         return [columns for columns in found if is_id(columns[0])]
+
+    def count(self, test: str) -> int:
+        """How many blocks there are in the index that pass an SQL test."""
+        statement = f"SELECT count(DISTINCT id) AS total FROM blocks WHERE {test}"
+        (row,) = self._rows(statement)
+        return int(str(row.fields().get("total") or 0))
+
+    def _rows(self, statement: str) -> list[Answer]:
+        body = {"stmt": statement, **({"mode": "readonly"} if self._has("sql mode") else {})}
+        return self._read("/api/query/sql", body).rows()
 
     # Writes. KernelRefused if the kernel refuses.
 
@@ -618,6 +658,11 @@ class Kernel:
 
     def delete(self, block_id: str) -> frozenset[str]:
         return self._write("/api/block/deleteBlock", {"id": valid(block_id)})
+
+    def move(self, block_id: str, previous_id: str, parent_id: str) -> frozenset[str]:
+        """Move a block behind another one, or to the start of a container."""
+        place = {"previousID": previous_id} if previous_id else {"parentID": valid(parent_id)}
+        return self._write("/api/block/moveBlock", {"id": valid(block_id), **place})
 
     def set_attributes(self, block_id: str, attributes: Mapping[str, str]) -> frozenset[str]:
         """Set these attributes; others stay."""

@@ -9,14 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from typing import NamedTuple, cast
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
 from copydesk.notes.folder.blocks import fingerprints, in_order, know
 from copydesk.notes.markdown import Block, Tree, is_phantom, parse
-from copydesk.notes.protocol import BlockText, check_characters, raw_markdown, split_tree
+from copydesk.notes.protocol import Around, BlockText, check_characters, raw_markdown, split_tree
 
 VANISHING = ("l", "b", "s")
 """Containers that the kernel removes together with their last block."""
@@ -143,6 +142,7 @@ _SETTING = re.compile(r'\{: ((?:[A-Za-z_:][\w\-.:]*="[^"\n]*" ?)+)\}')
 _MEMO = re.compile(
     r'<span data-type="inline-memo" data-inline-memo-content="([^"\n]*)">([^<]*)</span>'
 )
+_HEADING_SIGN = re.compile(r"(#{1,6}) ")
 _BARE_END = re.compile(r"(?:\n[ >]*)+\Z")
 MEMO = "data-inline-memo-content="
 """Marks the memos in a text with spans."""
@@ -158,8 +158,17 @@ _USERS = ("name", "alias", "memo", "bookmark", "style")
 
 
 def plain(image: str) -> str:
-    """The image without times of change, its attributes sorted."""
-    return _SETTING.sub(_sorted, image)
+    """The image as far as it counts: without times of change, its attributes sorted.
+
+    The kernel puts zero-width blanks beside code, keys and tags, and escapes signs within marks,
+    as it likes: neither is a difference, nor is the rule of a table that is as wide as they are.
+    """
+    text = _SETTING.sub(_sorted, image.replace("\u200b", ""))
+    return html.unescape(_TABLE_RULE.sub(lambda rule: _DASHES.sub("-", rule[0]), text))
+
+
+_TABLE_RULE = re.compile(r"^[ >]*\|[ :|-]*-[ :|-]*$", re.MULTILINE)
+_DASHES = re.compile(r"-+")
 
 
 def _sorted(found: re.Match[str]) -> str:
@@ -255,6 +264,27 @@ def _as_signs(found: re.Match[str]) -> str:
     return found[0]
 
 
+_MARKS = re.compile(r"[`*_~=^$#|<>&\\\[\](){}:]|https?|\A(?:\d+[.)]|[-+])\s|  $", re.MULTILINE)
+
+
+def leaf_of(standing: TreeInfo, image: str) -> Child | None:
+    """A paragraph or heading without marks, read from its image alone; None for other blocks.
+
+    What a mark becomes in the kernel's own Markdown only the kernel knows.
+    """
+    text = _BARE_END.sub("", without_attributes(image)).replace("\u200b", "")
+    sign = _HEADING_SIGN.match(text) if standing.kind == "h" else None
+    content = text[sign.end() :] if sign else text
+    if standing.kind not in ("p", "h") or (standing.kind == "h") != bool(sign):
+        return None
+    if not content or content != content.strip() or _MARKS.search(content):
+        return None
+    if image.count("{:") != 1:  # the text speaks of attributes
+        return None
+    subtype = f"h{len(sign[1])}" if sign else ""
+    return Child(standing.id, standing.kind, subtype, content, text)
+
+
 def with_memos(markdown: str, image: str) -> str:
     """The Markdown of a block with its memos; the image's text if one of them cannot be placed."""
     made, at = "", 0
@@ -271,16 +301,22 @@ def with_memos(markdown: str, image: str) -> str:
     return _BARE_END.sub("", without_attributes(image))
 
 
+def lost_memos(markdown: str, image: str) -> list[str]:
+    """The inline memos of a block that its new text has not."""
+    left = html.unescape(markdown)
+    memos = [html.unescape(found[1]) for found in _MEMO.finditer(image)]
+    return [memo for memo in memos if f'{MEMO}"{memo}"' not in left]
+
+
 def same(one: str, other: str) -> bool:
-    """Whether two images are equal apart from blanks in lines and the order of attributes."""
-    return plain(one) == plain(other) or (
-        same_blocks(one, other) and _kept_by_id(one) == _kept_by_id(other)
-    )
+    """Whether two images count as equal, apart from blanks in lines and blank lines."""
+    return plain(one) == plain(other) or _squeezed(plain(one)) == _squeezed(plain(other))
 
 
-def same_blocks(one: str, other: str) -> bool:
-    """Whether two images hold the same blocks by ids and text; attributes may differ."""
-    return _ids(one) == _ids(other) and _signs(one) == _signs(other)
+def _squeezed(text: str) -> str:
+    """A text without the blanks that the kernel adds when it is given one as Markdown."""
+    lines = text.split("\n")
+    return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
 
 
 def bound(image: str) -> str:
@@ -293,11 +329,11 @@ def bound(image: str) -> str:
     return "merge conflict" if conflict else ""
 
 
-_TEXT_OF_MARK = re.compile(r'<span data-type="[^"\n]*"[^>\n]*>([^<\n]*)</span>')
-_LAST_BLANK = re.compile(
-    r"(?:`|</[a-z]+>|#)\u200b(?:[^\u200b`<*~=#$!(|\n]|\\\|)*(?:\||$)|\u200b{2}", re.MULTILINE
+_TIGHT = re.compile(
+    r"^(?:([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: "
+    r"|([ >]+)\{: [^\n]*\}\n\2[^\s{}>])",
+    re.MULTILINE,
 )
-_TIGHT = re.compile(r"^([ >]*)\{: [^\n]*\}\n\1(?:[-*+]|[0-9]{1,9}[.)]) \{: ", re.MULTILINE)
 _BARE_TABLE = re.compile(
     r"^[ >]*\| ?:?-[^\n]*\n(?:[ >]*\|[^\n]*\n)*[ >]*\{: (?![^\n]*colgroup=)", re.MULTILINE
 )
@@ -308,67 +344,37 @@ _BLANK_END = re.compile(r'data-content="(?:\s|[^"]*\s")')
 _BARE_HTML = re.compile(r'<protyle-html[^>]*\bdata-content="(?!&lt;div)')
 
 
-def changing(image: str, signed: str, dom: str) -> str:
+def changing(image: str, dom: str) -> str:
     """What the kernel would change in a block that is written back as it is; empty if nothing.
 
     The kernel has one form of each block for what it receives, and others for what was imported or
-    written by former versions. `signed` is the image with Markdown marks, `dom` what an editor
-    gets; the kernel would create the first form from it.
+    written by former versions. `dom` is what an editor gets; the kernel would create the first form
+    from it. Zero-width blanks and the escaping of signs are no change: see `plain`.
     """
-    marked = _TEXT_OF_MARK.findall(image)
     blanks = "blanks around a diagram, a formula or a query"
     changes = (
-        (_Editable.of(dom).count("\u200b") != image.count("\u200b"), "zero-width blanks"),
-        (_LAST_BLANK.search(signed), "zero-width blanks"),
-        (
-            any(html.escape(html.unescape(text), quote=False) != text for text in marked),
-            "escaped signs",
-        ),
         (_DIAGRAM in dom and _BLANK_CODE.search(image), blanks),
         (_TIGHT.search(image), "a list without blank lines"),
         (_BARE_TABLE.search(image), "a table without widths"),
         (_STYLED_FRAME.search(image), "the style of a frame"),
+        ('parent-style="' in image, "the style of an image"),
         (_BLANK_END.search(dom), blanks),
         (_BARE_HTML.search(dom), "HTML without <div>"),
     )
     return next((name for is_so, name in changes if is_so), "")
 
 
-class _Editable(HTMLParser):
-    """The text in the editable parts of a DOM, without the blank at the start of a mark."""
+_BLANK_RUN = re.compile("\u200b{2,}")
+_CODE_SPAN = re.compile(r'(<span data-type="[^"]*\bcode\b[^"]*"[^>]*>)(.*?)(</span>)')
 
-    _EMPTY = ("br", "col", "hr", "img", "input", "path", "source", "use", "wbr")
-    _STARTED = frozenset(("code", "kbd", "tag"))
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._open: list[bool] = []
-        self._starts = False
-        self._found: list[str] = []
+def escaped_code(dom: str) -> str:
+    """A DOM in which signs within code are escaped; where they are not, the kernel reads tags.
 
-    @staticmethod
-    def of(dom: str) -> str:
-        reader = _Editable()
-        reader.feed(dom)
-        return "".join(reader._found)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self._EMPTY:
-            return
-        named = dict(attrs)
-        inherited = bool(self._open) and self._open[-1]
-        self._open.append(named.get("contenteditable", str(inherited).lower()) == "true")
-        self._starts = bool(self._STARTED & set((named.get("data-type") or "").split()))
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self._EMPTY and self._open:
-            self._open.pop()
-        self._starts = False
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1]:
-            self._found.append(data.removeprefix("\u200b") if self._starts else data)
-        self._starts = False
+    Of several zero-width blanks one is left: the kernel adds to them each time, without end.
+    """
+    dom = _BLANK_RUN.sub("\u200b", dom)
+    return _CODE_SPAN.sub(lambda one: one[1] + html.escape(html.unescape(one[2])) + one[3], dom)
 
 
 def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
@@ -392,27 +398,20 @@ def shown(attributes: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _kept_by_id(image: str) -> dict[str, dict[str, str]]:
-    return {key: to_keep(pairs, same_kind=True) for key, pairs in attributes_of(image).items()}
-
-
-def _ids(image: str) -> list[str]:
-    """The ids in an image in their order, duplicates included."""
-    return [
-        value
-        for line in _IMAGE_ATTRIBUTES.findall(image)
-        for name, value in _PAIR.findall(line)
-        if name == "id"
-    ]
-
-
-def _signs(image: str) -> str:
-    """The text of an image without the blanks that the kernel adds whenever it reads one."""
-    lines = _IMAGE_ATTRIBUTES.sub("", image.replace("\u200b", "")).split("\n")
-    return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
-
-
 _MARKER = re.compile(r"\s*([-*+]|[0-9]{1,9}[.)])([ \t]+|$)(\[.\][ \t]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class TreeInfo(Around):
+    """A block's position in its tree: container and neighbours; empty ids if there are none."""
+
+    id: str
+    kind: str
+
+    @property
+    def around(self) -> Around:
+        """Its container and its neighbours."""
+        return Around(self.parent_id, self.previous_id, self.next_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +521,7 @@ def addressed(
         ]
         fresh = (f"+{at}" for at in itertools.count())
         found = know(rows, fingerprints(tree, top), (), lambda _: next(fresh), lambda _: False)
-        for row, (_, block) in zip(found.rows, in_order(top), strict=True):
+        for row, (_, block) in zip(found, in_order(top), strict=True):
             if row.id in had:
                 ids[id(block)] = row.id
         ids[id(top)] = block_id
@@ -614,12 +613,14 @@ class HeldBlocks:
     """The data that `execute` needs from the dry run.
 
     `doms` is what an editor gets of the blocks to write or delete, and `marks` are their marks;
-    `containers` are those whose contents change, in order; `idle` are the indices of updates to a
-    text that the block already has.
+    `containers` are those whose contents change, in order; `runs` are blocks that follow each
+    other, of containers of which only these were read; `idle` are the indices of updates to a text
+    that the block already has.
     """
 
     documents: tuple[str, ...]
     doms: dict[str, str]
     marks: dict[str, str] = field(default_factory=dict[str, str])
     containers: dict[str, None] = field(default_factory=dict[str, None])
+    runs: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     idle: set[int] = field(default_factory=set[int])

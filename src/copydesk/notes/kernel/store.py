@@ -8,11 +8,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
+from itertools import chain
 from types import MappingProxyType
+from typing import NamedTuple, overload
 
-from copydesk.errors import InvalidArgs
+from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.kernel.api import (
+    FEW,
     LATE_WAITS_S,
     WAITS_S,
     Address,
@@ -22,16 +25,19 @@ from copydesk.notes.kernel.api import (
     KernelHttp,
     KernelRefused,
     Pause,
-    TreeInfo,
-    documents,
-    search,
+    documents_of,
+    holding_words,
+    in_place,
+    literal,
     settled,
 )
 from copydesk.notes.kernel.blocks import (
+    SENT,
     VANISHING,
     Child,
     HeldBlocks,
     KernelNode,
+    TreeInfo,
     addressed,
     attributes_of,
     bound,
@@ -39,6 +45,7 @@ from copydesk.notes.kernel.blocks import (
     checked,
     differing,
     expected,
+    lost_memos,
     mark_of,
     markdown_of_image,
     same,
@@ -50,6 +57,7 @@ from copydesk.notes.kernel.blocks import (
 from copydesk.notes.kernel.write import execute
 from copydesk.notes.protocol import (
     CONTAINERS,
+    EVERYWHERE,
     Around,
     BlockChanged,
     BlockNotFound,
@@ -60,6 +68,7 @@ from copydesk.notes.protocol import (
     Heading,
     InsertText,
     KeepUndo,
+    Move,
     NoteBlock,
     Notebook,
     NotebookNotFound,
@@ -68,12 +77,15 @@ from copydesk.notes.protocol import (
     NotesTorn,
     NotesUnavailable,
     NotInvertible,
+    Page,
     Prepared,
     Restore,
     Side,
     SplitBlocks,
     Update,
+    Within,
     WrongBlockKind,
+    appending,
     checked_title,
     for_place,
     for_update,
@@ -99,6 +111,34 @@ class _Inside(Exception):
     """The block is inside a restored one, so nobody knows where."""
 
 
+class Places(NamedTuple):
+    """Where changes are: the containers to open, and in them the blocks that are named."""
+
+    opened: frozenset[str]
+    ends: frozenset[str]
+    """Those at whose start or end something is put."""
+    standings: Mapping[str, TreeInfo]
+
+    @staticmethod
+    def of(changes: Sequence[Change], standings: Mapping[str, TreeInfo]) -> Places:
+        sides = [(getattr(change, "side", None), named(change)[-1]) for change in changes]
+        ends = frozenset(one for side, one in sides if side in ("first_in", "last_in"))
+        around = {standing.parent_id for standing in standings.values()}
+        return Places(ends | around, ends, standings)
+
+    def run_in(self, container_id: str) -> tuple[str, ...]:
+        """The blocks of a container to read, if those named follow each other; empty for all."""
+        inside = {one.id: one for one in self.standings.values() if one.parent_id == container_id}
+        starts = [one for one in inside.values() if one.previous_id not in inside]
+        if container_id in self.ends or len(starts) != 1 or len(inside) > FEW - 2:
+            return ()
+        run, at = [starts[0].previous_id], starts[0].id
+        while at in inside:
+            run.append(at)
+            at = inside[at].next_id
+        return tuple(filter(None, (*run, at)))
+
+
 class _KernelDryRun:
     """A simulation on the blocks that the changes name and the containers around them."""
 
@@ -110,21 +150,18 @@ class _KernelDryRun:
         self._restored: set[str] = set()  # restored ids; the blocks inside are unknown
         self.notices: list[NoteNotice] = []
         standings = self._climb([valid(one) for change in changes for one in named(change)])
-        opened = {standing.parent_id for standing in standings.values()}
-        for change in changes:
-            if isinstance(change, InsertText | Restore) and change.side in ("first_in", "last_in"):
-                opened.add(change.anchor_id)
+        self._places = Places.of(changes, standings)
         touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
         self._images = kernel.images(
             touched, {one: standings[one] for one in touched if one in standings}
         )
         doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
-        for standing in standings.values():
-            if standing.kind == "d":
-                root = KernelNode(standing.id, "d", "", "")
-                self._open(root, opened)
-                self._roots[kernel.home(root.id).path] = root
-        self.held = HeldBlocks(tuple(root.id for root in self._roots.values()), doms)
+        roots = [standing.id for standing in standings.values() if standing.kind == "d"]
+        self.held = HeldBlocks(tuple(roots), doms)
+        for root_id in roots:
+            root = KernelNode(root_id, "d", "", "")
+            self._open(root)
+            self._roots[kernel.home(root_id).path] = root
 
     def _climb(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
         """The positions of the existing blocks and of all containers around them."""
@@ -136,11 +173,19 @@ class _KernelDryRun:
             wanted = sorted(parents - {""} - found.keys() - set(wanted))
         return found
 
-    def _open(self, node: KernelNode, opened: set[str]) -> None:
+    def _open(self, node: KernelNode) -> None:
+        """Read the blocks of a container in which something changes, or those around the place."""
         self._nodes[node.id] = node
-        if node.id in opened and node.kind in CONTAINERS:
-            for child in node.open(self._kernel.children(node.id)):
-                self._open(child, opened)
+        if node.kind not in CONTAINERS or node.id not in self._places.opened:
+            return
+        run = self._places.run_in(node.id)
+        if run:
+            self.held.runs[node.id] = run
+            children = self._kernel.some_children(node.id, self._kernel.standings(run))
+        else:
+            children = self._kernel.children(node.id)
+        for child in node.open(children):
+            self._open(child)
 
     def texts(self) -> Mapping[str, str]:
         """The current texts of the documents, by path."""
@@ -158,6 +203,46 @@ class _KernelDryRun:
                     self._delete(change)
                 case Restore():
                     self._restore(change)
+                case Move():
+                    self._move(change)
+
+    def _move(self, change: Move) -> None:
+        nodes = [self._block(one, "") for one in change.ids]
+        parent, _ = self._place(change.anchor_id, change.side)
+        source = nodes[0].parent
+        assert source is not None, "it is no document"
+        assert source.children is not None, "its blocks are named"
+        at = source.children.index(nodes[0])
+        if source.children[at : at + len(nodes)] != nodes:
+            raise InvalidArgs("markdown", "the blocks to move do not follow each other")
+        kinds = {(node.kind == "i" and node.subtype) or "" for node in nodes}
+        if kinds != {_list_subtype(parent) or ""}:
+            raise InvalidArgs("markdown", "a list takes list items only")
+        above: KernelNode | None = parent
+        while above is not None:
+            if above in nodes:
+                raise InvalidArgs("diff", "a block cannot be moved into itself")
+            above = above.parent
+        if source.kind == "i" and source.children == nodes and source is not parent:
+            raise InvalidArgs("diff", "an item would be left empty: move the item")
+        self._touch(source)
+        emptied = source
+        del source.children[at : at + len(nodes)]
+        if not source.children and source.kind in VANISHING and source is not parent:
+            while emptied.parent and emptied.parent.kind in VANISHING:
+                if emptied.parent.children != [emptied]:
+                    break
+                emptied = emptied.parent
+            self._hold(emptied)
+        parent, place = self._place(change.anchor_id, change.side)
+        parent.put(place, nodes)
+        if emptied.parent and not source.children and source.kind in VANISHING:
+            self._touch(emptied.parent)
+            emptied.parent.children = [
+                one for one in emptied.parent.children or () if one is not emptied
+            ]
+        if not source.children and source.kind == "d":
+            source.put(0, [KernelNode("", "p", "", "")])
 
     def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
@@ -177,6 +262,8 @@ class _KernelDryRun:
                 self.held.marks.setdefault(node.id, mark_of(self._image(node.id)))
             return
         self._hold(node)
+        if memos := lost_memos(change.markdown, self._image(node.id) if is_known else ""):
+            self.notices.append(NoteNotice("memo", node.id, ", ".join(memos)))
         if node.kind in CONTAINERS and is_known:
             signed = self._kernel.kramdown(node.id, "md")
             lost = addressed(node.id, change.markdown, self._image(node.id), signed).lost
@@ -234,8 +321,13 @@ class _KernelDryRun:
                 raise WrongBlockKind(anchor_id, anchor.kind, "block")
             parent = anchor.parent
             at = anchor.parent.children.index(anchor) + (side == "after")
-        self.held.containers[parent.id] = None
+        self._touch(parent)
         return parent, at
+
+    def _touch(self, container: KernelNode) -> None:
+        """Remember a container whose blocks change, unless they are remembered by their places."""
+        if container.id not in self.held.runs:
+            self.held.containers[container.id] = None
 
     def _block(self, block_id: str, over: str) -> KernelNode:
         """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""
@@ -258,7 +350,7 @@ class _KernelDryRun:
     def _hold(self, node: KernelNode, *, back: bool = False) -> None:
         """Check that the block can be restored, and save its mark; `back` allows lossy rewrites."""
         if node.parent is not None:
-            self.held.containers[node.parent.id] = None
+            self._touch(node.parent)
         if any(node.id in known for known in (self.held.marks, self._restored, self._lost)):
             return
         image = self._image(node.id)
@@ -278,8 +370,7 @@ class _KernelDryRun:
         doms = self.held.doms
         if node.id not in doms:
             doms |= self._kernel.doms([node.id])
-        signed = self._kernel.kramdown(node.id, "md") if "\u200b" in image else ""
-        return changing(image, signed, doms.get(node.id, ""))
+        return changing(image, doms.get(node.id, ""))
 
     def _image(self, block_id: str) -> str:
         if block_id not in self._images:
@@ -302,6 +393,66 @@ def _list_subtype(parent: KernelNode) -> str | None:
     return parent.subtype if parent.kind == "l" else None
 
 
+class _DocumentIds(Sequence[str]):
+    """The ids of the blocks of a document; a short part of a long one takes few requests."""
+
+    def __init__(self, kernel: Kernel, document_id: str) -> None:
+        self._kernel, self._document_id = kernel, document_id
+
+    @cached_property
+    def _all(self) -> tuple[str, ...]:
+        return tuple(child.id for child in self._kernel.children(self._document_id))
+
+    @cached_property
+    def _size(self) -> int:
+        last = self._kernel.last_ids(self._document_id, 1)
+        return self._kernel.index_of(last[0]) + 1 if last else 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __contains__(self, value: object) -> bool:
+        block_id = str(value)
+        standing = self._kernel.standings([block_id]).get(block_id) if is_id(block_id) else None
+        return standing is not None and standing.parent_id == self._document_id
+
+    def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
+        return self._kernel.index_of(value)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, int):
+            start = range(len(self))[index]
+            return self._part(start, start + 1)[0]
+        return self._part(*index.indices(len(self))[:2])
+
+    def _part(self, start: int, stop: int) -> tuple[str, ...]:
+        """The ids of a range of indices; those of a long one are read with all others."""
+        behind = len(self) - start
+        if stop - start > _SHORT:
+            return self._all[start:stop]
+        if behind <= _SHORT:
+            return self._kernel.last_ids(self._document_id, behind)[: stop - start]
+        ids: list[str] = []
+        at = self._kernel.id_at(self._document_id, start)
+        if not at or self._kernel.index_of(at) != start:  # under a folded heading
+            return self._all[start:stop]
+        while at and len(ids) < stop - start:
+            ids.append(at)
+            at = self._kernel.standings([at])[at].next_id
+        return tuple(ids)
+
+
+_SHORT = 8
+"""The most ids of a document that are read one by one."""
+
+_MOST_DOCUMENTS = 100_000
 _SPARE = 4
 """Rows to request per wanted block: the index may name blocks that are gone."""
 
@@ -321,6 +472,14 @@ class NewDocument:
     def path(self) -> str:
         """The path that the document must get."""
         return f"{self.above}/{self.id}.sy"
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedDocument:
+    """A document to remove, and the mark of its whole content."""
+
+    home: DocumentPlace
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,14 +513,20 @@ class KernelStore:
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(self._kernel.notebooks())
 
-    def documents(self, box: str, most: int) -> tuple[NoteBlock, ...]:
-        wanted = max(most, 0)
-        self._kernel.flush()
+    def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
+        kernel, wanted = self._kernel, max(most, 0)
+        kernel.flush()
+        where = f"type = 'd' AND id <> box AND box = {literal(valid(box))}{in_place(within)}"
+        limit = wanted if within == EVERYWHERE else _MOST_DOCUMENTS
         names = ("id", "content", "box", "path", "hpath", "ial")
-        found = self._kernel.select(documents(valid(box), wanted), *names)
+        statement = (
+            f"SELECT {', '.join(names)} FROM blocks WHERE {where} GROUP BY id "
+            f"ORDER BY hpath, id LIMIT {limit}"
+        )
+        found = [row for row in kernel.select(statement, *names) if within.has(row[4])]
         if not found:
             self._check_open(box)
-        listed = (
+        listed = [
             _note(
                 Child(block_id, "d", "", html.unescape(title), ""),
                 "",
@@ -369,10 +534,10 @@ class KernelStore:
                 hpath,
                 attributes_of(ial).get(block_id, {}),
             )
-            for block_id, title, home, path, hpath, ial in found
-            if block_id != box
-        )
-        return tuple(listed)[:wanted]
+            for block_id, title, home, path, hpath, ial in found[:wanted]
+        ]
+        is_whole = within != EVERYWHERE or len(found) < wanted
+        return Page(listed, len(found) if is_whole else kernel.count(where))
 
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
         kernel = self._kernel
@@ -383,7 +548,8 @@ class KernelStore:
 
         @cache
         def siblings(parent_id: str) -> dict[str, Child]:
-            return {child.id: child for child in kernel.children(parent_id)}
+            there = {one.id: one for one in standings.values() if one.parent_id == parent_id}
+            return {child.id: child for child in kernel.some_children(parent_id, there)}
 
         child: Child | None
         found: dict[str, NoteBlock] = {}
@@ -413,8 +579,9 @@ class KernelStore:
             _note(child, container, home, hpath, attributes.get(child.id, {})) for child in children
         )
 
-    def child_ids(self, block_id: str) -> tuple[str, ...]:
-        self._standing(block_id)
+    def child_ids(self, block_id: str) -> Sequence[str]:
+        if self._standing(block_id).kind == "d":
+            return _DocumentIds(self._kernel, block_id)
         return tuple(child.id for child in self._kernel.children(block_id))
 
     def around(self, block_id: str) -> Around:
@@ -437,16 +604,24 @@ class KernelStore:
     def coverage(self, box: str) -> None:
         return None
 
-    def search(self, query: str, most: int) -> tuple[NoteBlock, ...]:
-        words = query.split()
-        statement = search(words, max(most, 0) * _SPARE)
-        self._kernel.flush()
-        found = self.blocks([block_id for (block_id,) in self._kernel.select(statement, "id")])
-        texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found.values()}
+    def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
+        kernel, words, wanted = self._kernel, query.split(), max(most, 0) * _SPARE
+        where = holding_words(words) + in_place(within)
+        kernel.flush()
+        statement = f"SELECT id FROM blocks WHERE {where} ORDER BY updated DESC, id LIMIT {wanted}"
+        ids = [block_id for (block_id,) in kernel.select(statement, "id")]
+        check_cancelled()
+        found = self.blocks(ids).values()
+        texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found}
         folded = [word.casefold() for word in words]
-        holding = [one for one in found.values() if all(word in texts[one.id] for word in folded)]
+        holding = [
+            one
+            for one in found
+            if all(word in texts[one.id] for word in folded) and within.has(one.hpath)
+        ]
         holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
-        return tuple(holding[:most])
+        more = kernel.count(where) - len(ids) if len(ids) == wanted else 0
+        return Page(holding[:most], len(holding) + more)
 
     def located(self, address: str) -> str:
         return address
@@ -454,8 +629,20 @@ class KernelStore:
     def check_links(self, prepared: Prepared) -> None:
         """Do nothing: links in a kernel use ids."""
 
-    def prepare(self, changes: Sequence[Change]) -> Prepared:
+    def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
+        first = changes[0] if len(changes) == 1 else None
+        if isinstance(first, Delete) and first.over and self._kernel.is_document(first.id):
+            return self._prepare_removal(first.id, first.over)
         return dry_run(self._kernel, self._split, changes)
+
+    def _prepare_removal(self, document_id: str, over: str) -> Prepared:
+        """Remove a document that was created here, if it has been left alone since."""
+        home, image = self._kernel.home(document_id), self._kernel.kramdown(document_id)
+        if not expected(over, image) or self._kernel.documents_below(home):
+            raise BlockChanged(block_id=document_id)
+        before = MappingProxyType({home.path: markdown_of_image(image)})
+        nothing = MappingProxyType[str, str]({})
+        return Prepared((), before, nothing, held=RemovedDocument(home, mark_of(image)))
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         checked(markdown)
@@ -498,9 +685,11 @@ class KernelStore:
                 case HeldBlocks():
                     return execute(self._kernel, self._split, prepared, held, self._pause, keep)
                 case NewDocument():
-                    return self._make_document(held)
+                    return self._make_document(held, keep)
                 case NewDailyNote():
-                    return self._make_daily_note(held)
+                    return self._make_daily_note(held, keep)
+                case RemovedDocument():
+                    return self._remove_document(held)
                 case _:
                     raise InvalidArgs("prepared", "was not prepared by this store")
 
@@ -513,8 +702,28 @@ class KernelStore:
     def close(self) -> None:
         self._kernel.close()
 
-    def _make_document(self, new: NewDocument) -> ChangesDone:
+    def _remove_document(self, removed: RemovedDocument) -> ChangesDone:
+        home = removed.home
+        if mark_of(self._kernel.kramdown(home.root_id)) != removed.mark:
+            raise BlockChanged(block_id=home.root_id)
+        problem = "the document is still there"
+        with suppress(AnswerLost):  # whether it is gone is looked at
+            try:
+                self._kernel.remove_document(home.box, home.path)
+            except KernelRefused as refused:
+                problem = str(refused)
+        look = partial(self._kernel.standings, [home.root_id])
+        if settled(self._kernel, self._pause, look, lambda there: not there, waited=False):
+            raise NotesRolledBack(0, home.root_id, problem)
+        return ChangesDone(((),))
+
+    def _undo_of_new(self, document_id: str) -> tuple[Change, ...]:
+        """The removal of a new document, while it is what it is now."""
+        return (Delete(document_id, mark_of(self._kernel.kramdown(document_id))),)
+
+    def _make_document(self, new: NewDocument, keep: KeepUndo) -> ChangesDone:
         """Create a prepared document; if the answer times out, wait for the document to appear."""
+        keep((Delete(new.id, SENT + new.markdown),))
         problem = named = ""
         late = False
         try:
@@ -531,7 +740,8 @@ class KernelStore:
             problem, late = lost.detail, lost.reason == "timeout"
         try:
             self._made(new, named, problem, late=late)
-            return ChangesDone(((new.id, *(child.id for child in self._kernel.children(new.id))),))
+            ids = (new.id, *(child.id for child in self._kernel.children(new.id)))
+            return ChangesDone((ids,), self._undo_of_new(new.id))
         except NotesUnavailable as lost:
             raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
 
@@ -573,15 +783,19 @@ class KernelStore:
             return f"{len(there)} blocks where {len(wanted)} should be"
         return differing(markdown, self._kernel.kramdown(made.id))
 
-    def _make_daily_note(self, new: NewDailyNote) -> ChangesDone:
+    def _make_daily_note(self, new: NewDailyNote, keep: KeepUndo) -> ChangesDone:
         """Append a text to today's note; create the note if it is missing."""
+        self._kernel.flush()
+        there = self._kernel.select(documents_of(new.box), "id")
         note = self._daily_note(new.box)
+        is_new = [note] not in there
         if not new.markdown.strip():
-            return ChangesDone(((note,),))
-        prepared = self.prepare([InsertText(new.markdown, "last_in", note)])
+            return ChangesDone(((note,),), self._undo_of_new(note) if is_new else ())
+        prepared = self.prepare(appending(self, self._split, note, new.markdown))
         assert isinstance(prepared.held, HeldBlocks)
-        done = execute(self._kernel, self._split, prepared, prepared.held, self._pause)
-        return ChangesDone(((note, *done.ids[0]),), done.undo)
+        done = execute(self._kernel, self._split, prepared, prepared.held, self._pause, keep)
+        ids = (note, *chain.from_iterable(done.ids))
+        return ChangesDone((ids,), self._undo_of_new(note) if is_new else done.undo)
 
     def _daily_note(self, box: str) -> str:
         try:
@@ -650,6 +864,8 @@ def _note(
 
 def _is_due(change: Change, image: str | None) -> bool:
     """Whether there is anything to undo."""
+    if isinstance(change, Move):
+        return True  # where the blocks stand already, it does nothing
     if isinstance(change, Restore) and change.side is None:
         return image is None or not same(image, change.image)
     return (image is None) == isinstance(change, Restore)

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeGuard
 
 from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import (
@@ -18,7 +19,6 @@ from copydesk.notes.kernel.api import (
     KernelRefused,
     Pause,
     Seen,
-    TreeInfo,
     settled,
 )
 from copydesk.notes.kernel.blocks import (
@@ -26,13 +26,13 @@ from copydesk.notes.kernel.blocks import (
     VANISHING,
     Child,
     HeldBlocks,
+    TreeInfo,
     addressed,
     attributes_of,
     differing,
     mark_of,
     plain,
     same,
-    same_blocks,
     to_keep,
 )
 from copydesk.notes.protocol import (
@@ -45,6 +45,7 @@ from copydesk.notes.protocol import (
     Delete,
     InsertText,
     KeepUndo,
+    Move,
     NotesRolledBack,
     NotesTorn,
     NotesUnavailable,
@@ -101,7 +102,7 @@ class _Wanted:
         if standing.around != self.stood.around:
             return "the block stands elsewhere"
         if self.exact:
-            return "" if _is_again(image, self.exact, same_blocks) else "became another block"
+            return "" if _is_again(image, self.exact) else "became another block"
         if plain(image) == plain(self.back.image):
             return "the block is as it was"
         if fault := differing(self.text, image):
@@ -117,6 +118,7 @@ class _Before(NamedTuple):
 
     images: Mapping[str, str]
     orders: Mapping[str, tuple[str, ...]]
+    places: Mapping[str, Around]
 
 
 class KernelWriter:
@@ -139,7 +141,7 @@ class KernelWriter:
         self._kernel, self._split, self._pause = kernel, split, pause
         self._keep, self._held = keep, held
         self.late: tuple[str, ...] = ()
-        self.undo: list[Delete | Restore] = []
+        self.undo: list[Delete | Restore | Move] = []
         self.marks: dict[str, str] = {}
         self.astray: set[str] = set()
         self.begun = False
@@ -156,6 +158,8 @@ class KernelWriter:
                 return [self._delete(change.id)]
             case Restore(side=str(side)) as change:
                 return [self._bring_back(change, side)]
+            case Move() as change:
+                return [self._move(change)]
             case Update() | Restore():
                 return self._rewrite([one for one in changes if isinstance(one, Update | Restore)])
 
@@ -186,7 +190,7 @@ class KernelWriter:
         """Insert one block and return its id."""
         named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
         try:
-            return self._found(gap, named, problem, wanted)
+            return self._found(gap, inverse.id, named, problem, wanted)
         except StepFailed:
             back = Delete(inverse.id)
             if back not in self.undo and self._kernel.standings([inverse.id]):
@@ -194,14 +198,24 @@ class KernelWriter:
             raise
 
     def _found(
-        self, gap: Around, named: frozenset[str], problem: str, wanted: BlockText | Restore
+        self,
+        gap: Around,
+        block_id: str,
+        named: frozenset[str],
+        problem: str,
+        wanted: BlockText | Restore,
     ) -> str:
-        """The id of the one block that was inserted in a gap."""
-        inside = self._look(
-            lambda: self._kernel.children(gap.parent_id),
-            lambda children: len(_between(gap, children)) == 1,
-        )
-        there = _between(gap, inside)
+        """The id of the one block that was inserted in a gap; all there is, if it is not alone."""
+
+        def is_alone(standings: Mapping[str, TreeInfo]) -> bool:
+            return block_id in standings and standings[block_id].around == gap
+
+        own = self._look(lambda: self._kernel.standings([block_id]), is_alone)
+        if is_alone(own):
+            inside = there = [Child(block_id, own[block_id].kind, "", "", "")]
+        else:
+            inside = self._kernel.children(gap.parent_id)
+            there = [*_between(gap, inside)]
         ids = [child.id for child in there]
         faults: list[str] = []
         for child in there:
@@ -255,7 +269,8 @@ class KernelWriter:
             image = seen[block_id].image
             is_changed = plain(image) != plain(each.back.image)
             if is_changed:
-                self.undo.append(each.back if image else _beside(each.back, each.stood))
+                back = Restore(block_id, each.back.image, *_beside(each.stood), dom=each.back.dom)
+                self.undo.append(each.back if image else back)
             self.marks[block_id] = mark_of(image)
             if is_changed or not fault:
                 self.late = ()
@@ -320,7 +335,7 @@ class KernelWriter:
             self.marks[block_id] = mark_of(image)
             if lost:
                 raise StepFailed(problem or f"attributes are lost: {', '.join(lost)}")
-        if wanted.exact and not _is_again(image, wanted.exact, same):
+        if wanted.exact and not _is_again(image, wanted.exact):
             raise StepFailed("the block is not what it was")
 
     def _delete(self, block_id: str) -> tuple[str, ...]:
@@ -330,8 +345,8 @@ class KernelWriter:
             stood, parent = parent, self._standing(parent.parent_id)
         block_id = stood.id
         image = self._image(block_id)
-        before = Restore(block_id, image, dom=self._doms({block_id: image}).get(block_id, ""))
-        inverse = _beside(before, stood)
+        dom = self._doms({block_id: image}).get(block_id, "")
+        inverse = Restore(block_id, image, *_beside(stood), dom=dom)
         _, problem = self._write(lambda: self._kernel.delete(block_id), inverse)
         if settled(
             self._kernel,
@@ -344,18 +359,77 @@ class KernelWriter:
         self.late = ()
         self.marks.pop(block_id, None)
         alone = not stood.previous_id and not stood.next_id
-        inside = self._kernel.children(parent.id)
-        is_filled = alone and parent.kind in ("d", "i") and len(inside) == 1
+        inside = self._kernel.children(parent.id) if alone else []
+        is_filled = parent.kind in ("d", "i") and len(inside) == 1
         if is_filled and not inside[0].markdown.strip():
             # the kernel leaves no document and no item empty
             self.undo.append(Delete(inside[0].id))
-            self.undo.append(replace(before, side="before", anchor_id=inside[0].id))
+            self.undo.append(replace(inverse, side="before", anchor_id=inside[0].id))
         else:
             self.undo.append(inverse)
-        gap = Around(parent.id, stood.previous_id, stood.next_id)
-        if not alone and _between(gap, inside):
-            raise StepFailed(f"something stands where {block_id} was")
+        if not alone:
+            edge = self._standing(stood.previous_id or stood.next_id)
+            if (edge.next_id if stood.previous_id else edge.previous_id) != (
+                stood.next_id if stood.previous_id else ""
+            ):
+                raise StepFailed(f"something stands where {block_id} was")
         return ()
+
+    def _move(self, change: Move) -> tuple[str, ...]:
+        """Move blocks one by one; what they leave empty goes, and comes back with them in it."""
+        first, last = self._standing(change.ids[0]), self._standing(change.ids[-1])
+        source = self._standing(first.parent_id)
+        leaves_nothing = not first.previous_id and not last.next_id
+        emptied = self._emptied(source) if leaves_nothing else None
+        inverses: list[Delete | Restore | Move]
+        if emptied is None:
+            around = Around(source.id, first.previous_id, last.next_id)
+            inverses = [Move(change.ids, *_beside(around))]
+        else:
+            image = self._image(emptied.id)
+            dom = self._doms({emptied.id: image}).get(emptied.id, "")
+            inverses = [*map(Delete, change.ids)]
+            inverses.append(Restore(emptied.id, image, *_beside(emptied), dom=dom))
+        is_inside = change.side in ("first_in", "last_in")
+        parent_id = change.anchor_id if is_inside else self._standing(change.anchor_id).parent_id
+        order = [one for one in _order(self._kernel, parent_id) if one not in change.ids]
+        at = 0 if change.side == "first_in" else len(order)
+        if not is_inside:
+            at = order.index(change.anchor_id) + (change.side == "after")
+        wanted = [*order[:at], *change.ids, *order[at:]]
+        problem, gone = "", emptied.id if emptied else ""
+        try:
+            for block_id, previous_id in zip(wanted[at:], ["", *wanted][at:], strict=False):
+                if block_id in change.ids:
+                    send = partial(self._kernel.move, block_id, previous_id, parent_id)
+                    problem = self._write(send, *inverses)[1] or problem
+            if gone and self._kernel.standings([gone]):
+                self._write(partial(self._kernel.delete, gone), *inverses)
+                self._kernel.flush()
+        finally:
+            self.undo += reversed(inverses)
+        now = self._look(
+            lambda: _order(self._kernel, parent_id),
+            lambda now: [*now] == [one for one in wanted if one != gone],
+        )
+        if [*now] != [one for one in wanted if one != gone]:
+            raise StepFailed(problem or f"{change.ids[0]} did not come to its place")
+        if source.kind == "d" and leaves_nothing:
+            # the kernel leaves no document empty; the filler goes after the blocks came back
+            fillers = _order(self._kernel, source.id)
+            self.undo[-1:-1] = map(Delete, fillers)
+        self.late = ()
+        return change.ids
+
+    def _emptied(self, container: TreeInfo) -> TreeInfo | None:
+        """The container that goes with all that is in this one, outermost first; None for none."""
+        emptied: TreeInfo | None = None
+        while container.kind in VANISHING:
+            emptied = container
+            if container.previous_id or container.next_id:
+                break
+            container = self._standing(container.parent_id)
+        return emptied
 
     # Shared helpers
 
@@ -371,7 +445,7 @@ class KernelWriter:
         return known | (self._kernel.doms(missing) if missing else {})
 
     def _write(
-        self, send: Callable[[], frozenset[str]], *inverses: Restore | Delete
+        self, send: Callable[[], frozenset[str]], *inverses: Restore | Delete | Move
     ) -> tuple[frozenset[str], str]:
         """Save the inverses, then send a write; return the ids answered, and the objection."""
         self._keep((*inverses, *self.way_back(fresh=False)))
@@ -382,7 +456,7 @@ class KernelWriter:
         except AnswerLost as lost:
             named, problem = frozenset[str](), lost.detail
             if lost.reason == "timeout":
-                self.late = tuple(inverse.id for inverse in inverses)
+                self.late = tuple(one for inverse in inverses for one in _changed(inverse))
         self.begun = True
         return named, problem
 
@@ -432,17 +506,19 @@ class KernelWriter:
             for block_id in self._kernel.standings(sorted(made)):  # created more than once
                 with suppress(StepFailed):
                     back.make(Delete(block_id))
-        ours = self.astray | back.astray | {change.id for change in self.undo}
+        ours = self.astray | back.astray | {one for each in self.undo for one in _changed(each)}
         try:
             self._kernel.flush()
             left = set(self._kernel.standings(sorted(ours - before.images.keys())))
             left |= {one for one, image in before.images.items() if not back.is_back(one, image)}
+            places = self._kernel.standings([*before.places])
+            left |= {one for one, place in before.places.items() if places.get(one) != place}
             for container, order in before.orders.items():
                 now = _order(self._kernel, container)
                 if tuple(now if blind else (one for one in now if one in order)) != order:
                     left.add(container)
         except NotesUnavailable:
-            left = ours | before.images.keys() | before.orders.keys()
+            left = ours | before.images.keys() | before.orders.keys() | before.places.keys()
         return tuple(dict.fromkeys((*self.late, *sorted(left))))
 
     def is_back(self, block_id: str, image: str) -> bool:
@@ -464,17 +540,22 @@ class KernelWriter:
         marked: set[str] = set()
         changes: list[Change] = []
         for change in reversed(self.undo):
-            over = ""
             if _expects(change) and change.id not in marked:
-                over = marks.get(change.id, "")
                 marked.add(change.id)
-            changes.append(replace(change, over=over))
+                changes.append(replace(change, over=marks.get(change.id, "")))
+            else:
+                changes.append(change)
         return tuple(changes)
 
 
-def _expects(change: Delete | Restore) -> bool:
+def _expects(change: Change) -> TypeGuard[Delete | Restore]:
     """Whether the change expects the block in a certain state."""
-    return isinstance(change, Delete) or change.side is None
+    return isinstance(change, Delete) or (isinstance(change, Restore) and change.side is None)
+
+
+def _changed(change: Delete | Restore | Move) -> tuple[str, ...]:
+    """The blocks that a change is about."""
+    return change.ids if isinstance(change, Move) else (change.id,)
 
 
 def _between(gap: Around, children: Sequence[Child]) -> Sequence[Child]:
@@ -493,15 +574,15 @@ def _between(gap: Around, children: Sequence[Child]) -> Sequence[Child]:
 def _wrong(wanted: BlockText | Restore, kind: str, image: str) -> str:
     """The fault of a block that was inserted, or empty."""
     if isinstance(wanted, Restore):
-        return "" if _is_again(image, wanted, same) else "came back as another block"
+        return "" if _is_again(image, wanted) else "came back as another block"
     if kind != wanted.kind:
         return f"a block is {kind or 'of no kind'}, not {wanted.kind}"
     return differing(wanted.markdown, image)
 
 
-def _is_again(image: str, change: Restore, alike: Callable[[str, str], bool]) -> bool:
+def _is_again(image: str, change: Restore) -> bool:
     """Whether a block is restored: exactly if it was written as DOM, else if it is alike."""
-    return plain(image) == plain(change.image) or (not change.dom and alike(image, change.image))
+    return plain(image) == plain(change.image) or (not change.dom and same(image, change.image))
 
 
 def _source_of(change: Restore) -> BlockData:
@@ -509,15 +590,14 @@ def _source_of(change: Restore) -> BlockData:
     return BlockData(change.dom, "dom") if change.dom else BlockData(change.image)
 
 
-def _beside(change: Restore, stood: TreeInfo) -> Restore:
-    """The same change for a block that has gone from its place."""
-    anchors: tuple[tuple[str, Side], ...] = (
-        (stood.previous_id, "after"),
-        (stood.next_id, "before"),
-        (stood.parent_id, "first_in"),
+def _beside(stood: Around) -> tuple[Side, str]:
+    """The place of a block that has gone from there."""
+    anchors: tuple[tuple[Side, str], ...] = (
+        ("after", stood.previous_id),
+        ("before", stood.next_id),
+        ("first_in", stood.parent_id),
     )
-    anchor_id, side = next(pair for pair in anchors if pair[0])
-    return replace(change, side=side, anchor_id=anchor_id)
+    return next(place for place in anchors if place[1])
 
 
 def execute(
@@ -589,7 +669,8 @@ def _read(kernel: Kernel, held: HeldBlocks) -> _Before:
         if mark_of(found.get(block_id, "")) != mark:
             raise BlockChanged(block_id=block_id)
     orders = {container: _order(kernel, container) for container in held.containers}
-    return _Before(found, orders)
+    run = [one for each in held.runs.values() for one in each]
+    return _Before(found, orders, kernel.standings(run))
 
 
 def _order(kernel: Kernel, container_id: str) -> tuple[str, ...]:

@@ -576,73 +576,29 @@ def _pairs(text: bytes) -> Pairs:
     return pairs
 
 
-_LABEL = re.compile(rb"\[((?:[^\\\[\]]|\\.){1,999})\]:", re.DOTALL).match
-_GAP = cast(AlwaysMatches, re.compile(rb"[ \t]*+(?:\n[ \t]*+)?").match)
-_ANGLE = re.compile(rb"<(?:[^<>\n\\]|\\.)*+>").match
-_TITLES = {
-    34: re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL).match,
-    39: re.compile(rb"'(?:[^'\\]|\\.)*+'", re.DOTALL).match,
-    40: re.compile(rb"\((?:[^()\\]|\\.)*+\)", re.DOTALL).match,
-}
-_LINE_END = re.compile(rb"[ \t]*+(\n|\Z)").match
-_MOST_PARENTHESES = 32
+_GAP = r"[ \t]*+(?:\n[ \t]*+)?"
+_BARE = r"(?:\\[!-\xff]|[^\x00-\x20\x7f()])"
+_balanced = rf"{_BARE}*+"
+for _ in range(32):  # so deep may the parentheses of a destination be nested
+    _balanced = rf"(?:{_BARE}|\({_balanced}\))*+"
+_DEFINITION = re.compile(
+    r"\[(?!\s*+\])(?:[^\\\[\]]|\\.){1,999}+\]:"
+    rf"{_GAP}(?:<(?:[^<>\n\\]|\\[^\n])*+>|(?!<)(?=[^\s)]){_balanced})"
+    rf"(?:(?=[ \t\n]){_GAP}(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\((?:[^()\\]|\\.)*+\))"
+    r"[ \t]*+(?:\n|\Z)|[ \t]*+(?:\n|\Z))".encode("latin-1"),
+    re.DOTALL,
+).match
+"""One definition of a link, with its line end: label, destination, and a title or none."""
 
 
 def definitions(text: bytes) -> list[int]:
     """Count the lines of each definition at the start of a paragraph `text` (joined by LF)."""
-    found: list[int] = []
+    counts: list[int] = []
     at = 0
-    while at < len(text) and text[at] == 91:
-        end = _definition(text, at)
-        if end is None:
-            break
-        found.append(text.count(b"\n", at, end) + (text[end - 1] != 10))
-        at = end
-    return found
-
-
-def _definition(text: bytes, at: int) -> int | None:
-    """The byte after the definition here and its line end; None if there is none."""
-    label = _LABEL(text, at)
-    if label is None or not label[1].strip():
-        return None
-    start = _GAP(text, label.end()).end()
-    end = _destination(text, start)
-    if end is None:
-        return None
-    bare = _LINE_END(text, end)
-    after = _GAP(text, end).end()
-    if after > end and after < len(text):
-        title = _TITLES.get(text[after])
-        found = title(text, after) if title is not None else None
-        if found is not None:
-            closed = _LINE_END(text, found.end())
-            if closed is not None:
-                return closed.end()
-    return bare.end() if bare is not None else None
-
-
-_BARE = cast(AlwaysMatches, re.compile(rb"(?:\\[!-\xff]|[^\x00-\x20\x7f])*+").match)
-_PARENTHESES = re.compile(rb"\\[!-\xff]|[()]").finditer
-
-
-def _destination(text: bytes, at: int) -> int | None:
-    """The byte after the destination here; parentheses in it have to be balanced."""
-    if text.startswith(b"<", at):
-        angle = _ANGLE(text, at)
-        return angle.end() if angle is not None else None
-    end, deep = _BARE(text, at).end(), 0
-    for found in _PARENTHESES(text, at, end):
-        if found[0] == b"(":
-            deep += 1
-            if deep > _MOST_PARENTHESES:
-                return None
-        elif found[0] == b")":
-            if not deep:
-                end = found.start()
-                break
-            deep -= 1
-    return end if end > at and not deep else None
+    while definition := _DEFINITION(text, at):
+        counts.append(text.count(b"\n", at, definition.end() - 1) + 1)
+        at = definition.end()
+    return counts
 
 
 LAST_CLOSED = 5

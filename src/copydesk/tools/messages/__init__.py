@@ -131,6 +131,25 @@ def in_shell(words: str) -> str:
     return _TOOLS.sub(lambda found: _IN_SHELL.get(found[0], f"copydesk call {found[0]}"), words)
 
 
+_IN_LIBRARY = {
+    "read_file": "desk.read",
+    "create_new_file": "desk.create",
+    "overwrite_entire_file": "desk.overwrite",
+    "replace_text": "ReplaceText",
+    "prepare_file_range_edit": "RangeEdit",
+    "prepare_file_delete": "DeleteFile",
+    "apply_file_modification": "desk.apply",
+    "undo_file_modification": "desk.undo",
+    "list_pending": "desk.pending",
+    "list_edits": "desk.history",
+}
+
+
+def in_library(words: str) -> str:
+    """A message for tool callers, reworded for a program."""
+    return _TOOLS.sub(lambda found: _IN_LIBRARY.get(found[0], found[0]), words)
+
+
 def say_reason(reason: str, lang: Lang) -> str:
     """The reason of a refusal in `lang`; unchanged if there is no text for it.
 

@@ -6,13 +6,21 @@
 const one = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
+// words: English stands here, the page has the texts of the reader's language
+
+const texts = JSON.parse(document.documentElement.dataset.texts || "{}");
+
+function say(text, facts = {}) {
+  return (texts[text] || text).replace(/\{(\w+)\}/g, (place, name) => facts[name] ?? place);
+}
+
 // times
 
-const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+const UNITS = [[86400, say("{count} d")], [3600, say("{count} h")], [60, say("{count} min")], [1, say("{count} s")]];
 
 function span(seconds) {
-  const [size, unit] = UNITS.find(([size]) => seconds >= size) || [1, "s"];
-  return `${Math.floor(seconds / size)} ${unit}`;
+  const [size, unit] = UNITS.find(([size]) => seconds >= size) || UNITS.at(-1);
+  return unit.replace("{count}", Math.max(Math.floor(seconds / size), 0));
 }
 
 function tellTimes(root = document) {
@@ -21,8 +29,8 @@ function tellTimes(root = document) {
     const seconds = Math.round((Date.now() - at) / 1000);
     const until = time.dataset.kind === "until";
     const words = until
-      ? seconds < 0 ? `in ${span(-seconds)}` : "now"
-      : seconds < 2 ? "just now" : `${span(seconds)} ago`;
+      ? seconds < 0 ? say("in {time}", { time: span(-seconds) }) : say("now")
+      : seconds < 2 ? say("just now") : say("{time} ago", { time: span(seconds) });
     if (time.textContent !== words) {
       time.title ||= time.textContent;
       time.textContent = words;
@@ -48,7 +56,7 @@ function patchRows(have, next) {
   for (const row of all(":scope > li", next)) {
     const old = known.get(row.id);
     known.delete(row.id);
-    if (old && old.dataset.sign === row.dataset.sign) {
+    if (old && (old.dataset.sign === row.dataset.sign || one("details[open]", old))) {
       if (old === at) at = at.nextElementSibling;
       else have.insertBefore(old, at);
       continue;
@@ -62,7 +70,7 @@ function patchRows(have, next) {
       const focused = old.contains(document.activeElement);
       if (old === at) at = at.nextElementSibling;
       old.remove();
-      if (focused) one(".open", made).focus();
+      if (focused) (one(".open", made) || made).focus();
     }
   }
   for (const row of known.values()) row.remove();
@@ -82,9 +90,14 @@ function patch(next) {
   }
   const bar = one("#bar"), count = one("#bar", next);
   if (bar && count && bar.innerHTML !== count.innerHTML) bar.replaceWith(document.adoptNode(count));
+  document.title = next.title;
+  notify(Number(document.body.dataset.waiting), Number(next.body.dataset.waiting));
+  document.body.dataset.waiting = next.body.dataset.waiting;
   patchReview(next);
+  seek();
   tellTimes();
   tellChoice();
+  tellHere();
 }
 
 // a review: what was shown stays until the person asks for what is there now
@@ -108,12 +121,12 @@ function patchReview(next) {
   if (one("#anew")) return;
   const words = document.createElement("p");
   words.className = "notice warn";
-  words.append("The file or the plan has changed since this was shown. ");
+  words.append(say("The file or the plan has changed since this was shown."), " ");
   const link = document.createElement("a");
   link.id = "anew";
   link.href = location.href;
   link.dataset.key = ".";
-  link.textContent = "Reload";
+  link.textContent = say("Reload");
   words.append(link);
   state.replaceChildren(words);
   for (const button of all("#decide .buttons button", have)) button.disabled = true;
@@ -140,25 +153,35 @@ async function refresh() {
   }
 }
 
-// news: while the page is seen, and no longer (a browser has few connections for one server)
+// news: while the page is seen, and no longer (a browser has few connections for one server),
+// unless the person asked to be notified
 
 let source = null;
 
+const notifies = () => localStorage.getItem("copydesk.notify") === "on" && self.Notification?.permission === "granted";
+
+function notify(before, now) {
+  if (!document.hidden || !notifies() || now <= before) return;
+  const words = now === 1 ? say("1 plan is waiting for you.") : say("{count} plans are waiting for you.", { count: now });
+  const shown = new Notification("copydesk", { body: words, tag: "copydesk" });
+  shown.onclick = () => (focus(), (location.href = "/"));
+}
+
 function listen() {
   const lamp = one("#live");
-  if (!lamp || document.hidden || source) return;
+  if (!lamp || source || (document.hidden && !notifies())) return;
   source = new EventSource("/events");
   source.addEventListener("hello", () => {
     lamp.classList.add("on");
-    lamp.title = "live";
-    lamp.setAttribute("aria-label", "live");
+    lamp.title = say("live");
+    lamp.setAttribute("aria-label", say("live"));
     refresh();
   });
   source.addEventListener("news", refresh);
   source.addEventListener("error", () => {
     lamp.classList.remove("on");
-    lamp.title = "not connected";
-    lamp.setAttribute("aria-label", "not connected");
+    lamp.title = say("not connected");
+    lamp.setAttribute("aria-label", say("not connected"));
     if (source.readyState === EventSource.CLOSED) {
       source = null;
       setTimeout(listen, 3000);
@@ -167,7 +190,7 @@ function listen() {
 }
 
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) return listen();
+  if (!document.hidden || notifies()) return listen();
   if (source) source.close();
   source = null;
 });
@@ -267,7 +290,9 @@ function tellChoice() {
   if (!bar) return;
   const boxes = chosen();
   bar.hidden = !boxes.length;
-  one("#chosen-count").textContent = `${boxes.length} selected`;
+  const broken = boxes.filter((box) => box.closest("[data-breaks]")).length;
+  const facts = { count: boxes.length, broken };
+  one("#chosen-count").textContent = say("{count} selected", facts) + (broken ? say(", {broken} with new findings of checks", facts) : "");
   for (const row of all("#rows > li")) {
     row.classList.toggle("chosen", Boolean(one("input:checked", row)));
   }
@@ -310,15 +335,56 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("#help-button")) help();
 });
 
-// a line number that is clicked is that of the comment
+// a line number that is clicked is that of the comment, whose form comes to the line
 
 document.addEventListener("click", (event) => {
   const number = event.target.closest("#review .diff td.number"), details = one("#comment");
   if (!number || !details || !number.textContent.trim()) return;
-  const cells = [...number.parentElement.querySelectorAll("td.number")];
+  const row = number.parentElement, cells = all("td.number", row);
+  const isOld = cells.indexOf(number) === 0;
+  one(".said.form")?.replaceWith();
+  const made = document.createElement("tr"), cell = document.createElement("td");
+  made.className = "said form";
+  cell.colSpan = cells.length > 1 && all("td.text", row).length > 1 ? 4 : 3;
+  made.append(cell);
+  cell.append(details);
+  row.after(made);
   open(details);
   one("[name=line]", details).value = number.textContent.trim();
-  one("[name=side]", details).value = cells.indexOf(number) === 0 ? "old" : "new";
+  one("[name=side]", details).value = isOld ? "old" : "new";
+  const texts = all("td.text", row), text = texts.length > 1 && !isOld ? texts[1] : texts[0];
+  const copy = text.cloneNode(true);
+  for (const mark of all(".sign, .ending", copy)) mark.remove();
+  const suggest = one("[data-suggest]", details);
+  suggest.hidden = false;
+  suggest.dataset.suggest = copy.textContent;
+});
+
+document.addEventListener("click", (event) => {
+  const suggest = event.target.closest("[data-suggest]"), field = suggest && one("textarea", suggest.form);
+  if (!suggest) return;
+  const start = field.value + (field.value && !field.value.endsWith("\n") ? "\n" : "") + "```suggestion\n";
+  field.value = `${start}${suggest.dataset.suggest}\n\`\`\`\n`;
+  field.focus();
+  field.setSelectionRange(start.length, start.length + suggest.dataset.suggest.length);
+});
+
+// several together: a plan that was viewed is collapsed, until it is another
+
+const viewedKey = (plan) => `copydesk.viewed ${plan.id} ${plan.dataset.sign}`;
+
+function tellViewed(plan, isViewed) {
+  plan.classList.toggle("collapsed", isViewed);
+  one("[data-viewed]", plan).setAttribute("aria-pressed", String(isViewed));
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-viewed]");
+  if (!button) return;
+  const plan = button.closest(".plan"), isViewed = button.getAttribute("aria-pressed") !== "true";
+  if (isViewed) sessionStorage.setItem(viewedKey(plan), "1");
+  else sessionStorage.removeItem(viewedKey(plan));
+  tellViewed(plan, isViewed);
 });
 
 // keys
@@ -339,6 +405,54 @@ function move(step) {
   next.scrollIntoView({ block: "nearest" });
   return true;
 }
+
+// the change that keys are for: the one in the address, which an action names for the next page,
+// or where the last key or click led, or the first
+
+const changes = () => all("#rows > .change");
+let at = 0;
+
+function changeHere() {
+  const rows = changes(), focused = document.activeElement?.closest(".change");
+  if (focused) at = rows.indexOf(focused);
+  at = Math.max(Math.min(at, rows.length - 1), 0);
+  return rows[at];
+}
+
+// the change in the address may come with the rest of a long page
+
+let sought = location.hash, isFirst = true;
+
+function seek() {
+  const index = changes().findIndex((row) => `#${row.id}` === sought);
+  if (sought && index >= 0) {
+    at = index;
+    if (!isFirst) changes()[at].scrollIntoView({ block: "start" });
+    sought = "";
+  }
+  isFirst = false;
+}
+
+function tellHere() {
+  const change = changeHere();
+  for (const row of changes()) row.classList.toggle("here", row === change);
+}
+
+function moveTo(index) {
+  const row = changes()[Math.max(Math.min(index, changes().length - 1), 0)];
+  row.focus({ preventScroll: true });
+  row.scrollIntoView({ block: "start" });
+  tellHere();
+}
+
+function moveFile(step) {
+  const rows = changes(), groups = all("#rows > .group");
+  const group = groups.findLast((each) => each.compareDocumentPosition(rows[at]) & Node.DOCUMENT_POSITION_FOLLOWING);
+  const next = groups[groups.indexOf(group) + step];
+  if (next) moveTo(rows.indexOf(next.nextElementSibling));
+}
+
+document.addEventListener("focusin", tellHere);
 
 let here = -1;
 
@@ -363,12 +477,12 @@ function early(key) {
   const words = document.createElement("p");
   words.className = "notice warn";
   words.id = "early";
-  words.textContent = `The key ${key} was ignored: this page had only just appeared. Press it again.`;
+  words.textContent = say("The key {key} was ignored: this page had only just appeared. Press it again.", { key });
   one("#notices").append(words);
 }
 
-function press(key) {
-  const target = all(`[data-key="${CSS.escape(key)}"]`).find((each) => !each.disabled);
+function press(key, scope = document) {
+  const target = all(`[data-key="${CSS.escape(key)}"]`, scope).find((each) => !each.disabled);
   if (!target) return false;
   // Not in the first moment of a page: the key may have been meant for the one before.
   if (target.tagName === "BUTTON" && !document.body.dataset.ready) return early(key), true;
@@ -380,11 +494,15 @@ function keyed(event) {
   const key = event.key;
   if (key === "?") return help(), true;
   if (!keysOn()) return false;
-  const page = { 1: "/", 2: "/history", 3: "/trends" }[key];
+  const page = { 1: "/", 2: "/changes", 3: "/history", 4: "/trends" }[key];
   if (page) return (location.href = page), true;
-  const details = one(`[data-opens="${CSS.escape(key)}"]`);
+  const change = changeHere(), scope = change || document;
+  if (change && key === "j") return moveTo(changes().indexOf(change) + 1), true;
+  if (change && one("#rows > .group") && (key === "n" || key === "p")) return moveFile(key === "n" ? 1 : -1), true;
+  const opens = `[data-opens="${CSS.escape(key)}"]`, details = one(opens, scope) || one(opens);
   if (details) return open(details), true;
-  if (press(key)) return true;
+  if (press(key, scope) || (change && press(key))) return true;
+  if (change && key === "k") return moveTo(changes().indexOf(change) - 1), true;
   if (key === "j") return move(1);
   if (key === "k") return move(-1);
   if (key === "n") return moveChange(1), true;
@@ -412,14 +530,26 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("change", (event) => {
-  if (event.target.id === "keys-on") localStorage.setItem("copydesk.keys", event.target.checked ? "on" : "off");
+  const { id, checked } = event.target;
+  if (id === "keys-on") localStorage.setItem("copydesk.keys", checked ? "on" : "off");
+  if (id !== "notify-on") return;
+  localStorage.setItem("copydesk.notify", checked ? "on" : "off");
+  if (checked) Notification.requestPermission().then((answer) => (event.target.checked = answer === "granted"));
 });
 
 if (one("#keys-on")) one("#keys-on").checked = keysOn();
+if (one("#notify-on")) {
+  one("#notify-on").checked = notifies();
+  one("#notify-on").disabled = !self.Notification;
+}
+if (one(".narrow") && matchMedia("(max-width: 52rem)").matches && !one("#filters [name=path]").value) one(".narrow").open = false;
+for (const plan of all(".plan[data-sign]")) if (sessionStorage.getItem(viewedKey(plan))) tellViewed(plan, true);
 if (one("#files") && matchMedia("(max-width: 64rem)").matches) one("#files").open = false;
 for (const plot of all(".timeline")) plot.scrollLeft = plot.scrollWidth; // the newest first
+seek();
 tellTimes();
 tellChoice();
+tellHere();
 likedView();
 listen();
 setInterval(tellTimes, 1000);

@@ -1,0 +1,227 @@
+"""Who added and who removed each line of a text, over any number of changes.
+
+Lines are in runs. A removed line stays, with who removed it, until what removed it is known to
+count no more; a change that puts removed lines back at their place revives them. So the net change
+of some authors is read off at once, and what others wrote is context in it: it is on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import NamedTuple
+
+from copydesk.text.diff import align, common_ends
+
+BASE = 0
+"""The author of what was there first, and of what nobody we know of wrote."""
+
+OTHER = -1
+"""Who removed what somebody we know of had written, but is not known."""
+
+LineChange = tuple[int, int, Sequence[bytes]]
+"""Old lines [start, stop), 0-based, are replaced by new ones."""
+
+
+class _Run(NamedTuple):
+    """Some lines with one author; `removed` is who removed them, BASE while they are there."""
+
+    lines: Sequence[bytes]
+    added: int = BASE
+    removed: int = BASE
+
+
+@dataclass(slots=True)
+class NetHunk:
+    """What some authors made of `old` lines; both texts have the same lines around it.
+
+    `old_line` and `new_line` are 0-based. `authors` are theirs; `touched_by` those of others who
+    removed lines that they had added. `runs` [start, stop) are where it is in the lines.
+    """
+
+    old_line: int
+    new_line: int
+    old: list[bytes] = field(default_factory=list[bytes])
+    new: list[bytes] = field(default_factory=list[bytes])
+    authors: set[int] = field(default_factory=set[int])
+    touched_by: set[int] = field(default_factory=set[int])
+    runs: tuple[int, int] = (0, 0)
+
+
+class Authored:
+    """The lines of a text that changes, with their authors, which are positive numbers."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self._runs = [_Run(lines)] if lines else []
+
+    def change(self, changes: Iterable[LineChange], author: int) -> None:
+        """Replace lines; the changes are in order and of one text."""
+        runs, todo, line = list[_Run](), self._runs[::-1], 0
+        for start, stop, new in changes:
+            runs += _taken(todo, start - line)
+            gap = _taken(todo, stop - start)
+            while runs and runs[-1].removed:  # what was here before
+                gap.insert(0, runs.pop())
+            while todo and todo[-1].removed:
+                gap.append(todo.pop())
+            # what was removed here stays beside what its author wrote instead, right below
+            is_above = start == stop and any(run.added != BASE for run in todo[-1:])
+            runs += _replaced(gap, new, author, is_above)
+            line = stop
+        self._runs = _merged(runs + todo[::-1])
+
+    def net(self, ours: Callable[[int], bool]) -> tuple[list[bytes], list[NetHunk]]:
+        """The lines without what our authors did, and what they did to these, in order."""
+        base: list[bytes] = []
+        found: list[NetHunk] = []
+        now_line = 0
+        for start, stop in self._stretches(ours):
+            hunk, lost = NetHunk(len(base), now_line, runs=(start, stop)), False
+            for run in self._runs[start:stop]:
+                is_ours, by_us = ours(run.added), ours(run.removed)
+                if not run.removed:
+                    hunk.new += run.lines
+                elif by_us and not is_ours:
+                    hunk.old += run.lines
+                elif is_ours and not by_us:
+                    hunk.touched_by.add(run.removed)
+                    lost = True
+                hunk.authors |= {one for one in (run.added, run.removed) if ours(one)}
+            if lost and not hunk.new:  # others decided what is here now
+                hunk.old = []
+            head, tail = common_ends(hunk.old, hunk.new)
+            now_line += len(hunk.new)
+            base += hunk.old
+            if hunk.old != hunk.new:
+                hunk.old_line, hunk.new_line = hunk.old_line + head, hunk.new_line + head
+                hunk.old = hunk.old[head : len(hunk.old) - tail]
+                hunk.new = hunk.new[head : len(hunk.new) - tail]
+                found.append(hunk)
+            for run in self._runs[stop : stop + 1]:  # the one that is context
+                base += run.lines
+                now_line += len(run.lines)
+        return base, found
+
+    def _stretches(self, ours: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+        """Yield the runs [start, stop) between those that are there and not ours; perhaps none."""
+        start = 0
+        for index, run in enumerate(self._runs):
+            if not run.removed and not ours(run.added):
+                yield start, index
+                start = index + 1
+        yield start, len(self._runs)
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The lines that are there."""
+        return [line for run in self._runs if not run.removed for line in run.lines]
+
+    def without(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
+        """The lines as if our authors had not made these hunks of them as they are."""
+
+        def left(run: _Run) -> _Run | None:
+            if not run.removed or ours(run.added):
+                return None
+            return run._replace(removed=BASE) if ours(run.removed) else run
+
+        return self._mapped(hunks, left)
+
+    def settled(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
+        """The lines as if what our authors did in these hunks had been there at first.
+
+        What other authors removed there stays theirs.
+        """
+
+        def left(run: _Run) -> _Run | None:
+            if ours(run.removed):
+                return None
+            return run._replace(added=BASE) if ours(run.added) else run
+
+        return self._mapped(hunks, left)
+
+    def _mapped(self, hunks: Iterable[NetHunk], left: Callable[[_Run], _Run | None]) -> Authored:
+        """The lines with each run of these hunks as what is `left` of it."""
+        mapped = Authored([])
+        mapped._runs = [*self._runs]
+        for start, stop in sorted((hunk.runs for hunk in hunks), reverse=True):
+            mapped._runs[start:stop] = filter(None, map(left, mapped._runs[start:stop]))
+        return mapped
+
+    def settled_by(self, text: Sequence[bytes], ours: Callable[[int], bool]) -> Authored:
+        """The lines as if what our authors did, and this text has too, had been there at first.
+
+        That are the hunks whose new lines, with one line around, are together in the text; all if
+        it is the text. What was only removed may have been in no text that anybody else has.
+        """
+        now, (_, hunks) = self.lines, self.net(ours)
+        alike = align(*([line.rstrip(b"\r\n") for line in side] for side in (text, now)))
+
+        def has(hunk: NetHunk) -> bool:
+            low = max(hunk.new_line - 1, 0)
+            high = min(hunk.new_line + len(hunk.new) + 1, len(now))
+            at = alike.base_of(low, high - low) if hunk.new else None
+            if at is None:
+                return False
+            return (low > 0 or at == 0) and (high < len(now) or at + high - low == len(text))
+
+        is_same = alike.base_length == alike.now_length == alike.matched
+        return self.settled(hunks if is_same else filter(has, hunks), ours)
+
+
+def _taken(todo: list[_Run], lines: int) -> list[_Run]:
+    """Take so many lines that are there off the end of the runs, which are in reverse order.
+
+    The last of them may be a part of a run. Removed runs above a line come with it.
+    """
+    taken: list[_Run] = []
+    while lines:
+        run = todo.pop()
+        if not run.removed:
+            if len(run.lines) > lines:
+                todo.append(run._replace(lines=run.lines[lines:]))
+                run = run._replace(lines=run.lines[:lines])
+            lines -= len(run.lines)
+        taken.append(run)
+    return taken
+
+
+def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: bool) -> list[_Run]:
+    """The runs of a gap, those that are there removed, with the new lines among them.
+
+    New lines that were removed here are these again; the others come as early as they can if they
+    are `is_above`, else as late.
+    """
+    gone = [line for run in gap if run.removed for line in run.lines]
+    back = {
+        matched.base_start + offset: matched.now_start + offset
+        for matched in align(gone, new).runs
+        for offset in range(matched.length)
+    }
+    runs: list[_Run] = []
+    line = taken = after_back = 0
+    for run in gap:
+        if not run.removed:
+            if run.added != BASE or author != BASE:
+                runs.append(run._replace(removed=author or OTHER))
+            continue
+        for text in run.lines:
+            at = back.get(line)
+            line += 1
+            if at is None:
+                runs.append(run._replace(lines=[text]))
+                continue
+            runs += _Run(new[taken:at], author), run._replace(lines=[text], removed=BASE)
+            taken, after_back = at + 1, len(runs)
+    runs.insert(after_back if is_above else len(runs), _Run(new[taken:], author))
+    return runs
+
+
+def _merged(runs: Iterable[_Run]) -> list[_Run]:
+    """The runs, with neighbours of the same authors as one."""
+    merged: list[_Run] = []
+    for _, same in groupby((run for run in runs if run.lines), lambda run: run[1:]):
+        first, *others = same
+        lines = [*chain(first.lines, *(run.lines for run in others))] if others else first.lines
+        merged.append(first._replace(lines=lines))
+    return merged

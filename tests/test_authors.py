@@ -1,0 +1,168 @@
+"""Laws of `Authored`: the net change of some authors of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from copydesk.text.authors import BASE, Authored, NetHunk
+
+AGENTS = (1, 2)
+PERSON = 7
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from((BASE, PERSON, *AGENTS)),
+        st.integers(0, 12),
+        st.integers(0, 3),
+        st.integers(0, 3),
+    ),
+    max_size=12,
+)
+
+
+def is_agent(author: int) -> bool:
+    return author in AGENTS
+
+
+class Model:
+    """Lines that all differ, and for each who added and who removed it."""
+
+    def __init__(self) -> None:
+        self.now = [b"%d\n" % number for number in range(8)]
+        self.added = dict.fromkeys(self.now, BASE)
+        self.removed: dict[bytes, int] = {}
+        self.lines = Authored([*self.now])
+
+    def change(self, author: int, at: int, gone: int, come: int) -> None:
+        start = min(at, len(self.now))
+        stop = min(start + gone, len(self.now))
+        new = [b"%d\n" % (len(self.added) + index) for index in range(come)]
+        self.removed |= dict.fromkeys(self.now[start:stop], author or -1)
+        self.added |= dict.fromkeys(new, author)
+        self.now[start:stop] = new
+        self.lines.change([(start, stop, new)], author)
+
+
+def after(lines: list[bytes], hunks: Iterable[NetHunk]) -> list[bytes]:
+    made = [*lines]
+    for hunk in sorted(hunks, key=lambda hunk: -hunk.old_line):
+        assert made[hunk.old_line : hunk.old_line + len(hunk.old)] == hunk.old
+        made[hunk.old_line : hunk.old_line + len(hunk.old)] = hunk.new
+    return made
+
+
+def texts(hunks: Iterable[NetHunk]) -> list[tuple[list[bytes], list[bytes]]]:
+    return [(hunk.old, hunk.new) for hunk in hunks]
+
+
+def made(changes: Iterable[tuple[int, int, int, int]]) -> Model:
+    model = Model()
+    for change in changes:
+        model.change(*change)
+    return model
+
+
+@given(CHANGES)
+def test_the_net_change_makes_the_text_of_what_the_others_wrote(
+    changes: list[tuple[int, int, int, int]],
+) -> None:
+    model = made(changes)
+    base, hunks = model.lines.net(is_agent)
+    assert after(base, hunks) == model.now
+    own = {line for line in model.now if is_agent(model.added[line])}
+    assert {line for hunk in hunks for line in hunk.new} == own
+    theirs = {line for line in model.now if not is_agent(model.added[line])}
+    assert theirs <= set(base)
+    gone = {
+        line
+        for line, by in model.removed.items()
+        if is_agent(by) and not is_agent(model.added[line])
+    }
+    assert set(base) - theirs <= gone
+    if all(is_agent(author) for author, *_ in changes):
+        assert set(base) - theirs == gone
+
+
+@given(CHANGES, st.sets(st.integers(0, 6)))
+def test_what_is_kept_is_context_and_the_rest_stays(
+    changes: list[tuple[int, int, int, int]], chosen: set[int]
+) -> None:
+    model = made(changes)
+    base, hunks = model.lines.net(is_agent)
+    kept = [hunk for index, hunk in enumerate(hunks) if index in chosen]
+    left = [hunk for index, hunk in enumerate(hunks) if index not in chosen]
+    expected = after(base, kept)
+    model.lines = model.lines.settled(kept, is_agent)
+    base, hunks = model.lines.net(is_agent)
+    assert base == expected
+    assert texts(hunks) == texts(left)
+
+
+@given(CHANGES, st.sets(st.integers(0, 6)))
+def test_what_a_person_undoes_is_no_change_any_more(
+    changes: list[tuple[int, int, int, int]], chosen: set[int]
+) -> None:
+    model = made(changes)
+    base, hunks = model.lines.net(is_agent)
+    undone = [hunk for index, hunk in enumerate(hunks) if index in chosen]
+    left = [hunk for index, hunk in enumerate(hunks) if index not in chosen]
+    back = [(one.new_line, one.new_line + len(one.new), one.old) for one in undone]
+    model.lines.change(back, PERSON)
+    now, found = model.lines.net(is_agent)
+    assert now == base
+    assert texts(found) == texts(left)
+
+
+@given(CHANGES)
+def test_what_is_committed_is_context(changes: list[tuple[int, int, int, int]]) -> None:
+    model = made(changes)
+    model.lines = model.lines.settled_by(model.now, is_agent)
+    assert model.lines.net(is_agent) == (model.now, [])
+
+
+def test_a_line_that_is_put_back_is_the_one_that_was_there() -> None:
+    lines = Authored([b"a\n", b"b\n", b"c\n"])
+    lines.change([(1, 2, [b"x\n"])], 1)
+    lines.change([(1, 2, [b"b\n"])], BASE)
+    assert lines.net(is_agent) == ([b"a\n", b"b\n", b"c\n"], [])
+
+
+def test_what_others_put_in_place_of_it_is_theirs() -> None:
+    lines = Authored([b"a\n", b"b\n", b"c\n"])
+    lines.change([(1, 2, [b"x\n"])], 1)
+    lines.change([(1, 2, [b"y\n"])], BASE)
+    assert lines.net(is_agent) == ([b"a\n", b"y\n", b"c\n"], [])
+
+
+def test_who_removed_a_part_of_it_is_named() -> None:
+    lines = Authored([b"a\n"])
+    lines.change([(1, 1, [b"x\n", b"y\n"])], 1)
+    lines.change([(1, 2, [])], PERSON)
+    (hunk,) = lines.net(is_agent)[1]
+    assert (hunk.new, hunk.authors, hunk.touched_by) == ([b"y\n"], {1}, {PERSON})
+
+
+def test_only_what_the_commit_lacks_stays_open() -> None:
+    lines = Authored([b"a\n", b"b\n"])
+    lines.change([(0, 1, [b"x\n"]), (2, 2, [b"y\n", b"z\n"])], 1)
+    lines = lines.settled_by([b"x\n", b"b\n", b"y\n"], is_agent)
+    base, hunks = lines.net(is_agent)
+    assert (base, texts(hunks)) == ([b"x\n", b"b\n"], [([], [b"y\n", b"z\n"])])
+
+
+def test_what_was_never_committed_is_not_taken_for_removed_by_the_commit() -> None:
+    lines = Authored([b"a\n", b"mine\n", b"b\n", b"c\n"])
+    lines.change([(1, 2, []), (3, 4, [b"x\n"])], 1)
+    lines = lines.settled_by([b"a\n", b"b\n", b"c\n"], is_agent)
+    assert texts(lines.net(is_agent)[1]) == [([b"mine\n"], []), ([b"c\n"], [b"x\n"])]
+
+
+def test_what_is_kept_of_one_author_leaves_what_another_removed() -> None:
+    lines = Authored([b"a\n", b"b\n", b"c\n"])
+    lines.change([(0, 1, [b"x\n"])], 1)
+    lines.change([(1, 2, [])], 2)
+    kept = lines.net(lambda author: author == 1)[1]
+    lines = lines.settled(kept, lambda author: author == 1)
+    assert texts(lines.net(is_agent)[1]) == [([b"b\n"], [])]

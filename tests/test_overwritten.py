@@ -1,0 +1,746 @@
+"""Edits that another program overwrote: found after an answer, told with the next one, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from copydesk import Desk
+from copydesk.app.cli import main
+from copydesk.app.config import Config, MemberConfig
+from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.outcome import Applied
+from copydesk.edit.request import RangeEdit
+from copydesk.errors import ContentChanged
+from copydesk.store.protocol import Document
+from copydesk.text.relpath import RelPath
+from copydesk.tools.report import Answer, Lang
+from support.desks import Setup
+
+CODE = """\
+import os
+
+
+def total(prices, rates):
+    found = 0
+    for price in prices:
+        found += price
+    return found
+
+
+def shout(words):
+    if words:
+        print(" ".join(words))
+
+
+def main():
+    shout(["a", "b"])
+    print(total([1, 2], []))
+"""
+AUTO = Config(members={"local": MemberConfig(apply="auto"), "other": MemberConfig(apply="auto")})
+DESK = Setup(AUTO, {"a.py": CODE, "b.py": CODE, "c.py": CODE}, stores=("memory", "shared"))
+
+OLD = "        found += price\n"
+NEW = "        found += price * rates.get(price, default_rate)\n"
+
+
+def ask(desk: OpenWorkspace, tool: str = "replace_text", by: str = "local", **given: Any) -> Answer:
+    """A tool's answer; then the look at the files that follows it has been."""
+    answer = desk.call(by, tool, given)
+    desk.desk.overwrites.look()
+    return answer
+
+
+def edit(
+    desk: OpenWorkspace, old: str = OLD, new: str = NEW, path: str = "a.py", by: str = "local"
+) -> int:
+    return int(ask(desk, by=by, path=path, old=old, new=new).data["edit_id"])
+
+
+def told(desk: OpenWorkspace, by: str = "local") -> list[tuple[int, str, int]]:
+    """What the next answer but one tells: edits, paths and lines."""
+    desk.desk.overwrites.look()
+    rows: Any = ask(desk, "list_edits", by=by).data.get("overwritten", [])
+    return [(row["edit_id"], row["path"], row["line"]) for row in rows]
+
+
+def in_place(path: Path, text: str) -> None:
+    with path.open("r+") as file:
+        file.truncate()
+        file.write(text)
+
+
+def by_rename(path: Path, text: str) -> None:
+    beside = path.with_name("saved")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+def save(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+SAVED: dict[str, tuple[Callable[[Path, str], None], str]] = {
+    "autosave of an old buffer": (save, CODE),
+    "save by rename": (by_rename, CODE),
+    "written in place": (in_place, CODE),
+    "old buffer with lines of its own": (save, CODE.replace("import os", "import os\nimport re")),
+    "old buffer, changed beside the edit": (
+        save,
+        CODE.replace("in prices:", "in sorted(prices):").replace("return found", "return -found"),
+    ),
+    "other function in its place": (save, CODE.replace(OLD, "        found = found.plus(price)\n")),
+    "emptied": (save, ""),
+    "deleted": (lambda path, _: path.unlink(), ""),
+}
+
+
+@pytest.mark.parametrize("case", SAVED)
+def test_an_edit_that_is_gone_is_told_once(desk: OpenWorkspace, tmp_path: Path, case: str) -> None:
+    edit_id = edit(desk)
+    how, text = SAVED[case]
+    how(tmp_path / "a.py", text)
+    assert told(desk) == [(edit_id, "a.py", 7)]
+    assert told(desk) == []
+    how(tmp_path / "a.py", text) if case != "deleted" else None
+    assert told(desk) == [], "also when it is saved once more"
+
+
+def wrapped(text: str) -> str:
+    """As a formatter lays out long lines."""
+    return text.replace(
+        NEW,
+        "        found += price * rates.get(\n            price,\n            default_rate,\n        )\n",
+    )
+
+
+def wide(text: str) -> str:
+    return re.sub(r"^( +)", r"\1\1", text, flags=re.MULTILINE)
+
+
+def moved(text: str) -> str:
+    """The function with the edit goes to the end."""
+    head, function, rest = text.partition(text[text.index("def total") : text.index("def shout")])
+    return head + rest + "\n\n" + function
+
+
+CHANGED: dict[str, Callable[[str], str]] = {
+    "append beside": lambda text: text + "\n\nmain()\n",
+    "line before": lambda text: "#!/usr/bin/python\n" + text,
+    "lines moved": moved,
+    "re-indented": wide,
+    "tabs": lambda text: text.replace("    ", "\t"),
+    "CRLF": lambda text: text.replace("\n", "\r\n"),
+    "laid out by a formatter": wrapped,
+    "quotes": lambda text: text.replace('"', "'"),
+    "a word corrected": lambda text: text.replace("default_rate", "usual_rate"),
+    "line after it removed": lambda text: text.replace("    return found\n", ""),
+    "nothing": lambda text: text,
+    "most words renamed": lambda text: re.sub(r"\bprice\b", "cost", text).replace("rate", "fee"),
+    "renamed and moved": lambda text: "\n\n" + moved(text.replace("price", "cost")),
+    "several names, each everywhere": lambda text: re.sub(
+        "price|rates|found|default", lambda name: name[0] + "_of_it", text
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_an_edit_that_is_there_is_not_told(desk: OpenWorkspace, tmp_path: Path, case: str) -> None:
+    edit(desk)
+    path = tmp_path / "a.py"
+    path.write_bytes(CHANGED[case](path.read_text()).encode())
+    assert told(desk) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        pytest.param("    print(total([1, 2], []))\n", "", 18, id="deletion"),
+        pytest.param("import os\n", "import os\nimport re\n", 2, id="insertion"),
+        pytest.param("if words:", "if not words:", 12, id="a word"),
+        pytest.param("found += price", "found -= price", 7, id="a sign"),
+        pytest.param("def shout(words):\n", "def shout(words):\n\n", 12, id="a blank line"),
+    ],
+)
+def test_a_small_edit_is_told(
+    desk: OpenWorkspace, tmp_path: Path, old: str, new: str, line: int
+) -> None:
+    edit_id = edit(desk, old, new)
+    path = tmp_path / "a.py"
+    path.write_text(CODE.replace("return found", "return found + 1"))
+    expected = [] if new.endswith("\n\n") else [(edit_id, "a.py", line)]
+    assert told(desk) == expected
+
+
+def test_a_corrected_word_is_no_overwritten_edit(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit(desk, "if words:", "if not words:")
+    (tmp_path / "a.py").write_text(CODE.replace("if words:", "if only(words):"))
+    assert told(desk) == []
+
+
+def test_what_a_member_undid_is_not_told(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit_id = edit(desk)
+    assert not ask(desk, "undo_file_modification", edit_id=edit_id).is_error
+    assert told(desk) == []
+    (tmp_path / "a.py").write_text(CODE + "\n\nmain()\n")
+    assert told(desk) == []
+
+
+def test_what_another_member_changed_is_not_told(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit(desk)
+    later = edit(desk, NEW, OLD.replace("price", "2 * amount_of(price)"), by="other")
+    assert told(desk) == told(desk, "other") == []
+    (tmp_path / "a.py").write_text(CODE)
+    assert told(desk, "other") == [(later, "a.py", 7)], "each is told of its own"
+    assert told(desk) == []
+
+
+def test_one_save_is_one_line(desk: OpenWorkspace, tmp_path: Path) -> None:
+    first = edit(desk)
+    second = edit(desk, "import os\n", "import os\nimport re\nimport sys\n")
+    (tmp_path / "a.py").write_text(CODE)
+    desk.desk.overwrites.look()
+    text = ask(desk, "list_edits").text
+    lines = [line for line in text.splitlines() if "overwritten by another program" in line]
+    assert len(lines) == 1
+    assert f"edits {first}, {second} in a.py:9 were overwritten by another program at " in lines[0]
+    assert f'undo_file_modification({{"edit_id": {first}, "again": true}})' in lines[0]
+
+
+def test_a_file_that_was_removed_is_called_so(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit_id = edit(desk)
+    (tmp_path / "a.py").unlink()
+    desk.desk.overwrites.look()
+    answer = desk.call("local", "list_edits", {})
+    said = f"a.py, with what edit {edit_id} wrote, was removed by another program at "
+    assert said in answer.text
+    rows: Any = answer.data["overwritten"]
+    assert rows[0]["removed"] is True
+
+
+def test_many_files_at_once_are_one_line(desk: OpenWorkspace, tmp_path: Path) -> None:
+    for name in "abc":
+        edit(desk, path=f"{name}.py")
+    for name in "abc":
+        (tmp_path / f"{name}.py").unlink()
+    desk.desk.overwrites.look()
+    (line,) = (one for one in ask(desk, "list_edits").text.splitlines() if "overwr" in one)
+    assert "3 edits in 3 files were overwritten by another program at " in line
+
+
+def test_the_line_is_as_promised(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit_id = edit(desk)
+    (tmp_path / "a.py").write_text(CODE)
+    desk.desk.overwrites.look()
+    text = ask(desk, "list_edits").text
+    assert re.search(
+        rf"edit {edit_id} in a\.py:7 was overwritten by another program at \d\d:\d\d; "
+        rf"undo_file_modification\(.*{edit_id}.*again.*true.*\) puts it back",
+        text,
+    )
+
+
+ANY = ("read_file", "Read", "read_text_file", "list_allowed_directories", "listNotebooks")
+
+
+@pytest.mark.parametrize("tool", ANY)
+def test_every_kind_of_answer_tells_it(desk: OpenWorkspace, tmp_path: Path, tool: str) -> None:
+    edit_id = edit(desk)
+    (tmp_path / "a.py").write_text(CODE)
+    desk.desk.overwrites.look()
+    takes_path = "path" in desk.catalog.named(tool).schema["properties"]
+    answer = desk.call("local", tool, {"path": "b.py"} if takes_path else {})
+    assert not answer.is_error
+    said = " ".join([answer.text, json.dumps(answer.data), *answer.notices])
+    assert f"edit {edit_id} in a.py:7 was overwritten by another program" in said
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_it_is_told_in_both_languages(desk: OpenWorkspace, tmp_path: Path, lang: Lang) -> None:
+    edit_id = edit(desk)
+    (tmp_path / "a.py").write_text(CODE)
+    desk.desk.overwrites.look()
+    text = desk.call("local", "list_edits", {}, lang=lang).text
+    assert {"en": "overwritten by another program", "zh": "被另一个程序覆盖"}[lang] in text
+    assert f'undo_file_modification({{"edit_id": {edit_id}, "again": true}})' in text
+
+
+def test_who_may_not_read_the_file_is_told_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        edit(opened)
+    (tmp_path / "a.py").write_text(CODE)
+    hidden = {**AUTO.members, "local": MemberConfig({"no_read_file_ext_names": ("py",)})}
+    with open_workspace(str(tmp_path), Config(members=hidden)) as opened:
+        assert told(opened) == []
+        assert opened.desk.overwritten(opened.member("local")) == ()
+        assert len(opened.desk.overwritten(opened.member("other"))) == 1
+
+
+def test_it_is_told_by_one_of_several_processes(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as one, open_workspace(str(tmp_path), AUTO) as other:
+        edit_id = edit(one)
+        (tmp_path / "a.py").write_text(CODE)
+        one.desk.overwrites.look()
+        other.desk.overwrites.look()
+        assert told(other) == [(edit_id, "a.py", 7)]
+        assert told(one) == told(other) == []
+    with open_workspace(str(tmp_path), AUTO) as later:
+        assert told(later) == []
+        assert [each.entry.edit_id for each in later.desk.overwritten(later.member("local"))] == [
+            edit_id
+        ]
+
+
+def test_edits_of_a_process_that_has_ended_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as ended:
+        edit_id = edit(ended)
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        assert told(opened) == [(edit_id, "a.py", 7)]
+
+
+def test_a_look_follows_each_answer(tmp_path: Path) -> None:
+    """A process that ends at once looks before it ends."""
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        edit_id = opened.call(
+            "local", "replace_text", {"path": "a.py", "old": OLD, "new": NEW}
+        ).data
+        (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        rows: Any = opened.call("local", "list_edits", {}).data["overwritten"]
+        assert rows[0]["edit_id"] == edit_id["edit_id"]
+
+
+def test_a_save_long_after_the_last_answer_is_told_with_the_next(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    edit_id = edit(desk)
+    save(tmp_path / "a.py", CODE)
+    rows: Any = desk.call("local", "list_edits", {}).data["overwritten"]
+    assert [row["edit_id"] for row in rows] == [edit_id]
+
+
+def test_edits_older_than_an_hour_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    now = [1_700_000_000_000]
+    with open_workspace(str(tmp_path), AUTO, clock=lambda: now[0]) as opened:
+        edit(opened)
+        now[0] += 3_601_000
+        (tmp_path / "a.py").write_text(CODE)
+        assert told(opened) == []
+        (tmp_path / "a.py").write_text(CODE.replace(OLD, NEW))
+        later = edit(opened, "import os\n", "import os\nimport re\nimport sys\n")
+        (tmp_path / "a.py").write_text(CODE)
+        assert told(opened) == [(later, "a.py", 2)]
+
+
+def test_a_save_between_two_edits_is_found_after_the_second(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    given = {"path": "a.py", "old": OLD, "new": NEW}
+    edit_id = desk.call("local", "replace_text", given).data["edit_id"]
+    (tmp_path / "a.py").write_text(CODE)
+    edit(desk, "import os\n", "import os\nimport re\n")
+    assert told(desk) == [(edit_id, "a.py", 7)]
+
+
+def test_lines_that_edits_had_moved_are_back(desk: OpenWorkspace, tmp_path: Path) -> None:
+    """Their words are all there, where they were before."""
+    lines = '    if words:\n        print(" ".join(words))\n'
+    cut = edit(desk, lines, "    pass\n")
+    put = edit(desk, "import os\n", f"import os\n\n\ndef other(words):\n{lines}")
+    (tmp_path / "a.py").write_text(CODE.replace("found = 0", "found = zero"))
+    assert [one for one, *_ in told(desk)] == [cut, put]
+
+
+def test_an_older_text_again_has_none_of_the_edits_since(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    first = edit(desk, "import os\n", "import os\nimport re\n")
+    saved = (tmp_path / "a.py").read_text()
+    blank = edit(desk, "    found = 0\n", "    found = 0\n\n")
+    last = edit(desk)
+    (tmp_path / "a.py").write_text(saved)
+    assert [one for one, *_ in told(desk)] == [blank, last]
+    (tmp_path / "a.py").write_text(CODE)
+    assert [one for one, *_ in told(desk)] == [first]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"), [(OLD, NEW, 7), ("import os\n", "import os\nimport re\n", 2)]
+)
+def test_an_edit_made_again_by_hand_is_not_told(
+    desk: OpenWorkspace, tmp_path: Path, old: str, new: str, line: int
+) -> None:
+    given = {"path": "a.py", "old": old, "new": new}
+    desk.call("local", "replace_text", given)
+    (tmp_path / "a.py").write_text(CODE)
+    second = desk.call("local", "replace_text", given).data["edit_id"]
+    assert told(desk) == []
+    (tmp_path / "a.py").write_text(CODE + "# theirs\n")
+    assert told(desk) == [(second, "a.py", line)]
+
+
+def test_an_edit_that_is_lost_again_and_again_is_told_each_time(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    for _ in range(4):
+        edit_id = edit(desk, "import os\n", "import os\nimport re\n")
+        (tmp_path / "a.py").write_text(CODE)
+        assert told(desk) == [(edit_id, "a.py", 2)]
+
+
+def test_of_equal_lines_those_that_are_gone_are_told(desk: OpenWorkspace, tmp_path: Path) -> None:
+    log = "    logger.info(everything, here)\n"
+    edit(desk, "    found = 0\n", f"    found = 0\n{log}")
+    gone = edit(desk, "def main():\n", f"def main():\n{log}")
+    text = (tmp_path / "a.py").read_text()
+    (tmp_path / "a.py").write_text(text.replace(f"def main():\n{log}", "def main(): # theirs\n"))
+    assert [one for one, *_ in told(desk)] == [gone]
+
+
+def test_a_file_of_another_name_is_no_lost_one(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit(desk)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "a.py").rename(tmp_path / "d" / "renamed.py")
+    assert told(desk) == []
+
+
+# Made again.
+
+
+def test_an_overwritten_edit_is_made_again_at_its_place(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.py"
+    edit_id = edit(desk)
+    path.write_text("# theirs\n" + CODE.replace("return found", "return found or None"))
+    assert told(desk) == [(edit_id, "a.py", 7)]
+    again = ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
+    assert again.data["changed"] is True
+    expected = CODE.replace("return found", "return found or None").replace(OLD, NEW)
+    assert path.read_text() == "# theirs\n" + expected
+    assert desk.desk.overwritten(desk.member("local")) == ()
+    path.write_text(CODE)
+    assert told(desk) == [(again.data["edit_id"], "a.py", 8)], "the new edit is one of its own"
+
+
+def test_a_deleted_file_is_made_again_as_it_was(desk: OpenWorkspace, tmp_path: Path) -> None:
+    made = ask(desk, "create_new_file", path="new.py", content="x = 1\ny = 2\n")
+    edit_id = int(made.data["edit_id"])
+    (tmp_path / "new.py").unlink()
+    assert told(desk) == [(edit_id, "new.py", 1)]
+    ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
+    assert (tmp_path / "new.py").read_text() == "x = 1\ny = 2\n"
+
+
+def test_without_its_text_it_is_made_again_where_its_lines_are(
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit_id = edit(desk)
+    monkeypatch.setattr(desk.desk.history, "text_after", lambda entry, named: None)
+    (tmp_path / "a.py").write_text("# theirs\n" + CODE)
+    assert not ask(desk, "undo_file_modification", edit_id=edit_id, again=True).is_error
+    assert (tmp_path / "a.py").read_text() == "# theirs\n" + CODE.replace(OLD, NEW)
+
+
+def test_a_program_that_was_deleted_is_one_again(desk: OpenWorkspace, tmp_path: Path) -> None:
+    head = "diff --git a/run b/run\nnew file mode 100755\n--- /dev/null\n+++ b/run\n"
+    made = ask(desk, "apply_diff", diff=f"{head}@@ -0,0 +1 @@\n+#!/bin/sh\n", apply="auto")
+    assert os.access(tmp_path / "run", os.X_OK), made.text
+    (tmp_path / "run").unlink()
+    ((edit_id, *_),) = told(desk)
+    ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
+    assert os.access(tmp_path / "run", os.X_OK)
+
+
+def test_without_auto_it_is_planned(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), Config()) as opened:
+        edit_id = edit(opened)
+        (tmp_path / "a.py").write_text(CODE)
+        again = ask(opened, "undo_file_modification", edit_id=edit_id, again=True)
+        assert (tmp_path / "a.py").read_text() == CODE
+        ask(opened, "apply_file_modification", hunk_id=again.data["hunk_id"])
+        assert (tmp_path / "a.py").read_text() == CODE.replace(OLD, NEW)
+
+
+def test_what_is_not_certain_is_refused(desk: OpenWorkspace, tmp_path: Path) -> None:
+    edit_id = edit(desk)
+    other = CODE.replace(OLD, "        found = found.plus(price)\n")
+    (tmp_path / "a.py").write_text(other)
+    again = ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
+    assert again.data["error"] == "CONTENT_CHANGED"
+    assert (tmp_path / "a.py").read_text() == other
+
+
+def test_the_library_makes_it_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(CODE)
+    with Desk(tmp_path) as desk:
+        lines = RangeEdit(desk.path("a.py"), "7", NEW)
+        edit_id = desk.apply(desk.prepare(lines, why="rates").id).edit_id
+        assert desk.overwritten() == ()
+        assert desk.reapply(edit_id) is None, "it stands"
+        path.write_text("\n" + CODE)
+        (lost,) = desk.overwritten()
+        assert (lost.entry.edit_id, str(lost.path), lost.line) == (edit_id, "a.py", 7)
+        again = desk.reapply(edit_id)
+        assert isinstance(again, Applied)
+        assert again.plan.why == "rates"
+        assert path.read_text() == "\n" + CODE.replace(OLD, NEW)
+        assert desk.overwritten() == ()
+        desk.undo(again.edit_id)
+        with pytest.raises(ContentChanged) as undone:
+            desk.reapply(again.edit_id)
+        assert undone.value.undone_by
+
+
+def test_the_terminal_makes_it_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.py"
+    path.write_text(CODE)
+    (tmp_path / "copydesk.toml").write_text('apply = "auto"\n')
+
+    def run(*words: str) -> str:
+        status = main([words[0], "--root", str(tmp_path), *words[1:]])
+        assert status == 0
+        return capsys.readouterr().out
+
+    run("call", "replace_text", "--path", "a.py", "--old", OLD, "--new", NEW)
+    path.write_text(CODE)
+    run("call", "list_edits")
+    assert "copydesk reapply 1 puts it back" in run("call", "list_edits")
+    run("reapply", "1")
+    assert path.read_text() == CODE.replace(OLD, NEW)
+
+
+# What git does.
+
+
+def git(root: Path, *words: str) -> None:
+    own = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", "-C", str(root), *own, *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository of which `main` has CODE, and `renamed` the same file by another name."""
+    git(tmp_path, "init", "-q", "-b", "main")
+    (tmp_path / ".gitignore").write_text(".copydesk/\n")
+    for name in "abc":
+        (tmp_path / f"{name}.py").write_text(CODE)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "first")
+    git(tmp_path, "checkout", "-qb", "renamed")
+    git(tmp_path, "mv", "a.py", "z.py")
+    git(tmp_path, "commit", "-qm", "renamed")
+    git(tmp_path, "checkout", "-q", "main")
+    return tmp_path
+
+
+def test_a_checkout_of_another_branch_loses_nothing(repository: Path) -> None:
+    with open_workspace(str(repository), AUTO) as desk:
+        git(repository, "checkout", "-qb", "work")
+        edit(desk)
+        edit(desk, path="b.py")
+        git(repository, "commit", "-qam", "done")
+        for branch in ("main", "renamed", "work", "renamed"):
+            git(repository, "checkout", "-q", branch)
+            assert told(desk) == []
+
+
+def test_a_merge_and_a_formatter_lose_nothing(repository: Path) -> None:
+    with open_workspace(str(repository), AUTO) as desk:
+        git(repository, "checkout", "-qb", "theirs")
+        theirs = CODE.replace("def main():", "def main(words=()):").replace(
+            "import os", "import re"
+        )
+        (repository / "a.py").write_text(theirs)
+        git(repository, "commit", "-qam", "theirs")
+        git(repository, "checkout", "-q", "main")
+        edit(desk)
+        git(repository, "commit", "-qam", "ours")
+        git(repository, "merge", "-q", "theirs")
+        assert told(desk) == []
+        (repository / "a.py").write_text(wide((repository / "a.py").read_text()))
+        assert told(desk) == []
+        git(repository, "commit", "-qam", "formatted")
+        git(repository, "checkout", "-q", "renamed")
+        assert told(desk) == []
+
+
+def test_what_was_committed_with_a_persons_lines_is_not_lost(repository: Path) -> None:
+    with open_workspace(str(repository), AUTO) as desk:
+        git(repository, "checkout", "-qb", "work")
+        edit(desk)
+        with (repository / "a.py").open("a") as file:
+            file.write("# theirs\n")
+        assert told(desk) == []
+        git(repository, "commit", "-qam", "done")
+        git(repository, "checkout", "-q", "main")
+        assert told(desk) == []
+
+
+def test_a_checkout_that_throws_edits_away_is_one_line(repository: Path) -> None:
+    with open_workspace(str(repository), AUTO) as desk:
+        ids = [edit(desk, path=f"{name}.py") for name in "abc"]
+        git(repository, "checkout", "-q", "--", ".")
+        desk.desk.overwrites.look()
+        answer = desk.call("local", "list_edits", {})
+        rows: Any = answer.data["overwritten"]
+        assert [row["edit_id"] for row in rows] == ids
+        assert answer.text.count("overwritten by another program") == 1
+
+
+def test_an_old_buffer_is_told_also_after_a_commit(repository: Path) -> None:
+    with open_workspace(str(repository), AUTO) as desk:
+        edit_id = edit(desk)
+        git(repository, "commit", "-qam", "done")
+        (repository / "a.py").write_text(CODE)
+        assert told(desk) == [(edit_id, "a.py", 7)]
+
+
+def test_what_was_stashed_is_not_lost(repository: Path) -> None:
+    with open_workspace(str(repository), AUTO) as desk:
+        edit(desk)
+        git(repository, "stash", "-q")
+        assert told(desk) == []
+        git(repository, "stash", "pop", "-q")
+        assert told(desk) == []
+
+
+def test_what_was_stashed_is_not_lost_where_git_converts_line_ends(repository: Path) -> None:
+    (repository / ".gitattributes").write_text("* text eol=crlf\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "line ends")
+    for name in "abc":
+        (repository / f"{name}.py").unlink()
+    git(repository, "checkout", "-q", "--", ".")
+    assert b"\r\n" in (repository / "a.py").read_bytes()
+    with open_workspace(str(repository), AUTO) as desk:
+        edit(desk)
+        git(repository, "stash", "-q")
+        assert told(desk) == []
+        git(repository, "stash", "pop", "-q")
+        assert told(desk) == []
+        edit_id = edit(desk, "import os\n", "import os\nimport re\nimport sys\n")
+        (repository / "a.py").write_bytes(CODE.replace("\n", "\r\n").encode())
+        assert edit_id in [one for one, *_ in told(desk)]
+
+
+def test_a_name_that_is_the_old_one_again_is_overwritten(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    """A buffer of before is saved, in which somebody typed a letter into these very lines."""
+    old = f"    for price in prices:\n{OLD}"
+    new = "    for cost in costs:\n        subtotal += cost\n"
+    edit_id = edit(desk, old, new)
+    (tmp_path / "a.py").write_text(CODE.replace("found += price", "found2 += price"))
+    assert [one for one, *_ in told(desk)] == [edit_id]
+
+
+# How files are looked at.
+
+
+def test_an_edit_that_comes_while_a_file_is_read_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read is older than the edit: it looks as if it had been taken back."""
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as one, open_workspace(str(tmp_path), AUTO) as other:
+        edit(one)
+        (tmp_path / "a.py").write_text((tmp_path / "a.py").read_text() + "\n")
+        read = one.files.read
+
+        def read_and_edit(path: RelPath) -> Document:
+            document = read(path)
+            monkeypatch.undo()
+            edit(other, "import os\n", "import os\nimport re\nimport sys\n")
+            return document
+
+        monkeypatch.setattr(one.files, "read", read_and_edit)
+        assert told(one) == []
+
+
+def test_a_file_that_is_being_written_is_looked_at_later(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    edit_id = edit(desk)
+    entry = desk.journal.get(edit_id)
+    assert entry is not None
+    begun = desk.journal.open(replace(entry, edit_id=0, state="open"))
+    (tmp_path / "a.py").write_text(CODE)
+    assert told(desk) == []
+    desk.journal.close_all([begun], "failed")
+    assert told(desk) == [(edit_id, "a.py", 7)]
+
+
+def test_an_edit_that_is_recorded_before_it_is_written_is_not_lost(
+    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(desk)
+    path, read = tmp_path / "a.py", desk.files.read
+    written = path.read_text()
+    path.write_text(CODE)
+
+    def read_and_write(name: RelPath) -> Document:
+        document = read(name)
+        path.write_text(written)
+        return document
+
+    monkeypatch.setattr(desk.files, "read", read_and_write)
+    assert told(desk) == []
+
+
+def test_few_files_are_looked_at_and_read_only_when_they_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        for number in range(40):
+            given = {"path": f"{number}.py", "content": CODE}
+            assert not opened.call("local", "create_new_file", given).is_error
+        opened.desk.overwrites.look()
+        read, stat = list[RelPath](), list[RelPath]()
+        files = type(opened.files)
+        reads, stats = files.read, files.peek
+        monkeypatch.setattr(
+            files, "read", lambda self, path: read.append(path) or reads(self, path)
+        )
+        monkeypatch.setattr(
+            files, "peek", lambda self, path: stat.append(path) or stats(self, path)
+        )
+        until = time.monotonic() + 20
+        while (read or not stat) and time.monotonic() < until:  # until their times tell
+            read.clear()
+            stat.clear()
+            opened.desk.overwrites.look()
+        assert not read
+        assert len(stat) == 32
+        (tmp_path / "39.py").write_text(CODE + "\n")
+        opened.desk.overwrites.look()
+        assert [str(path) for path in read if path.parts[0].endswith(".py")] == ["39.py"]
+
+
+def test_a_saved_foreign_write_is_no_edit_that_is_overwritten(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    edit_id = edit(desk)
+    ours = (tmp_path / "a.py").read_bytes()
+    desk.desk.foreign.keep(RelPath.parse("a.py"), b"theirs = alone\n", ours, False)
+    (tmp_path / "a.py").write_bytes(ours + b"\n")
+    assert told(desk) == []
+    (tmp_path / "a.py").write_text(CODE + "\n")
+    assert told(desk) == [(edit_id, "a.py", 7)]
