@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,7 +13,7 @@ import pytest
 
 import copydesk.desk.changes as changes_module
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection
 from copydesk.desk.member import SELF
@@ -22,6 +23,7 @@ from copydesk.edit.kinds.lines import RangeEdit
 from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
 from copydesk.edit.request import Request
 from copydesk.errors import AccessDenied, ContentChanged, InvalidArgs
+from copydesk.store.checks import Commands, Diagnostic, Rule
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from support.desks import Setup, call
@@ -745,6 +747,26 @@ def test_a_hunk_names_what_it_breaks(desk: OpenWorkspace) -> None:
     assert [(one.check, one.path, one.line) for one in second.checks] == [("syntax", "c.py", 4)]
     listed = call(desk, "list_edits", task=view_of(desk).tasks(desk.person("local"))[0].key)
     assert "checks" not in listed
+
+
+def test_a_look_at_changes_runs_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def run(self: Commands, rule: Rule, files: Mapping[str, bytes]) -> list[Diagnostic]:
+        ran.extend(files)
+        return []
+
+    monkeypatch.setattr(Commands, "run", run)
+    rule = Rule("*.txt", "words", command=("true", "{path}"))
+    (tmp_path / "a.txt").write_text("one\n")
+    with open_workspace(str(tmp_path), Config(checks=(rule,)), shared=False) as desk:
+        given = {"path": "a.txt", "old": "one", "new": "two"}
+        assert desk.call("local", "replace_text", given).data["edit_id"] == 1
+        assert ran, "a write is checked"
+        ran.clear()
+        (tmp_path / "a.txt").write_text("two\nby a person\n")  # which no check has seen
+        assert [str(one.path) for one in hunks(desk)] == ["a.txt"]
+        assert ran == []
 
 
 def test_what_was_written_together(desk: OpenWorkspace) -> None:

@@ -226,6 +226,11 @@ def test_windows_of_many_notes_are_changed_as_the_whole_would_be() -> None:
         check_windows(Rolled(seed))
 
 
+def test_an_id_that_two_texts_bring_is_had_once() -> None:
+    """One by the update of an item, and one by a text that is put beside it."""
+    check_windows(Rolled(3983))
+
+
 def facts(order: Sequence[Block]) -> list[tuple[object, ...]]:
     """All there is to know of blocks; of other blocks their places."""
     places = {id(each): at for at, each in enumerate(order)}

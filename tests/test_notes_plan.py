@@ -391,6 +391,14 @@ def test_folded_white_space() -> None:
     assert problems(edit("p1", "f irst", "x"), strict=False)[0].code == "CONTENT_MISMATCH"
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("search", ["first", "fir\u200bst", "\u200bfirst\u200b"])
+def test_a_blank_without_width_is_no_difference(search: str, strict: bool) -> None:
+    """A kernel puts it beside marks, and shows it in some places only."""
+    (operation,) = planned(edit("p1", search, "x"), strict=strict).operations
+    assert isinstance(operation.change, Update)
+
+
 def test_only_some_mismatches_are_compared() -> None:
     leaves: list[Spec] = [(f"x{i}", "p", f"text {i}", []) for i in range(30)]
     hunks = [BlockHunk("EDIT", f"x{i}", "y", "z", i + 1) for i in range(30)]
