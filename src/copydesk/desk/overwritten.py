@@ -354,6 +354,7 @@ def _lost_in(steps: Sequence[Step]) -> Iterable[_Lost]:
     left: dict[int, int] = {}  # lines of lost edits that are like others
     seen: set[bytes] = set()
     texts: dict[str, list[int]] = {}  # by digest, the edits that are in them
+    counts: dict[int, int] = {}
     for step, later in zip_longest(steps, steps[1:]):
         seen.update(step.old)
         alignment = align(step.old, step.lines)
@@ -366,7 +367,7 @@ def _lost_in(steps: Sequence[Step]) -> Iterable[_Lost]:
             done = {
                 edit_id: authored.net(ids.__contains__)[1]
                 for edit_id, (_, ids) in standing.items()
-                if edit_id not in lost
+                if edit_id not in lost and not ids.isdisjoint(counts)  # else nothing is left of it
             }
             foreign = _Foreign(step, alignment, seen, chain.from_iterable(done.values()))
             next_ms = later.edit.time_ms if later is not None and later.edit is not None else None
@@ -379,8 +380,9 @@ def _lost_in(steps: Sequence[Step]) -> Iterable[_Lost]:
             for gap in alignment.gaps()
         ]
         authored.change(changes, BASE if step.edit is None else step.edit.edit_id)
+        counts = authored.counts()
         for edit_id in [*lost]:
-            count = sum(len(hunk.new) for hunk in authored.net(edit_id.__eq__)[1])
+            count = counts.get(edit_id, 0)
             if count > left.setdefault(edit_id, count):  # they are back
                 del lost[edit_id], left[edit_id]
                 if step.edit is not None:  # what was put back is looked for under that edit

@@ -117,6 +117,14 @@ class Authored:
         """The lines that are there."""
         return [line for run in self._runs if not run.removed for line in run.lines]
 
+    def counts(self) -> dict[int, int]:
+        """How many of the lines that are there each author added; 0 if they only removed lines."""
+        counts: dict[int, int] = {}
+        for run in self._runs:
+            author = run.removed or run.added
+            counts[author] = counts.get(author, 0) + (0 if run.removed else len(run.lines))
+        return counts
+
     def without(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
         """The lines as if our authors had not made these hunks of them as they are."""
 
