@@ -842,6 +842,31 @@ def test_blocks_are_moved_with_their_ids_also_between_documents(stage: Stage) ->
     assert nested["problems"][0]["code"] == "INVALID_TARGET"
 
 
+@pytest.mark.parametrize("is_read_first", ["source", "target"])
+def test_a_block_that_moved_is_not_had_twice_after_a_checkout(
+    tmp_path: Path, is_read_first: str
+) -> None:
+    """The source's old text comes back by git: its copy of the block is a new one."""
+    with stage_at(tmp_path, "folder") as stage:
+        one, two = stage.document("a\n\nb"), stage.document("c", "Two")
+        (source,) = tmp_path.rglob("One.md")
+        old = source.read_bytes()
+        (a, b), (c,) = stage.ids(one), stage.ids(two)
+        stage.done("applyBlockDiff", diff=f"@@MOVE:{a}@@\n@@AFTER:{c}@@")
+        source.write_bytes(old)
+        order = [one, two] if is_read_first == "source" else [two, one]
+        ids = {document: stage.ids(document) for document in order}
+        assert ids[two] == [c, a]
+        copy, stays = ids[one]
+        assert stays == b
+        assert copy not in (a, b, c)
+        stage.done("applyBlockDiff", diff=edit(a, "a", "A"))
+        assert (stage.texts(one), stage.texts(two)) == (["a", "b"], ["c", "A"])
+        stage.done("applyBlockDiff", diff=edit(copy, "a", "copy"))
+        assert (stage.texts(one), stage.texts(two)) == (["copy", "b"], ["c", "A"])
+        assert stage.ids(one) == [copy, b]
+
+
 def test_a_diff_of_several_documents_is_one_transaction_with_one_undo(stage: Stage) -> None:
     one, two = stage.document("a"), stage.document("b", "Two")
     before = stage.state()

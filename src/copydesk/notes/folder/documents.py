@@ -264,6 +264,10 @@ class Sidecars:
                 ids += [row.id for splice in _step(saved).splices for row in splice.new]
         return ids
 
+    def newest(self, path: str) -> str:
+        """The digest of the text after the newest step; empty without one."""
+        return next((saved[1] for saved in self._steps(path)[-1:]), "")
+
     def way(self, path: str, before: str, after: str) -> list[SavedStep]:
         """The steps that lead from one text to another, in either direction; empty if none do."""
         newest_first = self._steps(path)[::-1]
@@ -1158,14 +1162,16 @@ class DocumentCache:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
         rows = self.known_rows(path, digest, count)
-        if rows is not None:
+        if rows is not None and not self._moved_since(name, digest, rows):
             return rows
         new = fingerprints(tree, tree.root)
         with self.sidecars.held():
             rows = self.known_rows(path, digest, count)  # another process may have saved them
-            if rows is not None:
+            if rows is not None and not self._moved_since(name, digest, rows):
                 return rows
             own = self.sidecars.nearest(name, texts_of(new))
+            if self._moved_since(name, own.digest, own.rows):
+                own = self.sidecars.taken_to(self.sidecars.newest(name), own) or own
             was = self._origin(own, digest, new)
             if was is own and len(was.rows) > 1 and self._moved_away(was, new):
                 was = own = Sidecar(name)
@@ -1174,7 +1180,9 @@ class DocumentCache:
             rows = was.rows
             if was.digest != digest or len(rows) != count:
                 fresh = self._id_maker(name, digest, stamp if first else None, len(new))
-                rows = know(was.rows, new, was.past, fresh, lambda one: self._taken(one, name))
+                elsewhere = self._elsewhere(name, [each.id for each in was.past])
+                gone = [each for each in was.past if each.id not in elsewhere]
+                rows = know(was.rows, new, gone, fresh, lambda one: self._taken(one, name))
             past = was.then(digest, rows).past
             if was is not own:
                 past = (*own.then(digest, rows).past, *past)
@@ -1206,6 +1214,21 @@ class DocumentCache:
         """The saved rows of the text with this digest; None if they are not known."""
         there = self.sidecars.taken_to(digest, self.sidecars.load(str(path)))
         return there.rows if there is not None and len(there.rows) == count else None
+
+    def _moved_since(self, name: str, digest: str, rows: Sequence[Fingerprint]) -> bool:
+        """Whether a block of an older text, which may be back, is in another document now."""
+        is_older = self.sidecars.newest(name) not in ("", digest)
+        return is_older and bool(self._elsewhere(name, [row.id for row in rows]))
+
+    def _elsewhere(self, name: str, ids: Sequence[str]) -> frozenset[str]:
+        """Those ids that blocks of other documents have now."""
+        moved = self.index.of_others(name, ids)
+        elsewhere = set[str]()
+        for where in {where for block_id in moved for where in self.index.where(block_id)} - {name}:
+            digest = self._digest(path_of(where))
+            there = self.sidecars.taken_to(digest, self.sidecars.load(where))
+            elsewhere |= {row.id for row in there.rows} if there is not None else set()
+        return moved & elsewhere
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
