@@ -1161,13 +1161,13 @@ class DocumentCache:
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
-        rows = self.known_rows(path, digest, count)
-        if rows is not None and not self._moved_since(name, digest, rows):
+        rows = self._standing_rows(path, digest, count)
+        if rows is not None:
             return rows
         new = fingerprints(tree, tree.root)
         with self.sidecars.held():
-            rows = self.known_rows(path, digest, count)  # another process may have saved them
-            if rows is not None and not self._moved_since(name, digest, rows):
+            rows = self._standing_rows(path, digest, count)  # another process may have saved them
+            if rows is not None:
                 return rows
             own = self.sidecars.nearest(name, texts_of(new))
             if self._moved_since(name, own.digest, own.rows):
@@ -1215,6 +1215,13 @@ class DocumentCache:
         there = self.sidecars.taken_to(digest, self.sidecars.load(str(path)))
         return there.rows if there is not None and len(there.rows) == count else None
 
+    def _standing_rows(
+        self, path: RelPath, digest: str, count: int
+    ) -> tuple[Fingerprint, ...] | None:
+        """As `known_rows`; None also if a block of them is in another document now."""
+        rows = self.known_rows(path, digest, count)
+        return None if rows and self._moved_since(str(path), digest, rows) else rows
+
     def _moved_since(self, name: str, digest: str, rows: Sequence[Fingerprint]) -> bool:
         """Whether a block of an older text, which may be back, is in another document now."""
         is_older = self.sidecars.newest(name) not in ("", digest)
@@ -1223,12 +1230,12 @@ class DocumentCache:
     def _elsewhere(self, name: str, ids: Sequence[str]) -> frozenset[str]:
         """Those ids that blocks of other documents have now."""
         moved = self.index.of_others(name, ids)
-        elsewhere = set[str]()
-        for where in {where for block_id in moved for where in self.index.where(block_id)} - {name}:
-            digest = self._digest(path_of(where))
-            there = self.sidecars.taken_to(digest, self.sidecars.load(where))
-            elsewhere |= {row.id for row in there.rows} if there is not None else set()
-        return moved & elsewhere
+        others = {where for block_id in moved for where in self.index.where(block_id)} - {name}
+        now = (
+            self.sidecars.taken_to(self._digest(path_of(where)), self.sidecars.load(where))
+            for where in others
+        )
+        return moved & {row.id for there in now if there is not None for row in there.rows}
 
     def _save(self, sidecar: Sidecar, *, first: bool = False) -> None:
         """Save a sidecar, under the lock. `first`: its ids can be generated again."""
