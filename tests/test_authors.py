@@ -166,3 +166,10 @@ def test_what_is_kept_of_one_author_leaves_what_another_removed() -> None:
     kept = lines.net(lambda author: author == 1)[1]
     lines = lines.settled(kept, lambda author: author == 1)
     assert texts(lines.net(is_agent)[1]) == [([b"b\n"], [])]
+
+
+def test_the_lines_that_are_there_are_counted_by_author() -> None:
+    lines = Authored([b"a\n", b"b\n", b"c\n"])
+    lines.change([(0, 1, [b"x\n", b"y\n"])], 1)
+    lines.change([(2, 3, [])], 2)
+    assert lines.counts() == {1: 2, 2: 0, BASE: 1}
