@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import queue
 import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -178,22 +181,32 @@ def test_a_person_decides_in_the_demo_review(run: Run) -> None:
     demo = subprocess.Popen(
         [sys.executable, *words], stdout=subprocess.PIPE, text=True, env=environment
     )
-    assert demo.stdout is not None
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
     lines: list[str] = []
 
-    def until(pattern: str) -> str:
+    def read() -> None:  # all the time: a reader that waits for a line has no limit of its own
         for line in demo.stdout or ():
-            lines.append(line)
-            if found := re.search(pattern, line):
+            said.put(line)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+
+    def until(pattern: str) -> str:
+        while True:
+            try:
+                lines.append(said.get(timeout=120))
+            except queue.Empty:
+                raise AssertionError("".join(lines)) from None
+            if found := re.search(pattern, lines[-1]):
                 return found[1]
-        raise AssertionError("".join(lines))
 
     folder = Path(until(r"review --root (\S+)"))
     until(r"page: (http://\S+)/sign-in")
     try:
         until(r"eva: (\w+)")
         plans: list[str] = []
-        while len(plans) < 4:
+        end = time.monotonic() + 120
+        while len(plans) < 4 and time.monotonic() < end:
             plans = re.findall("^[0-9a-f]{8}(?= )", run(folder, ["pending"])[1], re.M)
         assert run(folder, ["apply", "--approve", *plans[:1]])[0] == 0
         assert run(folder, ["reject", plans[1], "--reason", "no"])[0] == 0
@@ -202,5 +215,7 @@ def test_a_person_decides_in_the_demo_review(run: Run) -> None:
     finally:
         demo.send_signal(signal.SIGTERM)
         demo.wait(60)
-        demo.stdout.close()
+        reader.join(60)
+        if demo.stdout is not None:
+            demo.stdout.close()
     assert not folder.exists()

@@ -442,8 +442,11 @@ def demo_review(*, keep: bool, lang: Lang, port: int, show: Callable[[str], None
         shown: list[str] = []
 
         def on_address(address: str) -> None:
-            if not shown and show is not None:
-                show(address)
+            if not shown:
+                if show is not None:
+                    show(address)
+                for agent in agents:  # where to decide is said before there is what to decide
+                    agent.start()
             shown.append(address)
 
         config = Config(lang=lang, members={"ann": asks, "ben": asks, "eva": MemberConfig()})
@@ -462,13 +465,11 @@ def demo_review(*, keep: bool, lang: Lang, port: int, show: Callable[[str], None
                 threading.Thread(target=_work, args=(opened, name, ended), daemon=True)
                 for name in _WORK
             ]
-            for agent in agents:
-                agent.start()
             try:
                 run_http(opened, "127.0.0.1", port, on_address)
             finally:
                 ended.set()
-                for agent in agents:
+                for agent in agents if shown else ():
                     agent.join()
 
     return _run_in_new_folder("copydesk-demo-review-", tour, keep=keep)
@@ -483,10 +484,10 @@ def _work(opened: OpenWorkspace, name: str, ended: threading.Event) -> None:
             return
         given = {"path": path, "old": old, "new": new, "why": why}
         answer = opened.call(name, "replace_text", given, task=task)
-        if answer.fields.get("edit_id"):
-            _say(f"{name}: {answer.fields['summary']}")
-        else:
+        if answer.fields.get("auto_apply") == "declined":
             waiting.append(str(answer.fields["hunk_id"]))
+        else:
+            _say(f"{name}: {answer.fields['summary']}")
     while waiting and not ended.wait(_PACE_SECONDS):
         for hunk_id in (*waiting,):
             answer = opened.call(name, "apply_file_modification", {"hunk_id": hunk_id}, task=task)
