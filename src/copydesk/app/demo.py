@@ -518,8 +518,8 @@ def _head(text: str) -> None:
 
 
 def _say(*lines: str) -> None:
-    for line in lines:
-        print(f"  {terminal.safe(line)}")
+    text = "".join(f"  {terminal.safe(line)}\n" for line in lines)
+    sys.stdout.write(text)  # at once: `print` writes the end of a line by itself, and agents mix
 
 
 def _quote(text: str) -> None:
