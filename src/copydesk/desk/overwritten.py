@@ -423,11 +423,10 @@ class _Foreign:
         self._encoding = step.before.encoding
         gaps = [*alignment.gaps()]
         old, new = step.old, step.lines
-        shapes = [[self._shape(line) for line in side] for side in (old, new)]
         self._alike: dict[int, int] = {}  # lines taken out, and those that came in of their shape
         for gap in gaps:
-            sides = zip(shapes, (gap[:2], gap[2:]), strict=True)
-            for run in align(*(side[slice(*part)] for side, part in sides)).runs:
+            sides = old[gap.base_start : gap.base_stop], new[gap.now_start : gap.now_stop]
+            for run in align(*([*map(self._shape, side)] for side in sides)).runs:
                 base, now = gap.base_start + run.base_start, gap.now_start + run.now_start
                 self._alike |= {base + k: now + k for k in range(run.length)}
         taken = [line for gap in gaps for line in old[gap.base_start : gap.base_stop]]
