@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -173,3 +174,22 @@ def test_the_lines_that_are_there_are_counted_by_author() -> None:
     lines.change([(0, 1, [b"x\n", b"y\n"])], 1)
     lines.change([(2, 3, [])], 2)
     assert lines.counts() == {1: 2, 2: 0, BASE: 1}
+
+
+@pytest.mark.parametrize("old", [1, 2, 3])
+@pytest.mark.parametrize("new", [2, 3, 4])
+@pytest.mark.parametrize("author", [BASE, PERSON])
+def test_what_is_left_of_a_change_is_touched_where_others_replaced_the_rest(
+    old: int, new: int, author: int
+) -> None:
+    names = [b"%d\n" % number for number in range(8)]
+    ours = [b"our %d\n" % number for number in range(new)]
+    parts = [(start, stop) for start in range(new) for stop in range(start + 1, new + 1)]
+    for start, stop in parts:
+        lines = Authored(names)
+        lines.change([(2, 2 + old, ours), (7, 8, [b"far\n"])], 1)
+        lines.change([(2 + start, 2 + stop, [b"theirs\n"])], author)
+        *near, far = lines.net(is_agent)[1]
+        assert (far.new, far.touched_by) == ([b"far\n"], set())
+        assert all(hunk.touched_by for hunk in near)
+        assert [line for hunk in near for line in hunk.new] == ours[:start] + ours[stop:]

@@ -16,6 +16,7 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection
+from copydesk.desk.drafts import DAY_MS
 from copydesk.desk.member import SELF
 from copydesk.desk.outcome import Applied
 from copydesk.edit.kinds.files import DeleteFile, MoveFile
@@ -24,6 +25,7 @@ from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
 from copydesk.edit.request import Request
 from copydesk.errors import AccessDenied, ContentChanged, InvalidArgs
 from copydesk.store.checks import Commands, Diagnostic, Rule
+from copydesk.store.protocol import now_ms
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from support.desks import Setup, call
@@ -203,6 +205,17 @@ def test_what_others_changed_since_is_not_undone_with_it(desk: OpenWorkspace) ->
     assert second.new[0] not in Path(desk.root, "a.txt").read_bytes()
 
 
+def test_what_others_replaced_the_first_lines_of_is_not_undone(desk: OpenWorkspace) -> None:
+    """The line that the agent had replaced would not come back, and nobody would be told."""
+    edit(desk, "3~4", "drei\nvier\n")
+    save(desk, "drei\n", "mine\n")
+    (rest,) = hunks(desk)
+    assert (rest.new, rest.touched_by) == ((b"vier\n",), ("another program",))
+    outcome = view_of(desk).undo(desk.person("local"), ALL, partly=True)
+    assert [why.code for _, why in outcome.refused] == ["CONTENT_CHANGED"]
+    assert "mine\nvier\n" in Path(desk.root, "a.txt").read_text()
+
+
 def test_another_members_edit_is_no_part_of_a_members(desk: OpenWorkspace) -> None:
     edit(desk, "3", "drei\nand more\n")
     edit(desk, "4", "", by="other")
@@ -310,23 +323,43 @@ def test_since_a_checkpoint(desk: OpenWorkspace) -> None:
     made = view_of(desk).checkpoint(person, "before the rest")
     edit(desk, "3", "DREI\n")
     edit(desk, "9", "neun\n")
-    since_ms = view_of(desk).since("before the rest")
-    assert texts(hunks(desk, Selection(since_ms=since_ms))) == [
+    since = view_of(desk).since("before the rest")
+    assert texts(hunks(desk, since)) == [
         ("drei\n", "DREI\n"),
         ("line 9\n", "neun\n"),
     ]
     save(desk, "line 20\n", "mine\n")
-    view_of(desk).undo(person, Selection(since_ms=since_ms))
+    view_of(desk).undo(person, since)
     assert Path(desk.root, "a.txt").read_text() == TEXT.replace("line 3\n", "drei\n").replace(
         "line 20\n", "mine\n"
     )
     assert view_of(desk).checkpoints() == (made,)
-    assert len(hunks(desk, Selection(since_ms=view_of(desk).since("2h")))) == 1
+    assert len(hunks(desk, view_of(desk).since("2h"))) == 1
     for name in ("", "2h", "x" * 101, "a\nb"):
         with pytest.raises(InvalidArgs):
             view_of(desk).checkpoint(person, name)
     with pytest.raises(InvalidArgs):
         view_of(desk).since("never")
+
+
+@pytest.mark.parametrize("back_ms", [5_000, 30 * DAY_MS])
+def test_no_clock_hides_an_edit(tmp_path: Path, back_ms: int) -> None:
+    DESK.lay_files(tmp_path)
+    off_ms = [0]
+    with open_workspace(
+        str(tmp_path), DESK.config, clock=lambda: now_ms() + off_ms[0], shared=True
+    ) as desk:
+        edit(desk, "3", "drei\n")
+        view_of(desk).checkpoint(desk.person("local"), "here")
+        off_ms[0] = -back_ms
+        edit(desk, "9", "neun\n")
+        off_ms[0] = 0
+        edit(desk, "12", "zwoelf\n")
+        assert [one.new_line for one in hunks(desk)] == [2, 8, 11]
+        assert view_of(desk).older(desk.person("local")) == 0
+        for text, lines in ("here", [8, 11]), ("2h", [2, 8, 11]):
+            since = view_of(desk).since(text)
+            assert [one.new_line for one in hunks(desk, since)] == lines
 
 
 def test_new_text_in_place_and_a_comment(desk: OpenWorkspace) -> None:
@@ -787,10 +820,10 @@ def test_back_to_the_start_of_a_task(desk: OpenWorkspace) -> None:
     edit(desk, "1", "eins\n", by="other")
     write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\n"), task="T-1")
     edit(desk, "5", "five\n", by="other")
-    since_ms = view_of(desk).since("T-1")
-    assert [one.new_line for one in hunks(desk, Selection(since_ms=since_ms))] == [2, 4]
+    since = view_of(desk).since("T-1")
+    assert [one.new_line for one in hunks(desk, since)] == [2, 4]
     (session,) = (one for one in view_of(desk).tasks(desk.person("local")) if not one.name)
-    assert len(hunks(desk, Selection(since_ms=view_of(desk).since(session.key)))) == 3
+    assert len(hunks(desk, view_of(desk).since(session.key))) == 3
 
 
 def test_a_removed_file_has_the_lines_that_others_left(desk: OpenWorkspace) -> None:

@@ -729,9 +729,8 @@ class Desk(Closing):
         """
         changes = self._opened.desk.changes
         at = RelPath.parse(path) if path else None
-        since_ms = changes.since(since) if since else 0
-        what = Selection(task, member, transaction, since_ms, at)
-        return ChangesView(changes, self._member, what)
+        what = replace(changes.since(since), task=task, member=member, transaction=transaction)
+        return ChangesView(changes, self._member, replace(what, path=at))
 
     def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:
         """Undo all edits of an edit's transaction, or none; newest first.

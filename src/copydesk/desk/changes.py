@@ -18,14 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice, takewhile
-from threading import Event
+from itertools import accumulate, islice
 from typing import Literal, NamedTuple, Protocol
 
 from copydesk.desk.backends.api import Decision, Entry, Verdict
 from copydesk.desk.drafts import DAY_MS, HOUR_MS, Setting
 from copydesk.desk.gates import Edited, telling
-from copydesk.desk.history import MOST_SEEN, entries
+from copydesk.desk.history import MOST_SEEN, PAGE, entries
 from copydesk.desk.member import Member, may_read
 from copydesk.desk.outcome import MEMBER, Applied, NotUndone, Planned, Transacted, Undone, Withheld
 from copydesk.desk.review import noted
@@ -77,7 +76,8 @@ Kind = Literal["text", "create", "remove", "move", "content"]
 class Selection:
     """Which edits: those for which all that is given holds; `since_ms` in ms since 1970.
 
-    `transaction` is the id of an edit: those that were written together with it.
+    `transaction` is the id of an edit: those that were written together with it. `after` is the
+    last edit before those that are meant: their order is certain, whatever the clock said.
     """
 
     task: str = ""
@@ -85,6 +85,7 @@ class Selection:
     transaction: int = 0
     since_ms: int = 0
     path: RelPath | None = None
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +266,8 @@ class Changes:
 
     def older(self, reader: Member) -> int:
         """How many hunks of older edits are open."""
-        seen, before_ms = self._entries(), self._set.clock() - SEEN_MS
-        ids = _ids(edit for edit in _of_members(seen) if edit.time_ms < before_ms)
+        seen = self._entries()
+        ids = _ids(_of_members(seen)) - _ids(self._entries(self._set.clock() - SEEN_MS))
         files = self._open(reader, seen, {"": ids}).get("", ())
         return sum(len(file.hunks) for file in files)
 
@@ -275,7 +276,7 @@ class Changes:
         return tuple(map(self.checked, self._view(reader, what)))
 
     def _view(self, reader: Member, what: Selection) -> Sequence[FileChanges]:
-        is_bound = what.since_ms or what.task or what.transaction
+        is_bound = what.since_ms or what.task or what.transaction or what.after is not None
         seen = self._entries(what.since_ms if is_bound else self._set.clock() - SEEN_MS)
         return self._open(reader, seen, {"": self._selected(seen, what)}, what.path).get("", ())
 
@@ -369,26 +370,25 @@ class Changes:
         if not name.strip() or len(name) > 100 or not name.isprintable() or _ago(name) is not None:
             raise InvalidArgs("name", "must be a short name, and no time")
         said = self._record(_CHECKPOINT, person, "checkpoint", after=self._last_id(), reason=name)
-        Event().wait(0.002)  # what is edited next is later than this, by the clock too
         return _checkpoint(said)
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Those that people set, the newest first."""
         return tuple(map(_checkpoint, self._set.decisions.comments(_CHECKPOINT)[::-1]))
 
-    def since(self, text: str) -> int:
-        """When that was, in ms since 1970: `2h` ago, a checkpoint, or the start of a task.
+    def since(self, text: str) -> Selection:
+        """The edits since `2h` ago, a checkpoint, or the start of a task; all for no text.
 
         There is a checkpoint at the start of each task and session, by the name of its key.
         """
         ago = _ago(text)
-        if ago is not None:
-            return self._set.clock() - ago
-        times = {key: edits[0].time_ms for key, edits in _by_task(self._entries()).items()}
-        times |= {one.name: one.time_ms + 1 for one in reversed(self.checkpoints())}
-        if text not in times:
+        if ago is not None or not text:
+            return Selection(since_ms=0 if ago is None else self._set.clock() - ago)
+        last = {key: edits[0].edit_id - 1 for key, edits in _by_task(self._entries()).items()}
+        last |= {one.name: one.edit_id for one in reversed(self.checkpoints())}
+        if text not in last:
             raise InvalidArgs("since", "is no time such as 2h, no checkpoint and no task")
-        return times[text]
+        return Selection(after=last[text])
 
     def _one(self, person: Member, what: Selection, hunk: str) -> tuple[FileChanges, ChangedHunk]:
         for file, (changed,) in self._chosen(person, what, [hunk]):
@@ -482,9 +482,19 @@ class Changes:
         return "".join(str(edit.edit_id) for edit in self._set.journal.entries(most=1)) or "0"
 
     def _entries(self, since_ms: int = 0) -> tuple[Entry, ...]:
-        """The edits since then, oldest first; the newest ones if there are more."""
-        newest_first = islice(entries(self._set.journal), MOST_SEEN)
-        return tuple(takewhile(lambda edit: edit.time_ms >= since_ms, newest_first))[::-1]
+        """The edits since then, oldest first; the newest ones if there are more.
+
+        One that a clock dated wrongly hides none before it: only a page of older ones is the end.
+        """
+        seen: list[Entry] = []
+        count = 0
+        for edit in islice(entries(self._set.journal), MOST_SEEN):
+            seen.append(edit)
+            if edit.time_ms >= since_ms:
+                count = len(seen)
+            elif len(seen) >= count + PAGE:
+                break
+        return tuple(seen[:count][::-1])
 
     def _selected(self, seen: Sequence[Entry], what: Selection) -> frozenset[int]:
         """The ids of those edits of members that are selected."""
@@ -496,7 +506,7 @@ class Changes:
             for edit in chosen
             if what.member in ("", edit.member)
             and (what.transaction in (0, edit.edit_id) or edit.edit_id in _ids(group))
-            and edit.time_ms >= what.since_ms
+            and edit.edit_id > (what.after or 0)
         )
 
     def _open(

@@ -18,7 +18,7 @@ BASE = 0
 """The author of what was there first, and of what nobody we know of wrote."""
 
 OTHER = -1
-"""Who removed what somebody we know of had written, but is not known."""
+"""Who replaced what was there first, or removed what somebody we know of wrote, and is unknown."""
 
 LineChange = tuple[int, int, Sequence[bytes]]
 """Old lines [start, stop), 0-based, are replaced by new ones."""
@@ -66,7 +66,7 @@ class Authored:
             while todo and todo[-1].removed:
                 gap.append(todo.pop())
             # what was removed here stays beside what its author wrote instead, right below
-            is_above = start == stop and any(run.added != BASE for run in todo[-1:])
+            is_above = start == stop and any(run.added > BASE for run in todo[-1:])
             runs += _replaced(gap, new, author, is_above)
             line = stop
         self._runs = _merged(runs + todo[::-1])
@@ -76,6 +76,7 @@ class Authored:
         base: list[bytes] = []
         found: list[NetHunk] = []
         now_line = 0
+        above: NetHunk | None = None  # what is above lines of others, which were not there at first
         for start, stop in self._stretches(ours):
             hunk, lost = NetHunk(len(base), now_line, runs=(start, stop)), False
             for run in self._runs[start:stop]:
@@ -90,6 +91,10 @@ class Authored:
                 hunk.authors |= {one for one in (run.added, run.removed) if ours(one)}
             if lost and not hunk.new:  # others decided what is here now
                 hunk.old = []
+            if above is not None and not above.authors.isdisjoint(hunk.authors):
+                # Which of the old lines the others replaced nobody can tell: both are touched.
+                hunk.touched_by = above.touched_by = hunk.touched_by | above.touched_by
+            above = hunk if hunk.authors else above
             head, tail = common_ends(hunk.old, hunk.new)
             now_line += len(hunk.new)
             base += hunk.old
@@ -99,6 +104,7 @@ class Authored:
                 hunk.new = hunk.new[head : len(hunk.new) - tail]
                 found.append(hunk)
             for run in self._runs[stop : stop + 1]:  # the one that is context
+                above = above if run.added != BASE else None
                 base += run.lines
                 now_line += len(run.lines)
         return base, found
@@ -208,10 +214,11 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: 
     }
     runs: list[_Run] = []
     line = taken = after_back = 0
+    by = author or OTHER  # not BASE: what others put into lines of ours parts them
     for run in gap:
         if not run.removed:
-            if run.added != BASE or author != BASE:
-                runs.append(run._replace(removed=author or OTHER))
+            if run.added > BASE or author != BASE:
+                runs.append(run._replace(removed=by))
             continue
         for text in run.lines:
             at = back.get(line)
@@ -219,9 +226,9 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: 
             if at is None:
                 runs.append(run._replace(lines=[text]))
                 continue
-            runs += _Run(new[taken:at], author), run._replace(lines=[text], removed=BASE)
+            runs += _Run(new[taken:at], by), run._replace(lines=[text], removed=BASE)
             taken, after_back = at + 1, len(runs)
-    runs.insert(after_back if is_above else len(runs), _Run(new[taken:], author))
+    runs.insert(after_back if is_above else len(runs), _Run(new[taken:], by))
     return runs
 
 

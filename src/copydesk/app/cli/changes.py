@@ -81,9 +81,8 @@ class _Changes:
         self._opened, self._options = opened, options
         self._lang: Lang = opened.config.lang
         self._changes = opened.desk.changes
-        since = getattr(options, "to", None) or options.since
-        since_ms = self._changes.since(since) if since else 0
-        self._what = Selection(options.task or "", member, since_ms=since_ms)
+        since = self._changes.since(getattr(options, "to", None) or options.since or "")
+        self._what = replace(since, task=options.task or "", member=member)
         self._person = _person(opened)
         self._keys = terminal.Keys()
         self._counts = Counter({"kept": 0, "undone": 0, "rewritten": 0})
