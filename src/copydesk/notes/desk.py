@@ -549,9 +549,9 @@ class NotesDesk:
     def recover(self, member: Member) -> tuple[Settled, ...]:
         """Undo unfinished writes of stores; `failed`: undone, `unsure` says why."""
         found: list[Settled] = []
-        for entry in reversed(self._set.journal.entries(most=_LOOKED_AT)):
-            if entry.kind != "notes" or entry.state != "unsure" or not entry.undo:
-                continue
+        entries = reversed(self._set.journal.entries(most=_LOOKED_AT))
+        due = (one for one in entries if one.kind == "notes" and one.state == "unsure" and one.undo)
+        for entry in due:
             try:
                 self.reading.store(member).recover(entry.undo)
             except Refusal as refusal:

@@ -176,7 +176,7 @@ class BlockHunk:
             and bool(self.search) == (self.search is not None) == edits
             and (bool(self.text) != (moves or self.action == "DELETE") or edits)
             and (self.place is not None) == moves
-            and all(part == content_of_hunk(lines_of_hunk(part)) for part in texts)
+            and all(part == content_of_hunk(part) for part in texts)
         ):
             raise ValueError(f"no hunk: {self.action} of {self.block_id!r}")
 
@@ -215,8 +215,9 @@ def is_blank(line: str) -> bool:
     return not line.strip(" \t")
 
 
-def content_of_hunk(lines: Sequence[str]) -> str:
-    """Join the lines, without blank ones at the ends."""
+def content_of_hunk(text: str) -> str:
+    """The text with LF, without blank lines at the ends."""
+    lines = lines_of_hunk(text)
     start, stop = _trimmed(lines)
     return "\n".join(lines[start:stop])
 
@@ -233,7 +234,8 @@ _COMMANDS = ("DELETE", "REPLACE", "MOVE", *_PLACES)
 # Seven signs are the shortest marker; longer ones let a body hold shorter ones as content.
 _MARKER = re.compile(r"<{7,} SEARCH|={7,}|>{7,} REPLACE")
 _MARKER_WORDS = {"<": " SEARCH", "=": "", ">": " REPLACE"}
-_FENCE = re.compile(r" {0,3}(?P<signs>`{3,}|~{3,})(?P<info>[^`]*)")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*")
+_CLOSING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*")
 _SIYUAN_SIZE = 22
 _LABEL_CHARACTERS = 32
 _LABEL_WORDS = 3
@@ -286,12 +288,6 @@ def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
     plain = known or wrong in (None, "UNEXPECTED_TEXT.label") or is_id(block_id[:_SIYUAN_SIZE])
     plain = plain or (bool(closed) and len(inner.split()) == 1)
     return Header(cast(Action, command) if known else "EDIT", block_id, wrong, plain)
-
-
-def fence_of(line: str) -> tuple[str, str] | None:
-    """The signs of a code fence and its info string, if the line is one."""
-    found = _FENCE.fullmatch(line)
-    return (found["signs"], found["info"].strip(" \t")) if found else None
 
 
 def _is_label(text: str) -> bool:
@@ -399,7 +395,7 @@ class _Reader:
         self._skip_to_header(start)
         wrong = next((k for k in range(start, self._at) if self._signs.get(k, "=") != "="), None)
         if wrong is None:
-            self._add(header, at, content_of_hunk(self._lines[start : self._at]))
+            self._add(header, at, self._content(start, self._at))
         else:
             opens = self._signs[wrong] == "<"
             kind: Kind = "INVALID_SEQUENCE.markers_in_text" if opens else "UNMATCHED_MARKERS.close"
@@ -439,8 +435,7 @@ class _Reader:
         else:
             self._at = stop + 1
             if len(middles) == 1:
-                search, text = self._lines[at + 1 : middles[0]], self._lines[middles[0] + 1 : stop]
-                return content_of_hunk(search), content_of_hunk(text)
+                return self._content(at + 1, middles[0]), self._content(middles[0] + 1, stop)
             if not middles:
                 expected = marker_line("=", size)
                 self._wrong("DELIMITER_ERROR.missing", stop, other_line=at + 1, expected=expected)
@@ -483,6 +478,9 @@ class _Reader:
         """Move to the next line that is wanted, or to the end."""
         self._at = next(filter(is_wanted, range(self._at, self._stop)), self._stop)
 
+    def _content(self, start: int, stop: int) -> str:
+        return content_of_hunk("\n".join(self._lines[start:stop]))
+
     def _header(self, at: int) -> Header | None:
         return header_of(self._lines[at], self._valid)
 
@@ -518,8 +516,8 @@ def _unfenced(lines: list[str]) -> tuple[int, int]:
     """The lines [start, stop), 0-based, without a code fence around all of them."""
     start, stop = _trimmed(lines)
     if stop - start > 1:
-        opening, closing = fence_of(lines[start]), fence_of(lines[stop - 1])
-        if opening and closing and not closing[1] and closing[0].startswith(opening[0]):
+        opening, closing = _FENCE.fullmatch(lines[start]), _CLOSING.fullmatch(lines[stop - 1])
+        if opening and closing and closing[1].startswith(opening[1]):
             return start + 1, stop - 1
     return 0, len(lines)
 
@@ -619,4 +617,4 @@ def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
 
 
 def _text_of(lines: Sequence[bytes]) -> str:
-    return content_of_hunk(decode(b"\n".join(lines)).split("\n"))
+    return content_of_hunk(decode(b"\n".join(lines)))

@@ -19,7 +19,6 @@ from copydesk.notes.grammar import (
     Kind,
     Problem,
     content_of_hunk,
-    lines_of_hunk,
     problem,
 )
 from copydesk.notes.protocol import (
@@ -83,12 +82,10 @@ class BlockTree:
 
     def around(self, block_id: str) -> list[str]:
         """The containers around a block, nearest first; the last is the document."""
-        found: list[str] = []
-        parent = self.blocks[block_id].parent_id
-        while parent:
-            found.append(parent)
-            parent = self.blocks[parent].parent_id
-        return found
+        found = [self.blocks[block_id].parent_id]
+        while found[-1]:
+            found.append(self.blocks[found[-1]].parent_id)
+        return found[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +107,12 @@ OfKind = NoteBlock | BlockImage
 def as_item(text: str, items: Sequence[str]) -> str:
     """The text as one more item of a list, with the marker of its items."""
     found = _MARKER.match(items[-1]) if items else None
-    marker = "- "
-    if found is not None and found[2]:
-        marker = f"{int(found[1]) + 1 if found[1] else ''}{found[2]} "
+    number = int(found[1]) + 1 if found and found[1] else ""
+    marker = f"{number}{found[2]} " if found else "- "
     task = "[ ] " if found is not None and found[3] else ""
     lines = text.replace("\r\n", "\n").strip("\n").split("\n")
-    body = [line and " " * len(marker) + line for line in lines]
-    return "\n".join([f"{marker}{task}{lines[0]}", *body[1:]])
+    below = (line and " " * len(marker) + line for line in lines[1:])
+    return "\n".join([f"{marker}{task}{lines[0]}", *below])
 
 
 def heading_level(markdown: str) -> int:
@@ -144,16 +140,16 @@ def section_of(heading: OfKind, behind: Iterable[OfKind]) -> Iterator[str]:
     return (block.id for block in under)
 
 
+@dataclass(eq=False)
 class Unfit(Exception):
     """A hunk that cannot be applied; `other` is the line of the hunk that it conflicts with.
 
     `block_id` is the block at fault, if it is not the one that the hunk changes.
     """
 
-    def __init__(self, kind: Kind, other: int | None = None, block_id: str = "") -> None:
-        super().__init__(kind)
-        self.kind: Kind = kind
-        self.other, self.block_id = other, block_id
+    kind: Kind
+    other: int | None = None
+    block_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +227,13 @@ def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
     U+200B does not count: a kernel puts it beside marks, and does not show it.
     """
     sought, there = (text.replace("\u200b", "") for text in (search, markdown))
-    is_same = _content(sought) == _content(there)
+    is_same = content_of_hunk(sought) == content_of_hunk(there)
     return is_same or (not strict and sought.split() == there.split())
-
-
-def _content(text: str) -> str:
-    return content_of_hunk(lines_of_hunk(text))
 
 
 def find_mismatch(search: str, markdown: str) -> Mismatch:
     """The differences between a SEARCH and a block's text."""
-    sought, have = _content(search), _content(markdown)
+    sought, have = content_of_hunk(search), content_of_hunk(markdown)
     mine, theirs = sought.split("\n"), have.split("\n")
     gaps = list(align(mine, theirs).gaps())
     reasons = (
@@ -367,8 +359,8 @@ class WorkingCopy:
         if hunk.search is not None:
             own = {head, head if block is item else block.markdown}
             fits = any(matches(hunk.search, text, strict=self._strict) for text in own)
-        text = _content(hunk.text + item.markdown[len(head) :])
-        search = hunk.search and _content(item.markdown)
+        text = content_of_hunk(hunk.text + item.markdown[len(head) :])
+        search = hunk.search and content_of_hunk(item.markdown)
         return replace(hunk, block_id=item.id, text=text, search=search) if fits else hunk
 
     def _is_task(self, text: str) -> bool:
@@ -418,8 +410,6 @@ class WorkingCopy:
             raise Unfit("INVALID_TARGET.itself", block_id=anchor_id)
         if is_item != (self.image(parent).kind == "l"):
             raise Unfit("INVALID_TARGET.item" if is_item else "LIST_ITEM_REQUIRED", None, anchor_id)
-        if block.id in self._moved:
-            raise Unfit("CONFLICTING_HUNKS.same", self._moved[block.id].line)
         self._claim(hunk, block.id)
         self._claim(hunk, anchor_id, within=within)
         self._moved[block.id] = hunk
@@ -465,7 +455,8 @@ class WorkingCopy:
                 raise Unfit("CONFLICTING_HUNKS.same", claim.line)
         if writes and block_id in self._inside:
             raise Unfit("CONFLICTING_HUNKS.contains", self._inside[block_id])
-        if hunk.deletes and block_id in self._moved:
+        takes_away = hunk.deletes or hunk.action == "MOVE"
+        if takes_away and block_id == hunk.block_id and block_id in self._moved:
             raise Unfit("CONFLICTING_HUNKS.same", self._moved[block_id].line)
         if writes:
             self._written[block_id] = hunk
@@ -595,7 +586,7 @@ def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
 def _updates(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
     for block_id, hunk in working.updated.items():
         after = working.images[block_id]
-        if _content(after.markdown) != _content(tree.blocks[block_id].markdown):
+        if content_of_hunk(after.markdown) != content_of_hunk(tree.blocks[block_id].markdown):
             yield BlockOperation(Update(block_id, after.markdown), (after,), (hunk.line,))
 
 

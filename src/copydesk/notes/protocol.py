@@ -656,7 +656,7 @@ class _Part(NamedTuple):
     indices: tuple[int, ...] = (0,)
 
 
-class _Several(NoteStore):
+class _Several:
     """Several stores of files as one; each id is in one of them. All prepare before any executes.
 
     What is prepared holds a `_Part` for each of them.
@@ -714,6 +714,9 @@ class _Several(NoteStore):
             for store, wanted in indices.items()
         ]
         return _joined(*parts, changes=tuple(changes))
+
+    def recover(self, undo: Sequence[Change]) -> None:
+        """Do nothing: the file journal recovers files."""
 
     def located(self, address: str) -> str:
         if is_id(address):

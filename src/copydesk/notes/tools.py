@@ -102,10 +102,9 @@ class BlockInfoCall(ToolCall):
         if len(ids) > 1:
             rows: list[Value] = [info_fields(info, context.lang) for info in infos]
             fields = {"blocks": rows, **known(notFoundIds=list(missing) or None)}
-            lines = [say("notes.infos", context.lang, {"count": len(infos)}), said]
-            if missing:
-                lines += ["", say("notes.infos_missing", context.lang, {"ids": ", ".join(missing)})]
-            said = "\n".join(lines)
+            lost = say("notes.infos_missing", context.lang, {"ids": ", ".join(missing)})
+            count = say("notes.infos", context.lang, {"count": len(infos)})
+            said = "\n".join([count, said, *(["", lost] if missing else [])])
         if not context.kept.is_long(said):
             return note_answered(fields, said)
         shown = note_shown(context.kept, context.member.name, name, {}, said, context.lang)
