@@ -173,7 +173,7 @@ class Ready:
 
 
 def tree_of(
-    store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk] = ()
+    store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk]
 ) -> BlockTree:
     """The blocks, containers and siblings, with texts if a hunk needs them.
 
@@ -774,10 +774,10 @@ class NotesDesk:
             parts = (Part(own, document, passed.approval, passed.decided_ms),)
             steps.append(Create(real, parts) if there is None else edit(real, parts, there))
         entries = self._writer.write(steps, self._set.ids() + self._set.ids())
-        made = replace(ready, edit_ids=tuple(entry.edit_id for entry in entries))
+        ids: tuple[tuple[str, ...], ...] = ()
         with suppress(Refusal):  # the texts are written, only the ids are unknown
-            made = replace(made, ids=self.reading.store(job.member).execute(ready.prepared).ids)
-        return made
+            ids = self.reading.store(job.member).execute(ready.prepared).ids
+        return replace(ready, ids=ids, edit_ids=tuple(entry.edit_id for entry in entries))
 
     def _in_store(self, job: WriteRequest, ready: Ready, passed: Passed) -> Ready:
         """Let the store write; journal the entry before, and its undo after.

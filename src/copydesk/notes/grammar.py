@@ -217,9 +217,9 @@ def is_blank(line: str) -> bool:
 
 def content_of_hunk(text: str) -> str:
     """The text with LF, without blank lines at the ends."""
-    lines = lines_of_hunk(text)
-    start, stop = _trimmed(lines)
-    return "\n".join(lines[start:stop])
+    whole = "\n".join([*lines_of_hunk(text), ""])
+    start = whole.rfind("\n", 0, len(whole) - len(whole.lstrip(" \t\n"))) + 1
+    return whole[start : whole.find("\n", len(whole.rstrip(" \t\n")))]
 
 
 def _trimmed(lines: Sequence[str]) -> tuple[int, int]:
