@@ -284,7 +284,7 @@ def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
         (not valid(block_id), "INVALID_BLOCK_ID.id"),
         (not _is_label(label), "UNEXPECTED_TEXT.label"),
     )
-    wrong = next((kind for is_wrong, kind in wrongs if is_wrong), None)
+    wrong: Kind | None = next((kind for is_wrong, kind in wrongs if is_wrong), None)
     plain = known or wrong in (None, "UNEXPECTED_TEXT.label") or is_id(block_id[:_SIYUAN_SIZE])
     plain = plain or (bool(closed) and len(inner.split()) == 1)
     return Header(cast(Action, command) if known else "EDIT", block_id, wrong, plain)
@@ -338,7 +338,7 @@ class _Reader:
             if marker := marker_of(lines[at]):
                 self._signs[at], size = marker
                 self._sized.setdefault(size, []).append(at)
-        self._stray, self._orphan = _AT_START
+        self._misplaced: _Misplaced = _AT_START
 
     def read(self) -> None:
         while self._skip_blank():
@@ -348,7 +348,7 @@ class _Reader:
             elif at not in self._signs:
                 self._skip_text()
             elif self._signs[at] == "<":
-                self._wrong(self._orphan, at)
+                self._wrong(self._misplaced[1], at)
                 self._body(at)
             else:
                 is_middle = self._signs[at] == "="
@@ -361,7 +361,7 @@ class _Reader:
         if header.wrong is not None:
             self._wrong(header.wrong, at, text=self._lines[at])
         self._at += 1
-        self._stray, self._orphan = _AFTER_HEADER.get(header.action, _AFTER_BODY)
+        self._misplaced = _AFTER_HEADER.get(header.action, _AFTER_BODY)
         if header.action == "DELETE":
             self._add(header, at)
         elif header.action == "MOVE":
@@ -416,7 +416,7 @@ class _Reader:
 
     def _body(self, at: int) -> tuple[str, str] | None:
         """Parse the SEARCH/REPLACE texts that the marker `at` opens; None if malformed."""
-        self._stray, self._orphan = _AFTER_BODY
+        self._misplaced = _AFTER_BODY
         size = self._lines[at].count("<")
         markers = self._sized[size]
         first = bisect_right(markers, at)
@@ -462,7 +462,7 @@ class _Reader:
         start = self._at
         self._skip_to(lambda at: at in self._signs or self._header(at) is not None)
         if self._at > start and not told:
-            self._wrong(self._stray, start, text=self._lines[start])
+            self._wrong(self._misplaced[0], start, text=self._lines[start])
 
     def _skip_to_header(self, start: int) -> None:
         """Move to the next header that counts anywhere, to find later problems too."""
