@@ -32,7 +32,7 @@ from typing import Any
 from bench import PROJECT
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.notes.lazy import notes_of
+from copydesk.notes.tools import notes_of
 
 CONTAINERS = ("l", "i", "b")
 REOPEN = 25  # edits between two restarts

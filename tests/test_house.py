@@ -50,9 +50,8 @@ PACKAGES = {
         *("notes.plan", "notes.grammar", "notes.protocol", "store.files", "store.locks"),
         *("desk", "edit", "text", "errors", "store.protocol"),
     ),
-    "notes.lazy": ("notes.desk", "desk", "store.locks"),
     "notes.tools": (
-        *("notes.lazy", "notes.desk", "notes.plan", "notes.protocol"),
+        *("notes.desk", "notes.plan", "notes.protocol", "store.locks"),
         *("tools", "desk", "edit", "text", "errors"),
     ),
     "tools": (
@@ -85,7 +84,6 @@ FORBIDDEN = {
     "notes.folder": ("asyncio",),
     "notes.kernel": ("asyncio",),
     "notes.desk": (*CLOCK, *DISK, "json", "asyncio"),
-    "notes.lazy": (*CLOCK, *DISK, "json", "asyncio"),
     "notes.tools": (*DISK, "asyncio", "sqlite3", "apsw"),
     "tools": (*DISK, "asyncio", "sqlite3", "apsw"),
     "app": (),

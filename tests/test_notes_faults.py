@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import ChangesDone, KeepUndo, Prepared, Update, kept_nowhere
+from copydesk.notes.tools import notes_of
 from copydesk.tools import messages
 from support.cost import spread
 from support.fake_kernel.habits import FAULTS, Fault

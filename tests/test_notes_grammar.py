@@ -72,16 +72,16 @@ def _lines(hunk: BlockHunk) -> list[str]:
     text = lines_of_hunk(hunk.text) if hunk.text else []
     if hunk.action != "EDIT" and all(_is_plain(line) for line in text):
         return [header, *text]
-    used = {marker.size for line in [*search, *text] if (marker := marker_of(line))}
+    used = {marker[1] for line in [*search, *text] if (marker := marker_of(line))}
     size = next(n for n in range(7, 8 + len(used)) if n not in used)
-    opening, middle = marker_line("open", size), marker_line("middle", size)
-    return [header, opening, *search, middle, *text, marker_line("close", size)]
+    opening, middle = marker_line("<", size), marker_line("=", size)
+    return [header, opening, *search, middle, *text, marker_line(">", size)]
 
 
 def _is_plain(line: str) -> bool:
     """Whether a line needs no markers around it."""
     marker = marker_of(line)
-    return (marker is None or marker.part == "middle") and header_of(line, is_block_id) is None
+    return (marker is None or marker[0] == "=") and header_of(line, is_block_id) is None
 
 
 def body(search: str, text: str, signs: int = 7) -> str:

@@ -18,8 +18,8 @@ import pytest
 from copydesk.app.config import MemberConfig
 from copydesk.notes.folder import blocks
 from copydesk.notes.folder import store as folder_module
-from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import Update
+from copydesk.notes.tools import notes_of
 from copydesk.store import protocol
 from copydesk.store.threads import Soon
 from support.cost import spread

@@ -13,8 +13,8 @@ from copydesk.app.workspace import OpenWorkspace, kernel_path, open_workspace
 from copydesk.notes.desk import OpenNotes
 from copydesk.notes.grammar import split_as
 from copydesk.notes.kernel.blocks import split_blocks
-from copydesk.notes.lazy import notes_of
 from copydesk.notes.protocol import is_id
+from copydesk.notes.tools import notes_of
 from copydesk.tools.report import Lang
 from support.fake_kernel import FakeKernel
 from support.note_stores import store_of

@@ -50,7 +50,7 @@ from copydesk.errors import (
     StateFailed,
     cancelled_by,
 )
-from copydesk.notes.lazy import LazyNotes
+from copydesk.notes.tools import LazyNotes
 from copydesk.search.listings import FileSearch
 from copydesk.store.access import Rules, guards
 from copydesk.store.checks import Commands, Trust

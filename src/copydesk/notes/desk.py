@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, dropwhile, islice
 from operator import attrgetter
 from threading import Lock
 from typing import Literal
@@ -147,23 +147,24 @@ class NotesWritten:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Prepared changes, not yet written, and the `documents` they change; `path`: the first's."""
+    """Prepared changes, and the `documents` they change; `path`: the first's.
+
+    Once they are written, `ids` are those of each change, and `edit_ids` those of the journal, one
+    per file.
+    """
 
     prepared: Prepared
     path: RelPath
     documents: tuple[FileEdit, ...]
     draft: BlockDraft | None = None
+    ids: tuple[tuple[str, ...], ...] = ()
+    edit_ids: tuple[int, ...] = ()
 
     @property
     def of_diff(self) -> BlockDraft:
         """The draft of a block diff."""
         assert self.draft is not None, "it is one"
-        return self.draft
-
-    @property
-    def whole(self) -> FileEdit:
-        """All documents as one text."""
-        return joined(self.documents, self.path)
+        return replace(self.draft, ids=self.ids, edit_ids=self.edit_ids)
 
     @property
     def diff(self) -> bytes:
@@ -172,7 +173,7 @@ class Ready:
 
 
 def tree_of(
-    store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk] = ()
+    store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk]
 ) -> BlockTree:
     """The blocks, containers and siblings, with texts if a hunk needs them.
 
@@ -208,9 +209,8 @@ def tree_of(
             children[container] = (
                 _neighbours(store, ids) if is_short else store.child_ids(container)
             )
-    there = {container: frozenset(ids) for container, ids in children.items()}
-    if any(block.id not in there.get(block.parent_id, (block.id,)) for block in named.values()):
-        raise TargetMoved
+        if not set(ids) <= set(children.get(container, ids)):
+            raise TargetMoved
     return BlockTree(blocks, children)
 
 
@@ -240,12 +240,11 @@ def _end_of(
     blocks: Mapping[str, NoteBlock], children: Mapping[str, Sequence[str]], block: NoteBlock
 ) -> str:
     """The last block in a container that is no list, or in the section of a heading; or nothing."""
-    if block.kind != "h":
-        held = children.get(block.id, ()) if block.kind != "l" else ()
-        return held[-1] if held else ""
-    siblings = children[block.parent_id]
-    behind = siblings[siblings.index(block.id) + 1 :] if block.id in siblings else ()
-    return next(reversed([*section_of(block, [blocks[one] for one in behind])]), "")
+    held = children.get(block.id, ()) if block.kind != "l" else ()
+    if block.kind == "h":
+        behind = dropwhile(lambda one: one != block.id, children[block.parent_id])
+        held = [*section_of(block, (blocks[one] for one in islice(behind, 1, None)))]
+    return held[-1] if held else ""
 
 
 def _prepared(store: NoteStore, made: BlockPlan, *, update_links: bool) -> Prepared:
@@ -256,11 +255,10 @@ def _prepared(store: NoteStore, made: BlockPlan, *, update_links: bool) -> Prepa
     except InvalidArgs as refusal:
 
         def is_refused(count: int) -> bool:
-            try:
+            with suppress(InvalidArgs):
                 store.prepare(changes[:count])
-            except InvalidArgs:
-                return True
-            return False
+                return False
+            return True
 
         first = bisect_left(range(1, len(changes)), True, key=is_refused)
         lines = ", ".join(map(str, made.operations[first].lines))
@@ -269,15 +267,6 @@ def _prepared(store: NoteStore, made: BlockPlan, *, update_links: bool) -> Prepa
 
 _PLANNED_ON = attrgetter("kind", "markdown", "parent_id")
 """What a plan relies on of the blocks that it names."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlocksWritten:
-    """A finished write: the ids of each change, and the journal's `edit_ids`, one per file."""
-
-    ready: Ready
-    done: ChangesDone
-    edit_ids: tuple[int, ...]
 
 
 def _located(store: NoteStore, hunk: BlockHunk) -> BlockHunk:
@@ -319,10 +308,9 @@ class NoteReader:
     def home(self, member: Member) -> OpenNotes:
         """The store as the member sees it; the first call opens it and may raise its errors."""
         with self._lock:
-            found = self._opened.get(member.permission)
-            if found is None:
-                found = self._opened[member.permission] = self._open(member.permission)
-            return found
+            if member.permission not in self._opened:
+                self._opened[member.permission] = self._open(member.permission)
+            return self._opened[member.permission]
 
     def store(self, member: Member) -> NoteStore:
         return self.home(member).store
@@ -331,29 +319,26 @@ class NoteReader:
         """The path of the block's document."""
         return self.home(member).path_of(block.box, block.path)
 
-    def check(self, member: Member, operation: Operation, paths: Iterable[RelPath]) -> None:
-        """Raise AccessDenied unless the member may do the operation in all these documents."""
-        for path in dict.fromkeys(paths):
-            authorized(self._files, member, path, operation)
+    def check(
+        self, member: Member, paths: Iterable[RelPath], *operations: Operation
+    ) -> list[RelPath]:
+        """The real paths of documents in which the member may do the operations; AccessDenied."""
+        return [authorized(self._files, member, path, *operations) for path in paths]
 
     def check_blocks(
-        self, member: Member, operation: Operation, blocks: Iterable[NoteBlock]
+        self, member: Member, blocks: Iterable[NoteBlock], *operations: Operation
     ) -> None:
-        """Like `check`, for the documents of blocks."""
-        self.check(member, operation, (self.path(member, block) for block in blocks))
+        """Raise AccessDenied unless the member may do the operations in the blocks' documents."""
+        paths = dict.fromkeys(self.path(member, block) for block in blocks)
+        self.check(member, paths, *operations)
 
     def may_read(self, member: Member, block: NoteBlock) -> bool:
         """Whether the member may read the block's document."""
         try:
-            self.check_blocks(member, "read", [block])
+            self.check_blocks(member, [block], "read")
         except AccessDenied:
             return False
         return True
-
-    def may_see(self, member: Member, notebook_id: str) -> bool:
-        """Whether the member may read something in a notebook."""
-        path = self.home(member).path_of(notebook_id, "")
-        return member.permission.allows_walk(path) or member.permission.allows_read(path)
 
     def close(self) -> None:
         with self._lock:
@@ -365,7 +350,7 @@ class NoteReader:
         """Return facts about blocks, and the ids without one; BlockNotFound if none exists."""
         ids = [self._id_of(member, one) for one in ids]
         there = self.store(member).blocks([one for one in ids if not is_address(one)])
-        self.check_blocks(member, "read", there.values())
+        self.check_blocks(member, there.values(), "read")
         missing = tuple(one for one in ids if one not in there)
         if not there:
             raise BlockNotFound(", ".join(missing))
@@ -378,7 +363,7 @@ class NoteReader:
         block = store.blocks([block_id]).get(block_id)
         if block is None:
             raise BlockNotFound(block_id)
-        self.check_blocks(member, "read", [block])
+        self.check_blocks(member, [block], "read")
         return block
 
     def content(
@@ -395,20 +380,22 @@ class NoteReader:
             ids = inside if has_parts and block.kind != "h" else (block.id, *inside)
             chosen = select(slice_text, ids)
             wanted = ids[chosen.start : chosen.stop]
-            # A kernel gives all blocks of a container at once, or few one by one.
-            is_short = home.in_files or len(wanted) <= _SLICED
-            there: Mapping[str, NoteBlock] = home.store.blocks(wanted) if is_short else {}
+            there: Mapping[str, NoteBlock] = {}
+            if home.in_files or len(wanted) <= _SLICED:  # a kernel has more of them all at once
+                there = home.store.blocks(wanted)
             if len(there) < len(wanted):  # in files, while another program changes one
                 there = {one.id: one for one in self._shown(member, block, parts=True)}
-        found = [there[one] for one in wanted if one in there]
-        blocks = self._as_tasks(member, found, inside=block.id)
+        blocks = self._as_tasks(member, [there[i] for i in wanted if i in there], inside=block.id)
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
         return BlockContent(block, blocks, len(ids), chosen.start, after)
 
     def notebooks(self, member: Member) -> tuple[Notebook, ...]:
         """The notebooks in which the member may read something."""
-        found = self.store(member).notebooks()
-        return tuple(one for one in found if self.may_see(member, one.id))
+        home, allowed = self.home(member), member.permission
+        named = [(home.path_of(one.id, ""), one) for one in home.store.notebooks()]
+        return tuple(
+            one for path, one in named if allowed.allows_walk(path) or allowed.allows_read(path)
+        )
 
     def documents(self, member: Member, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         """The documents of a notebook, by their title paths; raises NotebookNotFound."""
@@ -446,11 +433,11 @@ class NoteReader:
     def coverage(self, member: Member, box: str) -> Coverage | None:
         """How much of a notebook is searched, and the files that are not documents."""
         found = self.store(member).coverage(box)
-        if found is None or not found.unread:
-            return found
         allowed = member.permission.allows_read
-        unread = (one for one in found.unread if allowed(RelPath.parse(one.path)))
-        return replace(found, unread=tuple(unread))
+        unread = (
+            one for one in (found.unread if found else ()) if allowed(RelPath.parse(one.path))
+        )
+        return found and replace(found, unread=tuple(unread))
 
     def covered(self, member: Member) -> Coverage:
         """How much the last search saw of all notebooks, and the files that it stopped reading."""
@@ -477,16 +464,15 @@ class NoteReader:
     def _info(self, member: Member, block: NoteBlock) -> Info:
         store = self.store(member)
         inside = store.children(block.id) if block.kind in (*CONTAINERS, "h") else ()
-        markdown = block.markdown
-        if block.kind in ("d", "h"):
-            whole = (block, *inside) if block.kind == "h" else inside
-            markdown = "\n\n".join(one.markdown for one in whole)
+        own = (block,) if block.kind != "d" else ()
+        whole = (*own, *inside) if block.kind in ("d", "h") else own
+        markdown = "\n\n".join(one.markdown for one in whole)
         outline = store.outline(block.id) if block.kind == "d" else ()
         count = len(inside) if inside or block.kind in CONTAINERS else None
         breadcrumb = store.breadcrumb(block.id)
         if block.kind == "d":
-            above = [crumb.id for crumb in breadcrumb[:-1] if crumb.kind == "d"]
-            block = replace(block, parent_id=above[-1] if above else "")
+            above = (crumb.id for crumb in breadcrumb[-2::-1] if crumb.kind == "d")
+            block = replace(block, parent_id=next(above, ""))
         return Info(block, markdown, count, outline, breadcrumb)
 
 
@@ -511,7 +497,7 @@ class NotesDesk:
     def edit(self, member: Member, tool: str, request: BlockDiff) -> BlockDraft:
         """Apply all hunks of a block diff, or none; raises as `draft`."""
         job = self._job(member, tool, request.path)
-        return _done(self._write(job, partial(self._ready, member, request)))
+        return self._write(job, partial(self._ready, member, request)).of_diff
 
     def apply(
         self,
@@ -529,7 +515,7 @@ class NotesDesk:
         place = member, plan.tool, plan.request.path, (plan.created_ms, plan.id), plan.id
         job = WriteRequest(*place, edited_by=plan.edited_by, is_stored=is_stored)
         make = partial(self._planned, member, plan)
-        return _done(self._write(job, make, precondition, after_commit))
+        return self._write(job, make, precondition, after_commit).of_diff
 
     def planned(self, member: Member, plan: Plan) -> BlockDraft:
         """A plan's changes to the current blocks, for members who may read them; like `apply`."""
@@ -549,23 +535,23 @@ class NotesDesk:
             if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
                 raise
             return NotUndone(entry, refusal)
-        ready, whole = made.ready, made.ready.whole
+        whole = joined(made.documents, made.path)
         return Undone(
             entry,
             whole.base,
             whole.change,
             whole.after,
-            ready.diff,
-            "exact" if digest_of_texts(_joined(ready.prepared.before)) == entry.after else "fuzz",
+            made.diff,
+            "exact" if digest_of_texts(_joined(made.prepared.before)) == entry.after else "fuzz",
             made.edit_ids[0] if made.edit_ids else 0,
         )
 
     def recover(self, member: Member) -> tuple[Settled, ...]:
         """Undo unfinished writes of stores; `failed`: undone, `unsure` says why."""
         found: list[Settled] = []
-        for entry in reversed(self._set.journal.entries(most=_LOOKED_AT)):
-            if entry.kind != "notes" or entry.state != "unsure" or not entry.undo:
-                continue
+        entries = reversed(self._set.journal.entries(most=_LOOKED_AT))
+        due = (one for one in entries if one.kind == "notes" and one.state == "unsure" and one.undo)
+        for entry in due:
             try:
                 self.reading.store(member).recover(entry.undo)
             except Refusal as refusal:
@@ -592,25 +578,14 @@ class NotesDesk:
         if kind == "document" and target.kind != "d":
             raise WrongBlockKind(target.id, target.kind, "document")
         path = self.reading.path(member, target)
-
-        def make() -> Ready:
-            changes = self._appending(member, target.id, markdown)
-            return self._prepared_changes(member, changes, path)
-
+        make = partial(self._appending, member, target.id, markdown, path)
         made = self._write(self._job(member, tool, path), make)
-        return NotesWritten(target, tuple(chain.from_iterable(made.done.ids)), made.edit_ids)
+        return NotesWritten(target, tuple(chain.from_iterable(made.ids)), made.edit_ids)
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
-
-        def make() -> Ready:
-            prepared = self.reading.store(member).prepare_daily_note(box, markdown)
-            ready = self._new(member, prepared, box)
-            if ready.documents or self.reading.home(member).in_files:
-                return ready
-            return replace(ready, documents=(rewritten(ready.path, "", markdown),))
-
-        return self._made_document(member, tool, make, box)
+        prepare = partial(self.reading.store(member).prepare_daily_note, box, markdown)
+        return self._made_document(member, tool, box, markdown, prepare)
 
     def create(
         self,
@@ -632,17 +607,13 @@ class NotesDesk:
         name = title.replace("/", "-").strip()
         if not name:
             raise ContentRequired("title")
-
-        def make() -> Ready:
-            store = self.reading.store(member)
-            if location == "children":
-                prepared = store.prepare_document(anchor.box, anchor.id, name, markdown)
-            else:
-                up = int(location == "parent")
-                prepared = store.prepare_beside(anchor.id, up, name, markdown)
-            return self._new(member, prepared, anchor.box)
-
-        return self._made_document(member, tool, make, anchor.box)
+        store = self.reading.store(member)
+        prepare = (
+            partial(store.prepare_document, anchor.box, anchor.id, name, markdown)
+            if location == "children"
+            else partial(store.prepare_beside, anchor.id, int(location == "parent"), name, markdown)
+        )
+        return self._made_document(member, tool, anchor.box, markdown, prepare)
 
     def _ready(self, member: Member, request: Request, operation: Operation = "write") -> Ready:
         """Plan the diff on the current blocks; BlockDiffRefused, AccessDenied, store errors."""
@@ -651,15 +622,18 @@ class NotesDesk:
         parsed = parse_block_diff(request.content, home.valid)
         with one_look():
             hunks = [_located(home.store, hunk) for hunk in parsed]
-        look = partial(self._on_blocks_now, member, hunks, request, operation)
-        return attempted(look, lambda: Failed("read", _AGAIN))
+        return attempted(
+            lambda: self._on_blocks_now(member, hunks, request, operation),
+            lambda: Failed("read", _AGAIN),
+        )
 
     def _prepared_changes(self, member: Member, changes: Sequence[Change], path: RelPath) -> Ready:
         """Prepare changes of the current blocks; `path` is that of the first document."""
         store = self.reading.store(member)
         found = store.prepare(changes)
         blocks = store.blocks([one for change in changes for one in named(change)])
-        return self._to_write(found, self._paths(member, blocks.values()), path)
+        paths = {one.path: self.reading.path(member, one) for one in blocks.values()}
+        return self._to_write(found, paths, path)
 
     def _to_write(self, prepared: Prepared, paths: Mapping[str, RelPath], path: RelPath) -> Ready:
         """The change of each document's text, or of the one at `path` if that is not known yet.
@@ -683,14 +657,14 @@ class NotesDesk:
         make: Callable[[], Ready],
         precondition: Callable[[], None] = _nothing,
         after_commit: Callable[[], None] = _nothing,
-    ) -> BlocksWritten:
+    ) -> Ready:
         """Write the result of `make`, retried if notes change; both hooks run locked.
 
         `after_commit` runs if there was nothing to write.
         """
         over: Refusal = Failed("write", _AGAIN)
 
-        def attempt() -> BlocksWritten:
+        def attempt() -> Ready:
             nonlocal over
             try:
                 return self._attempt(job, make(), precondition, after_commit)
@@ -711,8 +685,7 @@ class NotesDesk:
         ids = list(dict.fromkeys(one for hunk in hunks for one in hunk.named))
         with one_look():  # a second look below tells whether anything changed
             there = home.store.blocks(ids)
-            self.reading.check_blocks(member, "read", there.values())
-            self.reading.check_blocks(member, operation, there.values())
+            self.reading.check_blocks(member, there.values(), "read", operation)
             tree = tree_of(home.store, there, hunks)
             made = plan_blocks(hunks, tree, home.split, strict=request.strict)
             prepared = _prepared(home.store, made, update_links=request.update_links)
@@ -723,15 +696,11 @@ class NotesDesk:
             one not in again or _PLANNED_ON(again[one]) != _PLANNED_ON(there[one]) for one in there
         ):
             raise TargetMoved
-        paths = self._paths(member, there.values())
+        paths = {one.path: self.reading.path(member, one) for one in there.values()}
         path = next(iter(paths.values()))  # all named blocks exist
         documents = self._to_write(prepared, paths, path).documents
         draft = block_draft(request, made, documents, path, prepared.notices)
         return Ready(prepared, draft.request.path, draft.documents, draft)
-
-    def _paths(self, member: Member, blocks: Iterable[NoteBlock]) -> dict[str, RelPath]:
-        """Map the store's paths of the blocks' documents to workspace paths."""
-        return {block.path: self.reading.path(member, block) for block in blocks}
 
     def _attempt(
         self,
@@ -739,55 +708,57 @@ class NotesDesk:
         ready: Ready,
         precondition: Callable[[], None],
         after_commit: Callable[[], None],
-    ) -> BlocksWritten:
+    ) -> Ready:
         paths = [document.path for document in ready.documents] or [ready.path]
-        self.reading.check(job.member, "write", paths)
-        self.reading.check(job.member, "read", paths)
-        reals = map(self._set.files.resolve, paths)
+        reals = self.reading.check(job.member, paths, "write", "read")
         tickets = dict.fromkeys((*reals, *job.member.own_lock), job.ticket)
         with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
             precondition()
-            self.reading.check(job.member.now(), "write", paths)
-            passed = self._approved(job, ready)
+            reals = self.reading.check(job.member.now(), paths, "write")
+            passed = self._approved(job, ready, reals)
             home = self.reading.home(job.member)
             changes_nothing = ready.draft is not None and not ready.draft.plan.operations
             if ready.documents and home.in_files:
-                made = self._in_files(job, ready, passed, held)
+                made = self._in_files(job, ready, reals, passed, held)
             elif changes_nothing or home.in_files:
-                made = BlocksWritten(ready, home.store.execute(ready.prepared), ())
+                made = replace(ready, ids=home.store.execute(ready.prepared).ids)
             else:
                 made = self._in_store(job, ready, passed)
             if not made.edit_ids:
                 after_commit()
             return made
 
-    def _approved(self, job: WriteRequest, ready: Ready) -> Passed:
+    def _approved(self, job: WriteRequest, ready: Ready, reals: Sequence[RelPath]) -> Passed:
         """Raise if the policy wants a person's approval and these texts have none."""
         if not ready.documents:
             return Passed(None, None, 0)
-        reals = [self._set.files.resolve(one.path) for one in ready.documents]
+        whole = joined(ready.documents, ready.path)
         return self._set.approving.check(
             job.member,
             job.plan,
             reals[0],
-            ready.whole,
-            created=ready.whole.created,
+            whole,
+            created=whole.created,
             others=reals[1:],
             undoes=(job.undoes,),
             edited_by=job.edited_by,
         )
 
     def _in_files(
-        self, job: WriteRequest, ready: Ready, passed: Passed, held: ExitStack
-    ) -> BlocksWritten:
-        files, named = self._set.files, self._set.named
-        documents = {files.resolve(one.path): one for one in ready.documents}
-        changed = [real for real, document in documents.items() if not document.created]
-        wanted = {real: partial(files.text, real, named) for real in changed}
+        self,
+        job: WriteRequest,
+        ready: Ready,
+        reals: Sequence[RelPath],
+        passed: Passed,
+        held: ExitStack,
+    ) -> Ready:
+        text_of, names = self._set.files.text, self._set.named
+        documents = sorted(zip(reals, ready.documents, strict=True), key=lambda pair: str(pair[0]))
+        wanted = {real: partial(text_of, real, names) for real, one in documents if not one.created}
         opened = self._writer.opened(wanted, job, held)
         inodes: dict[tuple[int, int], RelPath] = {}
         steps: list[Step] = []
-        for real, document in sorted(documents.items(), key=lambda pair: str(pair[0])):
+        for real, document in documents:
             there = opened.get(real)
             if isinstance(there, Refusal):
                 raise there
@@ -798,19 +769,22 @@ class NotesDesk:
                 if there.source.digest != document.base.digest:
                     raise TargetMoved
             self._set.bases.keep(document.after, real)
-            is_first = not steps  # one plan is tied once
-            own = replace(job, path=document.path, is_stored=job.is_stored and is_first)
+            # one plan is tied once
+            own = replace(job, path=document.path, is_stored=job.is_stored and not steps)
             parts = (Part(own, document, passed.approval, passed.decided_ms),)
             steps.append(Create(real, parts) if there is None else edit(real, parts, there))
         entries = self._writer.write(steps, self._set.ids() + self._set.ids())
-        done = ChangesDone(())
+        ids: tuple[tuple[str, ...], ...] = ()
         with suppress(Refusal):  # the texts are written, only the ids are unknown
-            done = self.reading.store(job.member).execute(ready.prepared)
-        return BlocksWritten(ready, done, tuple(entry.edit_id for entry in entries))
+            ids = self.reading.store(job.member).execute(ready.prepared).ids
+        return replace(ready, ids=ids, edit_ids=tuple(entry.edit_id for entry in entries))
 
-    def _in_store(self, job: WriteRequest, ready: Ready, passed: Passed) -> BlocksWritten:
-        """Let the store write; journal the entry before, and its undo after."""
-        journal, done = self._set.journal, list[ChangesDone]()
+    def _in_store(self, job: WriteRequest, ready: Ready, passed: Passed) -> Ready:
+        """Let the store write; journal the entry before, and its undo after.
+
+        Recovery has no file to compare.
+        """
+        journal, now_ms, done = self._set.journal, self._set.clock(), list[ChangesDone]()
 
         def write(edit_id: int) -> None:
             keep = partial(journal.keep_undo, edit_id)
@@ -818,15 +792,8 @@ class NotesDesk:
             with suppress(Refusal):  # the last of what was recorded while it wrote stays
                 keep(done[0].undo)
 
-        part = Part(job, ready.whole, passed.approval, passed.decided_ms)
-        (entry,) = self._writer.write((InStore(self._entry(job, ready), part, write),))
-        return BlocksWritten(ready, done[0], (entry.edit_id,))
-
-    def _entry(self, job: WriteRequest, ready: Ready) -> Entry:
-        """The journal entry of a write by a store; recovery has no file to compare."""
-        now_ms = self._set.clock()
         before, after = map(_joined, (ready.prepared.before, ready.prepared.after))
-        return Entry(
+        entry = Entry(
             time_ms=now_ms,
             member=job.member.name,
             tool=job.tool,
@@ -840,6 +807,10 @@ class NotesDesk:
             undoes=job.undoes,
             why=job.member.why,
         )
+        whole = joined(ready.documents, ready.path)
+        part = Part(job, whole, passed.approval, passed.decided_ms)
+        (entry,) = self._writer.write((InStore(entry, part, write),))
+        return replace(ready, ids=done[0].ids, edit_ids=(entry.edit_id,))
 
     def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:
         return WriteRequest(member, tool, path, (self._set.clock(), tool))
@@ -852,34 +823,41 @@ class NotesDesk:
                 raise ContentChanged(f"the block {block_id} is not what was shown")
         return ready
 
-    def _appending(self, member: Member, target_id: str, markdown: str) -> Sequence[Change]:
+    def _appending(self, member: Member, target_id: str, markdown: str, path: RelPath) -> Ready:
         home = self.reading.home(member)
         target = home.store.blocks([target_id]).get(target_id)
         is_list = target is not None and target.kind == "l"
         if is_list and any(piece.kind != "l" for piece in home.split(markdown)):
             items = [one.markdown for one in home.store.children(target_id)]
             markdown = as_item(markdown, items)
-        return appending(home.store, home.split, target_id, markdown)
-
-    def _new(self, member: Member, prepared: Prepared, box: str) -> Ready:
-        path_of = self.reading.home(member).path_of
-        texts = {**prepared.before, **prepared.after}
-        paths = {path: path_of(box, path) for path in texts}
-        return self._to_write(prepared, paths, next(iter(paths.values()), path_of(box, "")))
+        changes = appending(home.store, home.split, target_id, markdown)
+        return self._prepared_changes(member, changes, path)
 
     def _made_document(
-        self, member: Member, tool: str, make: Callable[[], Ready], box: str
+        self,
+        member: Member,
+        tool: str,
+        box: str,
+        markdown: str,
+        prepare: Callable[[], Prepared],
     ) -> NotesWritten:
+        home = self.reading.home(member)
+
+        def make() -> Ready:
+            prepared = prepare()
+            paths = {one: home.path_of(box, one) for one in {**prepared.before, **prepared.after}}
+            path = next(iter(paths.values()), home.path_of(box, ""))
+            ready = self._to_write(prepared, paths, path)
+            if ready.documents or home.in_files:
+                return ready
+            # where a kernel has today's note is known later
+            return replace(ready, documents=(rewritten(path, "", markdown),))
+
         where = make().path  # refuse before anything is journaled
         made = self._write(self._job(member, tool, where), make)
-        if not made.done.ids:
+        if not made.ids:
             raise Failed("find the new ids", f"{where} is written, but its ids could not be read")
-        document_id, *new_ids = made.done.ids[0]
+        document_id, *new_ids = made.ids[0]
         target = self.reading.block(member, document_id)
-        home = self.reading.home(member)
         path = home.path_of(target.box, target.path) if home.in_files else None
         return NotesWritten(target, tuple(new_ids), made.edit_ids, path)
-
-
-def _done(made: BlocksWritten) -> BlockDraft:
-    return replace(made.ready.of_diff, ids=made.done.ids, edit_ids=made.edit_ids)

@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, islice, pairwise
-from operator import itemgetter
+from itertools import accumulate, pairwise
 from typing import Literal, cast
 
 from copydesk.errors import Refusal
 from copydesk.notes.markdown import Block, Profile, is_phantom
-from copydesk.notes.markdown.block import BLANK, LIST, cut, decode, encode
+from copydesk.notes.markdown.block import LIST, cut, decode, encode
 from copydesk.notes.markdown.tree import parse_new
 from copydesk.notes.protocol import BlockText, SplitBlocks, is_id
 
@@ -119,7 +118,7 @@ def problem(
 ) -> Problem:
     """Make a problem of this kind; its text is cut."""
     code, _, reason = kind.partition(".")
-    told = None if text is None else shown(text)
+    told = text and shown(text)
     return Problem(
         code, reason or None, line, block_id, told, other_line, expected, similarity, difference
     )
@@ -177,7 +176,7 @@ class BlockHunk:
             and bool(self.search) == (self.search is not None) == edits
             and (bool(self.text) != (moves or self.action == "DELETE") or edits)
             and (self.place is not None) == moves
-            and all(part == content_of_hunk(lines_of_hunk(part)) for part in texts)
+            and all(part == content_of_hunk(part) for part in texts)
         ):
             raise ValueError(f"no hunk: {self.action} of {self.block_id!r}")
 
@@ -216,38 +215,30 @@ def is_blank(line: str) -> bool:
     return not line.strip(" \t")
 
 
-def content_of_hunk(lines: list[str]) -> str:
-    """Join the lines, without blank ones at the ends."""
-    start, stop = _trimmed(lines)
-    return "\n".join(lines[start:stop])
+def content_of_hunk(text: str) -> str:
+    """The text with LF, without blank lines at the ends."""
+    whole = "\n".join([*lines_of_hunk(text), ""])
+    start = whole.rfind("\n", 0, len(whole) - len(whole.lstrip(" \t\n"))) + 1
+    return whole[start : whole.find("\n", len(whole.rstrip(" \t\n")))]
 
 
-def _trimmed(lines: list[str]) -> tuple[int, int]:
+def _trimmed(lines: Sequence[str]) -> tuple[int, int]:
     """The lines [start, stop), 0-based, without blank ones at the ends."""
-    start, stop = 0, len(lines)
-    while start < stop and is_blank(lines[start]):
-        start += 1
-    while start < stop and is_blank(lines[stop - 1]):
-        stop -= 1
+    start = next((at for at, line in enumerate(lines) if not is_blank(line)), len(lines))
+    stop = next((at for at in range(len(lines), start, -1) if not is_blank(lines[at - 1])), start)
     return start, stop
 
 
 _PLACES = ("BEFORE", "AFTER", "PREPEND", "APPEND")
 _COMMANDS = ("DELETE", "REPLACE", "MOVE", *_PLACES)
 # Seven signs are the shortest marker; longer ones let a body hold shorter ones as content.
-_MARKER = re.compile(r"(?P<open><{7,}) SEARCH|(?P<middle>={7,})|(?P<close>>{7,}) REPLACE")
-_FENCE = re.compile(r" {0,3}(?P<signs>`{3,}|~{3,})(?P<info>[^`]*)")
+_MARKER = re.compile(r"<{7,} SEARCH|={7,}|>{7,} REPLACE")
+_MARKER_WORDS = {"<": " SEARCH", "=": "", ">": " REPLACE"}
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*")
+_CLOSING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*")
 _SIYUAN_SIZE = 22
 _LABEL_CHARACTERS = 32
 _LABEL_WORDS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class DiffMarker:
-    """A marker line: which of the three, and how many signs it has."""
-
-    part: Literal["open", "middle", "close"]
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,24 +251,18 @@ class Header:
 
     action: Action
     block_id: str
-    wrong: Kind | None = None
-    plain: bool = True
+    wrong: Kind | None
+    plain: bool
 
 
-def marker_of(line: str) -> DiffMarker | None:
-    """Parse a marker line; None if it is not one."""
-    found = _MARKER.fullmatch(line)
-    if found is None:
-        return None
-    part = cast(Literal["open", "middle", "close"], found.lastgroup)
-    return DiffMarker(part, len(found[part]))
+def marker_of(line: str) -> tuple[str, int] | None:
+    """The sign of a marker line, `<`, `=` or `>`, and how many it has; None if it is not one."""
+    return (line[0], line.count(line[0])) if _MARKER.fullmatch(line) else None
 
 
-def marker_line(part: Literal["open", "middle", "close"], size: int) -> str:
+def marker_line(sign: str, size: int) -> str:
     """The line of a marker."""
-    if part == "middle":
-        return "=" * size
-    return f"{'<' * size} SEARCH" if part == "open" else f"{'>' * size} REPLACE"
+    return sign * size + _MARKER_WORDS[sign]
 
 
 def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
@@ -293,24 +278,16 @@ def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
     command = name.strip(" \t").upper() if colon else ""
     block_id = (rest if colon else inner).strip(" \t")
     known = command in _COMMANDS
-    action = cast(Action, command) if known else "EDIT"
-    plain = known or (bool(closed) and len(inner.split()) == 1)
-    plain = plain or is_id(block_id[:_SIYUAN_SIZE])
     wrongs: tuple[tuple[bool, Kind], ...] = (
         (not closed, "INVALID_BLOCK_ID.unclosed"),
         (bool(colon) and not known, "INVALID_BLOCK_ID.command"),
         (not valid(block_id), "INVALID_BLOCK_ID.id"),
+        (not _is_label(label), "UNEXPECTED_TEXT.label"),
     )
-    for is_wrong, kind in wrongs:
-        if is_wrong:
-            return Header(action, block_id, kind, plain)
-    return Header(action, block_id, None if _is_label(label) else "UNEXPECTED_TEXT.label")
-
-
-def fence_of(line: str) -> tuple[str, str] | None:
-    """The signs of a code fence and its info string, if the line is one."""
-    found = _FENCE.fullmatch(line)
-    return (found["signs"], found["info"].strip(" \t")) if found else None
+    wrong: Kind | None = next((kind for is_wrong, kind in wrongs if is_wrong), None)
+    plain = known or wrong in (None, "UNEXPECTED_TEXT.label") or is_id(block_id[:_SIYUAN_SIZE])
+    plain = plain or (bool(closed) and len(inner.split()) == 1)
+    return Header(cast(Action, command) if known else "EDIT", block_id, wrong, plain)
 
 
 def _is_label(text: str) -> bool:
@@ -337,9 +314,13 @@ def parse_block_diff(
 _Misplaced = tuple[Kind, Kind]
 """What is wrong with a text, and with a body, that stands where none may be."""
 
-_AFTER_DELETE: _Misplaced = "UNEXPECTED_TEXT.after_delete", "INVALID_SEQUENCE.after_delete"
-_AFTER_MOVE: _Misplaced = "UNEXPECTED_TEXT.after_move", "INVALID_SEQUENCE.second_body"
+_AT_START: _Misplaced = "UNEXPECTED_TEXT.before", "INVALID_SEQUENCE.no_header"
 _AFTER_BODY: _Misplaced = "UNEXPECTED_TEXT.after_body", "INVALID_SEQUENCE.second_body"
+_AFTER_HEADER: Mapping[Action, _Misplaced] = {
+    "EDIT": ("UNEXPECTED_TEXT.no_markers", "INVALID_SEQUENCE.no_header"),
+    "DELETE": ("UNEXPECTED_TEXT.after_delete", "INVALID_SEQUENCE.after_delete"),
+    "MOVE": ("UNEXPECTED_TEXT.after_move", "INVALID_SEQUENCE.second_body"),
+}
 
 
 class _Reader:
@@ -350,187 +331,143 @@ class _Reader:
         self.problems: list[Problem] = []
         self._lines, self._valid = lines, valid
         self._at, self._stop = _unfenced(lines)
-        self._markers: dict[int, list[tuple[int, str]]] = {}  # line and part, by size
+        self._signs: dict[int, str] = {}  # the signs of marker lines
+        self._sized: dict[int, list[int]] = {}  # the marker lines of each size
         self._never_even: set[int] = set()  # marker sizes with more openings than closings
         for at in range(self._at, self._stop):
             if marker := marker_of(lines[at]):
-                self._markers.setdefault(marker.size, []).append((at, marker.part))
-        self._stray: Kind = "UNEXPECTED_TEXT.before"
-        self._orphan: Kind = "INVALID_SEQUENCE.no_header"
+                self._signs[at], size = marker
+                self._sized.setdefault(size, []).append(at)
+        self._misplaced: _Misplaced = _AT_START
 
     def read(self) -> None:
         while self._skip_blank():
-            header = header_of(self._lines[self._at], self._valid)
+            at, header = self._at, self._header(self._at)
             if header is not None:
-                self._hunk(header)
+                self._hunk(header, at)
+            elif at not in self._signs:
+                self._skip_text()
+            elif self._signs[at] == "<":
+                self._wrong(self._misplaced[1], at)
+                self._body(at)
             else:
-                self._misplaced()
+                is_middle = self._signs[at] == "="
+                self._wrong("DELIMITER_ERROR.stray" if is_middle else "UNMATCHED_MARKERS.close", at)
+                self._at += 1
         if not self.hunks and not self.problems:
             self._wrong("EMPTY_CONTENT.diff", 0)
 
-    def _hunk(self, header: Header) -> None:
-        at = self._at
+    def _hunk(self, header: Header, at: int) -> None:
         if header.wrong is not None:
             self._wrong(header.wrong, at, text=self._lines[at])
         self._at += 1
+        self._misplaced = _AFTER_HEADER.get(header.action, _AFTER_BODY)
         if header.action == "DELETE":
             self._add(header, at)
-            self._stray, self._orphan = _AFTER_DELETE
-        elif header.action == "EDIT":
-            self._edit(header, at)
         elif header.action == "MOVE":
             self._move(header, at)
         else:
-            self._command(header, at)
+            self._texts(header, at)
 
-    def _edit(self, header: Header, at: int) -> None:
-        told = header.wrong is not None  # suppress follow-on errors
-        self._stray = "UNEXPECTED_TEXT.no_markers"
-        if self._skip_blank() and self._is_text(self._at):
-            self._text_run(told=told)
-        size = self._signs("open")
-        if not size:
-            if not told:
-                self._wrong("INVALID_SEQUENCE.no_body", at, text=self._lines[at])
-            self._orphan = "INVALID_SEQUENCE.no_header"
-            return
+    def _texts(self, header: Header, at: int) -> None:
+        """Parse what a header other than those of DELETE and MOVE is followed by."""
+        edits, is_told = header.action == "EDIT", header.wrong is not None
+        self._skip_blank()
+        if edits:
+            self._skip_text(told=is_told)  # suppress follow-on errors
         opened = self._at
-        search, text = self._body(size) or (None, "")
-        if search == "":
-            self._wrong("EMPTY_CONTENT.search", opened)
-        elif search is not None:
-            self._add(header, at, text, search)
-        self._stray, self._orphan = _AFTER_BODY
+        if self._signs.get(opened) == "<":
+            body = self._body(opened)
+            if body is not None and bool(body[0]) == edits:
+                self._add(header, at, body[1], body[0] or None)
+            elif body is not None:
+                self._wrong(
+                    "EMPTY_CONTENT.search" if edits else "INVALID_SEQUENCE.search_in_command",
+                    opened,
+                )
+        elif not edits:
+            self._plain_text(header, at)
+        elif not is_told:
+            self._wrong("INVALID_SEQUENCE.no_body", at, text=self._lines[at])
+
+    def _plain_text(self, header: Header, at: int) -> None:
+        start = self._at
+        self._skip_to_header(start)
+        wrong = next((k for k in range(start, self._at) if self._signs.get(k, "=") != "="), None)
+        if wrong is None:
+            self._add(header, at, self._content(start, self._at))
+        else:
+            opens = self._signs[wrong] == "<"
+            kind: Kind = "INVALID_SEQUENCE.markers_in_text" if opens else "UNMATCHED_MARKERS.close"
+            self._wrong(kind, wrong, text=self._lines[wrong])
 
     def _move(self, header: Header, at: int) -> None:
         """The line after `@@MOVE:id@@` says where to, as the header `@@AFTER:id@@` would."""
-        self._stray, self._orphan = _AFTER_MOVE
-        is_line = self._skip_blank()
-        place = header_of(self._lines[self._at], self._valid) if is_line else None
+        place = self._header(self._at) if self._skip_blank() else None
         if place is None or place.action not in _PLACES:
             self._wrong("INVALID_SEQUENCE.no_target", at, text=self._lines[at])
-            if is_line and self._is_text(self._at):
-                self._text_run(told=True)
+            self._skip_text(told=True)
             return
         if place.wrong is not None:
             self._wrong(place.wrong, self._at, text=self._lines[self._at])
-        elif header.wrong is None:
-            where = place.action, place.block_id
-            self.hunks.append(BlockHunk("MOVE", header.block_id, line=at + 1, place=where))
+        else:
+            self._add(header, at, place=(place.action, place.block_id))
         self._at += 1
 
-    def _command(self, header: Header, at: int) -> None:
-        if self._skip_blank() and (size := self._signs("open")):
-            opened = self._at
-            search, text = self._body(size) or ("", None)
-            if search:
-                self._wrong("INVALID_SEQUENCE.search_in_command", opened)
-            elif text is not None:
-                self._add_text(header, at, text)
-            self._stray, self._orphan = _AFTER_BODY
-            return
-        start = self._at
-        self._skip_to(self._counts)
-        for number in range(start, self._at):
-            marker = marker_of(self._lines[number])
-            if marker is not None and marker.part != "middle":
-                opens = marker.part == "open"
-                kind: Kind = (
-                    "INVALID_SEQUENCE.markers_in_text" if opens else "UNMATCHED_MARKERS.close"
-                )
-                self._wrong(kind, number, text=self._lines[number])
-                return  # suppress follow-on errors
-        self._add_text(header, at, content_of_hunk(self._lines[start : self._at]))
-
-    def _body(self, size: int) -> tuple[str, str] | None:
-        """Parse the SEARCH/REPLACE texts that markers of this size open here; None if malformed."""
-        at = self._at
-        middles: list[int] = []
-        for i, part in self._markers_after(at, size):
-            if part == "open":
-                self._nested(at, i, size)
-                return None
-            if part == "middle":
-                middles.append(i)
-                if len(middles) == 2:
-                    self._wrong("DELIMITER_ERROR.twice", i, other_line=middles[0] + 1)
-                continue
-            self._at = i + 1
+    def _body(self, at: int) -> tuple[str, str] | None:
+        """Parse the SEARCH/REPLACE texts that the marker `at` opens; None if malformed."""
+        self._misplaced = _AFTER_BODY
+        size = self._lines[at].count("<")
+        markers = self._sized[size]
+        first = bisect_right(markers, at)
+        ends = (k for k in range(first, len(markers)) if self._signs[markers[k]] != "=")
+        end = next(ends, len(markers))
+        middles = markers[first:end]
+        if len(middles) > 1:
+            self._wrong("DELIMITER_ERROR.twice", middles[1], other_line=middles[0] + 1)
+        stop = markers[end] if end < len(markers) else at
+        if stop == at or (self._signs[stop] == "<" and self._follows_header(stop, at)):
+            self._wrong("UNMATCHED_MARKERS.open", at, expected=marker_line(">", size))
+            self._skip_to_header(at + 1)
+        elif self._signs[stop] == "<":
+            self._wrong("NESTED_SEARCH_REPLACE", stop, other_line=at + 1)
+            self._skip_nested(size, end)
+        else:
+            self._at = stop + 1
+            if len(middles) == 1:
+                return self._content(at + 1, middles[0]), self._content(middles[0] + 1, stop)
             if not middles:
-                expected = marker_line("middle", size)
-                self._wrong("DELIMITER_ERROR.missing", i, other_line=at + 1, expected=expected)
-            if len(middles) != 1:
-                return None
-            search, text = self._lines[at + 1 : middles[0]], self._lines[middles[0] + 1 : i]
-            return content_of_hunk(search), content_of_hunk(text)
-        self._unclosed(at, size)
+                expected = marker_line("=", size)
+                self._wrong("DELIMITER_ERROR.missing", stop, other_line=at + 1, expected=expected)
         return None
 
-    def _nested(self, at: int, inner: int, size: int) -> None:
-        """A second opening marker is nested, or the next hunk's if a header is right before it."""
-        above = inner - 1
-        while above > at and is_blank(self._lines[above]):
-            above -= 1
-        if above > at and header_of(self._lines[above], self._valid) is not None:
-            self._unclosed(at, size)
-            return
-        self._wrong("NESTED_SEARCH_REPLACE", inner, other_line=at + 1)
-        depth = 2 if size not in self._never_even else 0
-        for i, part in self._markers_after(inner, size) if depth else ():
-            depth += (part == "open") - (part == "close")
+    def _follows_header(self, at: int, start: int) -> bool:
+        """Whether the last line with text before `at`, and after `start`, is a header."""
+        above = next((k for k in range(at - 1, start, -1) if not is_blank(self._lines[k])), start)
+        return self._header(above) is not None
+
+    def _skip_nested(self, size: int, inner: int) -> None:
+        """Move behind the end of the outer of two bodies, or to the next header."""
+        markers, depth = self._sized[size], 2
+        for k in () if size in self._never_even else range(inner + 1, len(markers)):
+            depth += (self._signs[markers[k]] == "<") - (self._signs[markers[k]] == ">")
             if not depth:
-                self._at = i + 1
+                self._at = markers[k] + 1
                 return
         self._never_even.add(size)
-        self._resume(inner)
+        self._skip_to_header(markers[inner] + 1)
 
-    def _unclosed(self, at: int, size: int) -> None:
-        self._wrong("UNMATCHED_MARKERS.open", at, expected=marker_line("close", size))
-        self._resume(at)
+    def _skip_text(self, *, told: bool = False) -> None:
+        """Skip the lines of text here, reported as one problem unless `told` already."""
+        start = self._at
+        self._skip_to(lambda at: at in self._signs or self._header(at) is not None)
+        if self._at > start and not told:
+            self._wrong(self._misplaced[0], start, text=self._lines[start])
 
-    def _resume(self, after: int) -> None:
-        """Continue at the next header, to find later problems too."""
-        self._at = after + 1
-        self._skip_to(self._counts)
-
-    def _misplaced(self) -> None:
-        """Handle a line that is not valid here."""
-        at = self._at
-        marker = marker_of(self._lines[at])
-        if marker is None:
-            self._text_run()
-        elif marker.part == "open":
-            self._wrong(self._orphan, at)
-            self._body(marker.size)
-            self._stray, self._orphan = _AFTER_BODY
-        else:
-            stray = marker.part == "middle"
-            self._wrong("DELIMITER_ERROR.stray" if stray else "UNMATCHED_MARKERS.close", at)
-            self._at += 1
-
-    def _text_run(self, *, told: bool = False) -> None:
-        """Skip consecutive lines of text, reported as one problem unless `told` already."""
-        if not told:
-            self._wrong(self._stray, self._at, text=self._lines[self._at])
-        self._skip_to(lambda at: not self._is_text(at))
-
-    def _is_text(self, at: int) -> bool:
-        line = self._lines[at]
-        return header_of(line, self._valid) is None and marker_of(line) is None
-
-    def _counts(self, at: int) -> bool:
-        header = header_of(self._lines[at], self._valid)
-        return header is not None and header.plain
-
-    def _markers_after(self, at: int, size: int) -> Iterator[tuple[int, str]]:
-        """Yield the markers of this size after a line: their lines and parts."""
-        markers = self._markers.get(size, [])
-        return islice(markers, bisect_right(markers, at, key=itemgetter(0)), None)
-
-    def _signs(self, part: str) -> int:
-        """The size of the marker here; 0 if it is not of this part."""
-        marker = marker_of(self._lines[self._at]) if self._at < self._stop else None
-        return marker.size if marker is not None and marker.part == part else 0
+    def _skip_to_header(self, start: int) -> None:
+        """Move to the next header that counts anywhere, to find later problems too."""
+        self._at = start
+        self._skip_to(lambda at: (found := self._header(at)) is not None and found.plain)
 
     def _skip_blank(self) -> bool:
         """Move to the next non-blank line; return whether there is one."""
@@ -539,18 +476,27 @@ class _Reader:
 
     def _skip_to(self, is_wanted: Callable[[int], bool]) -> None:
         """Move to the next line that is wanted, or to the end."""
-        lines = range(self._at, self._stop)
-        self._at = next(filter(is_wanted, lines), self._stop)
+        self._at = next(filter(is_wanted, range(self._at, self._stop)), self._stop)
 
-    def _add_text(self, header: Header, at: int, text: str) -> None:
-        if text:
-            self._add(header, at, text)
-        else:
+    def _content(self, start: int, stop: int) -> str:
+        return content_of_hunk("\n".join(self._lines[start:stop]))
+
+    def _header(self, at: int) -> Header | None:
+        return header_of(self._lines[at], self._valid)
+
+    def _add(
+        self,
+        header: Header,
+        at: int,
+        text: str = "",
+        search: str | None = None,
+        place: tuple[Action, str] | None = None,
+    ) -> None:
+        if not text and header.action not in ("EDIT", "DELETE", "MOVE"):
             self._wrong("EMPTY_CONTENT.text", at, text=self._lines[at])
-
-    def _add(self, header: Header, at: int, text: str = "", search: str | None = None) -> None:
-        if header.wrong is None:
-            self.hunks.append(BlockHunk(header.action, header.block_id, text, search, at + 1))
+        elif header.wrong is None:
+            hunk = BlockHunk(header.action, header.block_id, text, search, at + 1, place)
+            self.hunks.append(hunk)
 
     def _wrong(
         self,
@@ -570,8 +516,8 @@ def _unfenced(lines: list[str]) -> tuple[int, int]:
     """The lines [start, stop), 0-based, without a code fence around all of them."""
     start, stop = _trimmed(lines)
     if stop - start > 1:
-        opening, closing = fence_of(lines[start]), fence_of(lines[stop - 1])
-        if opening and closing and not closing[1] and closing[0].startswith(opening[0]):
+        opening, closing = _FENCE.fullmatch(lines[start]), _CLOSING.fullmatch(lines[stop - 1])
+        if opening and closing and closing[1].startswith(opening[1]):
             return start + 1, stop - 1
     return 0, len(lines)
 
@@ -586,51 +532,41 @@ def select(text: str, ids: Sequence[str]) -> range:
     total = len(ids)
 
     def refused(reason: SliceReason, part: str | None = None) -> InvalidSlice:
-        told = None if part is None else shown(part)
-        return InvalidSlice(shown(text), reason, total, told)
-
-    def check(block_id: str) -> None:
-        if block_id in ("BEGIN", "END"):
-            raise refused("keyword", block_id)
-        if not is_block_id(block_id):
-            raise refused("form", block_id)
-
-    def place_of(block_id: str) -> int:
-        check(block_id)
-        if block_id not in ids:
-            lower = block_id.upper() in ("BEGIN", "END")
-            raise refused("keyword" if lower else "unknown", block_id)
-        return ids.index(block_id)
+        return InvalidSlice(shown(text), reason, total, part and shown(part))
 
     left, colon, right = map(_bare, text.partition(":"))
     if not left and not colon:
         raise refused("empty")
-    start, stop = (int(part) if _INDEX.fullmatch(part) else None for part in (left, right))
-    starts_at_id = start is None and left not in ("", "BEGIN" if colon else "")
-    first, last, _ = slice(start, stop).indices(total)
-    if not colon:
-        first = place_of(left) if starts_at_id else first
-        return range(first, first + 1 if starts_at_id else total)
-    if (left == "END" and right.isdecimal()) or _COUNT.fullmatch(right):
-        count = int(right)
-        if right[0] == "+" and start is not None:
-            raise refused("anchor", right)
-        if not count and (starts_at_id or right[0] == "+"):
+    if left == "END" and right.isdecimal():
+        if not int(right):
             raise refused("count", f"{right[0]}0")
-        if left == "END" and right[0] not in "+-":
-            return range(max(total - count, 0), total)
-        if starts_at_id or right[0] == "+":
-            first = place_of(left) if starts_at_id else 0
-            if count > 0:
-                return range(first, min(first + count, total))
-            return range(max(first + 1 + count, 0), first + 1)
-    stops_at_id = stop is None and right not in ("", "END")
-    for block_id in (left,) * starts_at_id + (right,) * stops_at_id:
-        check(block_id)
-    first = place_of(left) if starts_at_id else first
-    last = place_of(right) + 1 if stops_at_id else last
+        return range(max(total - int(right), 0), total)
+    start, stop = (int(part) if _INDEX.fullmatch(part) else None for part in (left, right))
+    from_id = start is None and left not in ("", "BEGIN" if colon else "")
+    count = int(right) if _COUNT.fullmatch(right) and (from_id or right[0] == "+") else None
+    to_id = count is None and stop is None and right not in ("", "END")
+    if count is not None and start is not None:
+        raise refused("anchor", right)
+    if count == 0:
+        raise refused("count", f"{right[0]}0")
+    named = (left,) * from_id + (right,) * to_id
+    for block_id in named:
+        if block_id in ("BEGIN", "END") or not is_block_id(block_id):
+            raise refused("keyword" if is_block_id(block_id) else "form", block_id)
+    for block_id in named:
+        if block_id not in ids:
+            is_keyword = block_id.upper() in ("BEGIN", "END")
+            raise refused("keyword" if is_keyword else "unknown", block_id)
+    first, last, _ = slice(start, stop).indices(total)
+    first = ids.index(left) if from_id else first
+    if not colon:
+        return range(first, first + 1 if from_id else total)
+    if count is not None:
+        whole = range(first, first + count) if count > 0 else range(first + 1 + count, first + 1)
+        return range(max(whole.start, 0), min(whole.stop, total))
+    last = ids.index(right) + 1 if to_id else last
     is_reversed = first >= last
-    if not starts_at_id and not stops_at_id:  # what indices mean depends on the number of blocks
+    if not named:  # what indices mean depends on the number of blocks
         start = start or 0
         is_reversed = stop is not None and (start < 0) == (stop < 0) and start >= stop
     if is_reversed:
@@ -668,10 +604,10 @@ def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Ite
         items = block.children if block.kind == LIST else ()
         within = [start, *_first_lines(data, items)[1:], stop]
         below = tuple(
-            BlockText(item.kind, item.subtype, _joined(lines[one:other]))
+            BlockText(item.kind, item.subtype, _text_of(lines[one:other]))
             for item, (one, other) in zip(items, pairwise(within), strict=False)
         )
-        yield BlockText(block.kind, block.subtype, _joined(lines[start:stop]), below)
+        yield BlockText(block.kind, block.subtype, _text_of(lines[start:stop]), below)
 
 
 def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
@@ -680,7 +616,5 @@ def _first_lines(data: bytes, blocks: Sequence[Block]) -> list[int]:
     return [*accumulate(data.count(b"\n", *ends) for ends in pairwise(starts))]
 
 
-def _joined(lines: Sequence[bytes]) -> str:
-    """Join the lines, without the blank ones around them."""
-    kept = [number for number, line in enumerate(lines) if line.strip(BLANK)]
-    return decode(b"\n".join(lines[kept[0] : kept[-1] + 1])) if kept else ""
+def _text_of(lines: Sequence[bytes]) -> str:
+    return content_of_hunk(decode(b"\n".join(lines)))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, groupby, pairwise, repeat
-from typing import Literal, cast
+from itertools import accumulate, chain, groupby, islice, pairwise, repeat, takewhile
+from typing import cast
 
 from copydesk.edit.draft import BlockReads, Draft
 from copydesk.edit.kinds.base import Normalized, OfContent, Place, kind
@@ -17,7 +19,6 @@ from copydesk.notes.grammar import (
     Kind,
     Problem,
     content_of_hunk,
-    lines_of_hunk,
     problem,
 )
 from copydesk.notes.protocol import (
@@ -81,12 +82,10 @@ class BlockTree:
 
     def around(self, block_id: str) -> list[str]:
         """The containers around a block, nearest first; the last is the document."""
-        found: list[str] = []
-        parent = self.blocks[block_id].parent_id
-        while parent:
-            found.append(parent)
-            parent = self.blocks[parent].parent_id
-        return found
+        found = [self.blocks[block_id].parent_id]
+        while found[-1]:
+            found.append(self.blocks[found[-1]].parent_id)
+        return found[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +107,18 @@ OfKind = NoteBlock | BlockImage
 def as_item(text: str, items: Sequence[str]) -> str:
     """The text as one more item of a list, with the marker of its items."""
     found = _MARKER.match(items[-1]) if items else None
-    marker = "- "
-    if found is not None and found[2]:
-        marker = f"{int(found[1]) + 1 if found[1] else ''}{found[2]} "
+    number = int(found[1]) + 1 if found and found[1] else ""
+    marker = f"{number}{found[2]} " if found else "- "
     task = "[ ] " if found is not None and found[3] else ""
     lines = text.replace("\r\n", "\n").strip("\n").split("\n")
-    body = [line and " " * len(marker) + line for line in lines]
-    return "\n".join([f"{marker}{task}{lines[0]}", *body[1:]])
+    below = (line and " " * len(marker) + line for line in lines[1:])
+    return "\n".join([f"{marker}{task}{lines[0]}", *below])
 
 
 def heading_level(markdown: str) -> int:
     """The level of a heading, 1 to 6, by its text: the signs before it, or the line under it."""
     found = _ATX.match(markdown)
-    if found is not None:
-        return len(found[1])
-    return 1 if markdown.rstrip().endswith("=") else 2
+    return len(found[1]) if found else 2 - markdown.rstrip().endswith("=")
 
 
 def task_head(markdown: str) -> str:
@@ -131,29 +127,29 @@ def task_head(markdown: str) -> str:
     if marker is None or not marker[3]:
         return ""
     first, *lines = markdown.split("\n")
-    below = next((at for at, line in enumerate(lines) if _BEGINS.match(line)), len(lines))
-    return "\n".join((first, *lines[:below]))
+    return "\n".join((first, *takewhile(lambda line: not _BEGINS.match(line), lines)))
 
 
 def section_of(heading: OfKind, behind: Iterable[OfKind]) -> Iterator[str]:
-    """Yield the ids of the blocks under a heading, of those behind it; nothing for other blocks."""
+    """The ids of the blocks under a heading, of those behind it; none for other blocks."""
     level = heading_level(heading.markdown) if heading.kind == "h" else 0
-    for block in behind:
-        if not level or (block.kind == "h" and heading_level(block.markdown) <= level):
-            return
-        yield block.id
+    under = takewhile(
+        lambda block: block.kind != "h" or heading_level(block.markdown) > level,
+        behind if level else (),
+    )
+    return (block.id for block in under)
 
 
+@dataclass(eq=False)
 class Unfit(Exception):
     """A hunk that cannot be applied; `other` is the line of the hunk that it conflicts with.
 
     `block_id` is the block at fault, if it is not the one that the hunk changes.
     """
 
-    def __init__(self, kind: Kind, other: int | None = None, block_id: str = "") -> None:
-        super().__init__(kind)
-        self.kind: Kind = kind
-        self.other, self.block_id = other, block_id
+    kind: Kind
+    other: int | None = None
+    block_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,54 +166,44 @@ class BlockOperation:
 
 
 class Order:
-    """The blocks of each parent, as linked lists; None is beyond both ends."""
+    """The blocks of each parent, as linked lists; None is beyond both ends.
+
+    `next` and `previous` are by the parent and the block.
+    """
 
     def __init__(self, children: Mapping[str, Sequence[str]]) -> None:
-        self._children = children
-        self._next: dict[tuple[str, str | None], str | None] = {}
-        self._previous: dict[tuple[str, str | None], str | None] = {}
+        self.next: dict[tuple[str, str | None], str | None] = {
+            (parent, one): other
+            for parent, ids in children.items()
+            for one, other in pairwise((None, *ids, None))
+        }
+        self.previous = {(parent, other): one for (parent, one), other in self.next.items()}
 
-    def all(self, parent: str) -> Iterator[str]:
-        block = self.after(parent, None)
-        while block is not None:
-            yield block
-            block = self._next[parent, block]
-
-    def after(self, parent: str, block: str | None) -> str | None:
-        """The block after another one, or the first."""
-        if (parent, None) not in self._next:
-            for one, other in pairwise((None, *self._children[parent], None)):
-                self._link(parent, one, other)
-        return self._next[parent, block]
-
-    def before(self, parent: str, block: str | None) -> str | None:
-        """The block before another one, or the last."""
-        self.after(parent, None)
-        return self._previous[parent, block]
+    def all(self, parent: str, after: str | None = None) -> Iterator[str]:
+        """Yield the blocks of a parent, or those after one of them."""
+        while (after := self.next[parent, after]) is not None:
+            yield after
 
     def insert(self, parent: str, previous: str | None, block: str) -> None:
         """Insert a block after `previous`, or before all others."""
-        behind = self.after(parent, previous)
+        behind = self.next[parent, previous]
         self._link(parent, previous, block)
         self._link(parent, block, behind)
 
     def remove(self, parent: str, block: str) -> None:
-        self._link(parent, self.before(parent, block), self.after(parent, block))
+        self._link(parent, self.previous[parent, block], self.next[parent, block])
 
     def _link(self, parent: str, one: str | None, other: str | None) -> None:
-        self._next[parent, one], self._previous[parent, other] = other, one
+        self.next[parent, one], self.previous[parent, other] = other, one
 
 
 _TOKENS = re.compile(r"[0-9A-Za-z_]+|[^\s]")
 _WEIGHED = 100_000
-"""The most differing characters, on either side, that are compared word by word."""
+"""The most words of differing lines, on either side, that are compared."""
 
 _DIFF_LINES = 24
 _DIFF_CHARACTERS = 2_000
 _WIDTH = 160
-
-
-MismatchReason = Literal["text", "part", "more", "blanks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +216,7 @@ class Mismatch:
     (blank), long ones cut to the part around the difference.
     """
 
-    reason: MismatchReason
+    reason: str
     similarity: int
     difference: tuple[str, ...]
 
@@ -241,70 +227,54 @@ def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
     U+200B does not count: a kernel puts it beside marks, and does not show it.
     """
     sought, there = (text.replace("\u200b", "") for text in (search, markdown))
-    if _content(sought) == _content(there):
-        return True
-    return not strict and sought.split() == there.split()
-
-
-def _content(text: str) -> str:
-    return content_of_hunk(lines_of_hunk(text))
+    is_same = content_of_hunk(sought) == content_of_hunk(there)
+    return is_same or (not strict and sought.split() == there.split())
 
 
 def find_mismatch(search: str, markdown: str) -> Mismatch:
     """The differences between a SEARCH and a block's text."""
-    sought, have = _content(search), _content(markdown)
+    sought, have = content_of_hunk(search), content_of_hunk(markdown)
     mine, theirs = sought.split("\n"), have.split("\n")
     gaps = list(align(mine, theirs).gaps())
-    reason: MismatchReason = "text"
-    if sought.split() == have.split():
-        reason = "blanks"
-    elif sought and have and (sought in have or have in sought):
-        reason = "part" if sought in have else "more"
+    reasons = (
+        (sought.split() == have.split(), "blanks"),
+        (sought and sought in have, "part"),
+        (have and have in sought, "more"),
+    )
+    reason = next((why for is_so, why in reasons if is_so), "text")
     return Mismatch(reason, _similarity(mine, theirs, gaps), tuple(_diff(mine, theirs, gaps)))
 
 
 def _similarity(mine: list[str], theirs: list[str], gaps: list[Gap]) -> int:
     """The percentage of the characters of both that are equal and in the same order."""
-    total = sum(map(_weight, mine)) + sum(map(_weight, theirs))
-    same_weight, room = total, _WEIGHED
-    for gap in gaps:
-        ours, others = mine[gap.base_start : gap.base_stop], theirs[gap.now_start : gap.now_stop]
-        same_weight -= sum(map(_weight, ours)) + sum(map(_weight, others))
-        ours, others = _words(ours, room), _words(others, room)
-        room = max(room - sum(map(len, ours)), 0)
-        runs = align(ours, others).runs
-        kept = (len(ours[run.base_start + i]) for run in runs for i in range(run.length))
-        same_weight += 2 * sum(kept)
-    return min(100 * same_weight // total if total else 0, 99)
+    ours = [*islice(_words(mine, [gap[:2] for gap in gaps]), _WEIGHED)]
+    others = [*islice(_words(theirs, [gap[2:] for gap in gaps]), _WEIGHED)]
+    runs = align(ours, others).runs
+    alike = sum(len(word) for at, _, size in runs for _, word in ours[at : at + size])
+    apart = sum(_weight(line) for start, stop, *_ in gaps for line in mine[start:stop])
+    total = sum(map(_weight, mine + theirs))
+    same = 2 * (sum(map(_weight, mine)) - apart + alike)
+    return min(100 * same // total if total else 0, 99)
 
 
 def _weight(line: str) -> int:
     return sum(map(len, line.split()))
 
 
-def _words(lines: list[str], room: int) -> list[str]:
-    """ASCII words and single other characters, without white space, from `room` characters."""
-    words: list[str] = []
-    for line in lines:
-        if room <= 0:
-            break
-        words += _TOKENS.findall(line[:room])
-        room -= len(line) + 1
-    return words
+def _words(lines: list[str], spans: list[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+    """ASCII words and single other characters, without white space; first the span's number."""
+    found = ((at, line) for at, (start, stop) in enumerate(spans) for line in lines[start:stop])
+    return ((at, word[0]) for at, line in found for word in _TOKENS.finditer(line))
 
 
 def _diff(mine: list[str], theirs: list[str], gaps: list[Gap]) -> list[str]:
     """The lines that differ, the first of them if they are many."""
-    shown: list[str] = []
-    size = 0
-    for line in _gap_lines(mine, theirs, gaps):
-        size += len(line)
-        if shown and (len(shown) >= _DIFF_LINES or size > _DIFF_CHARACTERS):
-            count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
-            left = count - sum(one[0] in "-+" for one in shown)
-            return [*shown, f"… ({left} more lines differ)"]
-        shown.append(line)
-    return shown
+    lines = list(islice(_gap_lines(mine, theirs, gaps), _DIFF_LINES + 1))
+    fitting = bisect_right([*accumulate(map(len, lines))], _DIFF_CHARACTERS)
+    shown = lines[: min(max(fitting, 1), _DIFF_LINES)]
+    count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
+    left = count - sum(one[0] in "-+" for one in shown)
+    return [*shown, f"… ({left} more lines differ)"] if shown != lines else shown
 
 
 def _gap_lines(mine: list[str], theirs: list[str], gaps: list[Gap]) -> Iterator[str]:
@@ -312,14 +282,14 @@ def _gap_lines(mine: list[str], theirs: list[str], gaps: list[Gap]) -> Iterator[
     last = -1  # the last line of SEARCH shown as equal
     for gap in gaps:
         removed, added = mine[gap.base_start : gap.base_stop], theirs[gap.now_start : gap.now_stop]
-        if gap.base_start and gap.base_start - 1 > last:
+        if gap.base_start - 1 > last:
             yield f"  {_cut(mine[gap.base_start - 1], 0)}"
         for sign, lines, others in (("-", removed, added), ("+", added, removed)):
             for line, other in zip(lines, chain(others, repeat("")), strict=False):
                 yield f"{sign} {_cut(line, same_after(line, other, 0, 0))}"
-        if gap.base_stop < len(mine):
-            yield f"  {_cut(mine[gap.base_stop], 0)}"
         last = gap.base_stop
+        if last < len(mine):
+            yield f"  {_cut(mine[last], 0)}"
 
 
 def _cut(line: str, at: int) -> str:
@@ -329,11 +299,10 @@ def _cut(line: str, at: int) -> str:
     return "…" * (start > 0) + shown + "…" * (start + _WIDTH < len(line))
 
 
-@dataclass(frozen=True, slots=True)
-class NewBlock:
-    """A block that a hunk inserts, of `pieces` blocks; `leans`: placed after the previous one."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Insertion:
+    """New blocks of a hunk, of `pieces` in its text; `leans`: placed after the previous one."""
 
-    image: BlockImage
     hunk: BlockHunk
     pieces: int
     leans: bool
@@ -344,8 +313,9 @@ class WorkingCopy:
 
     def __init__(self, tree: BlockTree, split: SplitBlocks, *, strict: bool) -> None:
         self.order = Order(tree.children)
-        self.made: dict[str, NewBlock] = {}
-        self.updated: dict[str, tuple[BlockImage, BlockHunk]] = {}
+        self.made: dict[str, Insertion] = {}
+        self.updated: dict[str, BlockHunk] = {}
+        self.images: dict[str, BlockImage] = {}  # of updated blocks and of new ones
         self.moves: list[BlockOperation] = []
         self.deleted: dict[str, BlockHunk] = {}
         self.grown: dict[str, None] = {}  # the parents of new blocks, as an ordered set
@@ -371,13 +341,8 @@ class WorkingCopy:
             self._put(hunk)
         return hunk
 
-    def image(self, block_id: str) -> BlockImage:
-        if block_id in self.made:
-            return self.made[block_id].image
-        if block_id in self.updated:
-            return self.updated[block_id][0]
-        block = self.blocks[block_id]
-        return BlockImage(block.id, block.kind, block.markdown)
+    def image(self, block_id: str) -> OfKind:
+        return self.images.get(block_id) or self.blocks[block_id]
 
     def _of_task(self, hunk: BlockHunk) -> BlockHunk:
         """The hunk on the whole item, if it gives a task by its own line, or its paragraph.
@@ -387,19 +352,16 @@ class WorkingCopy:
         block = self.blocks[hunk.block_id]
         item = self.blocks[block.parent_id] if block.kind == "p" and block.parent_id else block
         head = task_head(item.markdown) if item.kind == "i" and hunk.rewrites else ""
-        is_own = block is item or self._tree.children[item.id][0] == block.id
+        is_own = block is item or block.id in self._tree.children[item.id][:1]
         if not head or not is_own or not self._is_task(hunk.text):
             return hunk
-        search = None
+        fits = block is not item or task_head(hunk.text) == hunk.text
         if hunk.search is not None:
-            own = (head, block.markdown) if block is not item else (head,)
-            if not any(matches(hunk.search, text, strict=self._strict) for text in own):
-                return hunk
-            search = _content(item.markdown)
-        elif block is item and task_head(hunk.text) != hunk.text:
-            return hunk
-        text = _content(hunk.text + item.markdown[len(head) :])
-        return replace(hunk, block_id=item.id, text=text, search=search)
+            own = {head, head if block is item else block.markdown}
+            fits = any(matches(hunk.search, text, strict=self._strict) for text in own)
+        text = content_of_hunk(hunk.text + item.markdown[len(head) :])
+        search = hunk.search and content_of_hunk(item.markdown)
+        return replace(hunk, block_id=item.id, text=text, search=search) if fits else hunk
 
     def _is_task(self, text: str) -> bool:
         pieces = self._split(text)
@@ -407,37 +369,34 @@ class WorkingCopy:
         return len(items) == 1 and task_head(items[0].markdown) != ""
 
     def _write(self, hunk: BlockHunk) -> None:
-        before = self.image(hunk.block_id)
+        before, search = self.image(hunk.block_id), hunk.search
         if before.kind == "d":
             raise Unfit("INVALID_TARGET.document")
         self._claim(hunk, before.id, writes=True)
-        if hunk.search is not None and not matches(
-            hunk.search, before.markdown, strict=self._strict
-        ):
+        if search is not None and not matches(search, before.markdown, strict=self._strict):
             raise Unfit("CONTENT_MISMATCH.text")
         if hunk.deletes:
             self.deleted[before.id] = hunk
             return
         parent = self.blocks[before.id].parent_id
         first, *rest = pieces = self._pieces(hunk.text, parent)
-        self.updated[before.id] = BlockImage(before.id, first.kind, first.markdown), hunk
+        self.updated[before.id] = hunk
+        self.images[before.id] = BlockImage(before.id, first.kind, first.markdown)
         if rest:
-            last = self._insert(hunk, parent, before.id, rest, len(pieces), leans=True)
-            self._tails["rest", before.id] = last
+            behind = Insertion(hunk, len(pieces), leans=True)
+            self._tails["rest", before.id] = self._insert(behind, parent, before.id, rest)
 
     def _put(self, hunk: BlockHunk) -> None:
         target = self.image(hunk.block_id)
         parent, within = self._home(hunk.action, target)
         if hunk.action == "APPEND" and (list_id := self._list_at_end(hunk.text, parent, target)):
-            hunk = replace(hunk, block_id=list_id)
             target, parent, within = self.image(list_id), list_id, True
         pieces = self._pieces(hunk.text, parent)
         self._claim(hunk, target.id, within=within)
         action = "AFTER" if target.kind == "h" and hunk.action == "PREPEND" else hunk.action
-        previous = self._spot(action, target, parent)
         leans = action in ("AFTER", "PREPEND") or (action == "APPEND" and not within)
-        last = self._insert(hunk, parent, previous, pieces, len(pieces), leans=leans)
-        self._tails[action, target.id] = last
+        new, previous = Insertion(hunk, len(pieces), leans), self._spot(action, target, parent)
+        self._tails[action, target.id] = self._insert(new, parent, previous, pieces)
 
     def _move(self, hunk: BlockHunk, action: Action, anchor_id: str) -> None:
         """Move a block, or the section of a heading, which goes after a heading's section."""
@@ -445,15 +404,12 @@ class WorkingCopy:
         if block.kind == "d":
             raise Unfit("INVALID_TARGET.document")
         parent, within = self._home(action, target)
-        home = self.blocks[block.id].parent_id
+        home, is_item = self.blocks[block.id].parent_id, block.kind == "i"
         run = [block.id, *self._section(home, block, block.id)]
         if not {anchor_id, *self._tree.around(anchor_id)}.isdisjoint(run):
             raise Unfit("INVALID_TARGET.itself", block_id=anchor_id)
-        if (block.kind == "i") != (self.image(parent).kind == "l"):
-            is_item = block.kind == "i"
+        if is_item != (self.image(parent).kind == "l"):
             raise Unfit("INVALID_TARGET.item" if is_item else "LIST_ITEM_REQUIRED", None, anchor_id)
-        if block.id in self._moved:
-            raise Unfit("CONFLICTING_HUNKS.same", self._moved[block.id].line)
         self._claim(hunk, block.id)
         self._claim(hunk, anchor_id, within=within)
         self._moved[block.id] = hunk
@@ -465,19 +421,17 @@ class WorkingCopy:
             action = "APPEND" if block.kind == "h" and action == "AFTER" else "AFTER"
         last = left = self._spot(action, target, parent)
         while left in self.made:  # it is not there yet when blocks are moved
-            left = self.order.before(parent, left)
-        for name in run:
-            self.order.insert(parent, last, name)
-            last = name
-            if name in self.blocks:
-                self.blocks[name] = replace(self.blocks[name], parent_id=parent)
-        self.grown |= dict.fromkeys([parent] if self.made.keys() & set(run) else ())
-        self._tails[action, anchor_id] = run[-1]
+            left = self.order.previous[parent, left]
+        for previous, name in zip((last, *run), run, strict=False):
+            self.order.insert(parent, previous, name)
         ids = tuple(name for name in run if name not in self.made)
+        self.blocks |= {name: replace(self.blocks[name], parent_id=parent) for name in ids}
+        self.grown |= dict.fromkeys([parent] if len(ids) < len(run) else ())
+        self._tails[action, anchor_id] = run[-1]
         place = Move(ids, "after", left) if left else Move(ids, "first_in", parent)
         self.moves.append(BlockOperation(place, (), (hunk.line,)))
 
-    def _home(self, action: Action, target: BlockImage) -> tuple[str, bool]:
+    def _home(self, action: Action, target: OfKind) -> tuple[str, bool]:
         """The container of what the action puts there, and whether that is the target."""
         within = action in ("PREPEND", "APPEND") and target.kind != "h"
         if within and target.kind not in CONTAINERS:
@@ -491,10 +445,8 @@ class WorkingCopy:
     ) -> None:
         """Claim the block that a hunk `writes`, or a place next to or `within` it. Raises Unfit."""
         around = self._tree.around(block_id)
-        for place in (block_id, *around):
-            claim = self._written.get(place)
-            if claim is None:
-                continue
+        for place in filter(self._written.__contains__, (block_id, *around)):
+            claim = self._written[place]
             if claim.deletes and not writes:
                 raise Unfit("ANCHOR_DELETED", claim.line, block_id)
             if place != block_id or within:
@@ -503,67 +455,59 @@ class WorkingCopy:
                 raise Unfit("CONFLICTING_HUNKS.same", claim.line)
         if writes and block_id in self._inside:
             raise Unfit("CONFLICTING_HUNKS.contains", self._inside[block_id])
-        if hunk.deletes and block_id in self._moved:
+        takes_away = hunk.deletes or hunk.action == "MOVE"
+        if takes_away and block_id == hunk.block_id and block_id in self._moved:
             raise Unfit("CONFLICTING_HUNKS.same", self._moved[block_id].line)
         if writes:
             self._written[block_id] = hunk
         for place in (block_id, *around) if within else around:
             self._inside.setdefault(place, hunk.line)
 
-    def _spot(self, action: str, target: BlockImage, parent: str) -> str | None:
+    def _spot(self, action: str, target: OfKind, parent: str) -> str | None:
         """The block after which something is put; None for the first place."""
         tail = self._tails.get((action, target.id))
-        if action == "BEFORE":
-            return self.order.before(parent, target.id)
-        if action == "PREPEND":
-            return tail
-        if action == "AFTER":
-            return tail or self._tails.get(("rest", target.id), target.id)
+        match action:
+            case "BEFORE":
+                return self.order.previous[parent, target.id]
+            case "PREPEND":
+                return tail
+            case "AFTER":
+                return tail or self._tails.get(("rest", target.id), target.id)
+            case _:  # APPEND
+                return self._end(parent, target, tail or target.id)
+
+    def _end(self, parent: str, target: OfKind, at: str) -> str | None:
+        """The last block in a container, or in what is after `at` in the section of a heading."""
         if target.kind == "h":
-            at = tail or target.id
             return [at, *self._section(parent, target, at)][-1]
-        return self.order.before(parent, None)
+        return self.order.previous[parent, None]
 
-    def _section(self, parent: str, heading: BlockImage, at: str) -> Iterator[str]:
-        """Yield what is after `at` in the section of a heading, which no deleted heading ends."""
+    def _section(self, parent: str, heading: OfKind, at: str) -> Iterator[str]:
+        """What is after `at` in the section of a heading, which no deleted heading ends."""
+        behind = map(self.image, self.order.all(parent, at))
+        gone = self.deleted
+        return section_of(heading, (replace(b, kind="") if b.id in gone else b for b in behind))
 
-        def behind(at: str | None) -> Iterator[BlockImage]:
-            while (at := self.order.after(parent, at)) is not None:
-                image = self.image(at)
-                yield replace(image, kind="") if at in self.deleted else image
-
-        return section_of(heading, behind(at) if heading.kind == "h" else ())
-
-    def _list_at_end(self, text: str, parent: str, target: BlockImage) -> str:
+    def _list_at_end(self, text: str, parent: str, target: OfKind) -> str:
         """The list at the end of a container or a section, if the text is items that join it."""
-        last = self.order.before(parent, None)
-        if target.kind == "h":
-            last = [target.id, *self._section(parent, target, target.id)][-1]
-        block = self.blocks.get(last) if last else None
+        block = self.blocks.get(self._end(parent, target, target.id) or "")
         if block is None or block.id in self.deleted or block.id in self.updated:
             return ""
         pieces = self._split(text)
         return block.id if len(pieces) == 1 and joins_list(pieces[0], block) else ""
 
     def _insert(
-        self,
-        hunk: BlockHunk,
-        parent: str,
-        previous: str | None,
-        pieces: list[BlockText],
-        count: int,
-        *,
-        leans: bool,
+        self, new: Insertion, parent: str, previous: str | None, pieces: Iterable[BlockText]
     ) -> str:
         """Insert blocks, at least one; return the name of the last."""
         name = ""
         for piece in pieces:
             name = f"+{len(self.made) + 1}"
-            image = BlockImage(name, piece.kind, piece.markdown)
-            self.made[name] = NewBlock(image, hunk, count, leans)
+            self.made[name] = new
+            self.images[name] = BlockImage(name, piece.kind, piece.markdown)
             self.order.insert(parent, previous, name)
-            self.grown[parent] = None
             previous = name
+        self.grown[parent] = None
         return name
 
     def _pieces(self, text: str, parent: str) -> list[BlockText]:
@@ -575,9 +519,8 @@ class WorkingCopy:
             pieces = [item for piece in pieces for item in piece.children]
         if not pieces:
             raise Unfit("EMPTY_CONTENT.blocks")
-        if len(pieces) == 1:
-            return [pieces[0]._replace(markdown=text)]  # exactly as given, to the last blank
-        return pieces
+        # one block is exactly as given, to the last blank
+        return [pieces[0]._replace(markdown=text)] if len(pieces) == 1 else pieces
 
 
 _COMPARED = 20
@@ -641,82 +584,65 @@ def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
 
 
 def _updates(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
-    for block_id, (after, hunk) in working.updated.items():
-        if _content(after.markdown) != _content(tree.blocks[block_id].markdown):
+    for block_id, hunk in working.updated.items():
+        after = working.images[block_id]
+        if content_of_hunk(after.markdown) != content_of_hunk(tree.blocks[block_id].markdown):
             yield BlockOperation(Update(block_id, after.markdown), (after,), (hunk.line,))
 
 
 def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
-    """Yield the new blocks of each parent, for each gap between blocks that were there before."""
+    """Yield the new blocks of each parent, for each gap between blocks that were there before.
+
+    Those that lean come first in a gap, and reversed.
+    """
     for parent in working.grown:
-        left: str | None = None
-        gap: list[NewBlock] = []
-        for name in (*working.order.all(parent), None):
-            if name in working.made:
-                gap.append(working.made[name])
-            else:
-                yield from _gap(parent, left, gap, name)
-                left, gap = name, []
+        names = (None, *working.order.all(parent), None)
+        old = [at for at, name in enumerate(names) if name not in working.made]
+        for start, stop in ((one, other) for one, other in pairwise(old) if other - one > 1):
+            left, right = names[start], names[stop]
+            gap = (name for name in names[start + 1 : stop] if name is not None)
+            by_hunk = groupby(gap, key=working.made.__getitem__)
+            runs = [(new, [working.images[name] for name in run]) for new, run in by_hunk]
+            leaning = next((i for i, (new, _) in enumerate(runs) if not new.leans), len(runs))
+            for new, images in reversed(runs[:leaning]):
+                yield _insert("first_in" if left is None else "after", left or parent, new, images)
+            for new, images in runs[leaning:]:
+                yield _insert(
+                    "last_in" if right is None else "before", right or parent, new, images
+                )
 
 
-def _gap(
-    parent: str, left: str | None, gap: list[NewBlock], right: str | None
-) -> Iterator[BlockOperation]:
-    """The inserts between two blocks (None: the parent's end); those that lean come reversed."""
-    runs = [list(run) for _, run in groupby(gap, key=lambda new: id(new.hunk))]
-    leaning = next((i for i, run in enumerate(runs) if not run[0].leans), len(runs))
-    for run in reversed(runs[:leaning]):
-        yield _insert("first_in" if left is None else "after", left or parent, run)
-    for run in runs[leaning:]:
-        yield _insert("last_in" if right is None else "before", right or parent, run)
-
-
-def _insert(side: Side, anchor_id: str, run: list[NewBlock]) -> BlockOperation:
+def _insert(
+    side: Side, anchor_id: str, new: Insertion, images: Sequence[BlockImage]
+) -> BlockOperation:
     """Insert blocks of one hunk, with its text as given if these are all its blocks."""
-    hunk = run[0].hunk
-    images = tuple(new.image for new in run)
     between = "\n" if images[0].kind == "i" else "\n\n"
-    whole = len(run) == run[0].pieces
-    markdown = hunk.text if whole else between.join(image.markdown for image in images)
-    return BlockOperation(InsertText(markdown, side, anchor_id), images, (hunk.line,))
+    whole = len(images) == new.pieces
+    markdown = new.hunk.text if whole else between.join(image.markdown for image in images)
+    change = InsertText(markdown, side, anchor_id)
+    return BlockOperation(change, tuple(images), (new.hunk.line,))
 
 
 def _deletes(working: WorkingCopy) -> Iterator[BlockOperation]:
-    """Yield the deletions; of a list of which nothing would be left, that of the whole."""
-    lines: dict[str, tuple[int, ...]] = {}
-    for block_id, hunk in working.deleted.items():
-        parent = working.blocks[block_id].parent_id
-        is_list = working.blocks[parent].kind == "l"
-        items = list(working.order.all(parent)) if is_list else []
-        if items and working.deleted.keys() >= set(items):
-            lines[parent] = tuple(working.deleted[item].line for item in items)
-        else:
-            lines[block_id] = (hunk.line,)
-    for block_id, hunk_lines in lines.items():
-        yield BlockOperation(Delete(block_id), (), hunk_lines)
+    """The deletions; of a list of which nothing would be left, that of the whole."""
+    parents = {one: working.blocks[one].parent_id for one in working.deleted}
+    lists = {one for one in parents.values() if working.blocks[one].kind == "l"}
+    emptied = {one for one in lists if working.deleted.keys() >= {*working.order.all(one)}}
+    lines = defaultdict[str, list[int]](list)
+    for block_id, parent in parents.items():
+        lines[parent if parent in emptied else block_id].append(working.deleted[block_id].line)
+    return (BlockOperation(Delete(one), (), tuple(at)) for one, at in lines.items())
 
 
-HunkKind = Literal[
-    "UPDATE", "REPLACE", "DELETE", "MOVE", "INSERT_BEFORE", "INSERT_AFTER", "PREPEND", "APPEND"
-]
-"""The kind of a hunk in reports."""
-
-_KINDS: Mapping[Action, HunkKind] = {
-    "EDIT": "UPDATE",
-    "REPLACE": "REPLACE",
-    "MOVE": "MOVE",
-    "BEFORE": "INSERT_BEFORE",
-    "AFTER": "INSERT_AFTER",
-    "PREPEND": "PREPEND",
-    "APPEND": "APPEND",
-}
+_KINDS = {"EDIT": "UPDATE", "BEFORE": "INSERT_BEFORE", "AFTER": "INSERT_AFTER"}
+"""The actions whose kind of hunk has another name in reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class HunkMade:
     """One applied hunk: kind, block, old text if known, new text (of a MOVE its place), new ids."""
 
-    kind: HunkKind
+    kind: str
     block_id: str
     old: str
     new: str
@@ -763,27 +689,26 @@ class BlockDraft(Draft):
     @property
     def reads(self) -> BlockReads:
         """The saved data of a plan: digests of texts that no SEARCH gives, and line counts."""
-        changing = (hunk for hunk in self.plan.hunks if hunk.deletes or hunk.rewrites)
-        blind = {hunk.block_id for hunk in changing if hunk.search is None}
+        writing = (hunk for hunk in self.plan.hunks if hunk.deletes or hunk.rewrites)
+        blind = {hunk.block_id for hunk in writing if hunk.search is None}
         found = (block for block in self.plan.reads if block.id in blind)
         digests = tuple((block.id, digest_of_texts(block.markdown)) for block in found)
         return BlockReads(digests, self.old_count, self.new_count)
 
     def made(self) -> tuple[HunkMade, ...]:
         """The results of all hunks, in the order of the diff."""
-        came: dict[int, list[str]] = {}
+        came = defaultdict[int, list[str]](list)
         for operation, ids in zip(self.plan.operations, self.ids, strict=False):
             if isinstance(operation.change, InsertText):
-                for line in operation.lines:
-                    came.setdefault(line, []).extend(ids)
+                came[operation.lines[0]] += ids
         old = {block.id: block.markdown for block in self.plan.reads}
         return tuple(
             HunkMade(
-                "DELETE" if hunk.deletes else _KINDS[hunk.action],
+                "DELETE" if hunk.deletes else _KINDS.get(hunk.action, hunk.action),
                 hunk.block_id,
                 old[hunk.block_id] if hunk.deletes or hunk.rewrites else "",
                 " ".join(hunk.place) if hunk.place else hunk.text,
-                tuple(came.get(hunk.line, ())),
+                tuple(came[hunk.line]),
             )
             for hunk in self.plan.hunks
         )
@@ -820,9 +745,7 @@ def joined(documents: Sequence[FileEdit], path: RelPath) -> FileEdit:
 
     Without documents it is an empty one at `path`.
     """
-    if not documents:
-        return rewritten(path, "", "")
-    first, *others = documents
+    first, *others = documents or (rewritten(path, "", ""),)
     if not others:
         return first
     data, edits = first.base.data, list(first.change.edits)
@@ -836,17 +759,15 @@ def joined(documents: Sequence[FileEdit], path: RelPath) -> FileEdit:
 
 def rewritten(path: RelPath, before: str | None, after: str) -> FileEdit:
     """A document known only by its texts, each ended by a line feed; `before` None: it is new."""
-    base = Snapshot(_closed(before or ""), UTF8)
-    new = _closed(after)
-    edits = [] if new == base.data else [Edit(0, base.size, new)]
+    old, new = (
+        (text if not text or text.endswith("\n") else f"{text}\n").encode("utf-8", "surrogatepass")
+        for text in (before or "", after)
+    )
+    base = Snapshot(old, UTF8)
+    edits = [] if new == old else [Edit(0, base.size, new)]
     return FileEdit(path, base, ChangeSet.of(base.size, edits), before is None)
 
 
 def digest_of_texts(text: str) -> str:
     """The SHA-256 of a text in UTF-8, in hex."""
     return Snapshot(text.encode("utf-8", "surrogatepass"), UTF8).digest
-
-
-def _closed(text: str) -> bytes:
-    closed = text if not text or text.endswith("\n") else f"{text}\n"
-    return closed.encode("utf-8", "surrogatepass")

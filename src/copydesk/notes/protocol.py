@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, cast
 
 from copydesk.errors import ContentChanged, ContentRequired, InvalidArgs, Refusal
 from copydesk.notes.markdown import Block, Tree, is_phantom, markdown_of
@@ -331,13 +331,15 @@ Change = InsertText | Update | Delete | Restore | Move
 
 def named(change: Change) -> tuple[str, ...]:
     """The ids that a change refers to: its target, then its anchor."""
-    if isinstance(change, InsertText):
-        return (change.anchor_id,)
-    if isinstance(change, Move):
-        return (*change.ids, change.anchor_id)
-    if isinstance(change, Restore) and change.side is not None:
-        return (change.id, change.anchor_id)
-    return (change.id,)
+    match change:
+        case InsertText():
+            return (change.anchor_id,)
+        case Move():
+            return (*change.ids, change.anchor_id)
+        case Restore(side=str()):
+            return (change.id, change.anchor_id)
+        case _:
+            return (change.id,)
 
 
 NoticeKind = Literal["ids", "links", "relinked", "memo", "joined"]
@@ -552,13 +554,11 @@ def appending(
     within = block is None or block.kind in CONTAINERS
     held = store.child_ids(block_id) if within or (block and block.kind == "h") else ()
     last_id = held[-1] if held else block_id
-    whole = InsertText(markdown, "last_in", block_id)
-    if not within:
-        whole = InsertText(markdown, "after", last_id)
+    side: Side = "last_in" if within else "after"
     last = store.blocks([last_id]).get(last_id)
     pieces = split(markdown)
     if not pieces or last is None or not joins_list(pieces[0], last):
-        return (whole,)
+        return (InsertText(markdown, side, block_id if within else last_id),)
     first, *rest = pieces
     joins = InsertText(first.markdown, "last_in", last_id)
     others = "\n\n".join(piece.markdown for piece in rest)
@@ -576,8 +576,7 @@ def split_tree(tree: Tree) -> tuple[BlockText, ...]:
 
 
 def _piece(tree: Tree, block: Block) -> BlockText:
-    items = block.children if block.kind == LIST else ()
-    below = tuple(_piece(tree, item) for item in items)
+    below = tuple(_piece(tree, item) for item in block.children) if block.kind == LIST else ()
     return BlockText(block.kind, block.subtype, raw_markdown(tree, block), below)
 
 
@@ -597,15 +596,13 @@ def for_place(pieces: Sequence[BlockText], list_subtype: str | None) -> tuple[Bl
     Raises ContentRequired for a text without blocks, and InvalidArgs(`markdown`) if a list would
     get blocks other than items of its own subtype (u, o or t).
     """
-    if not pieces:
-        raise ContentRequired("markdown")
-    if list_subtype is None:
-        return tuple(pieces)
-    if any(piece.kind != "l" for piece in pieces):
-        raise InvalidArgs("markdown", "a list takes list items only")
-    if any(piece.subtype != list_subtype for piece in pieces):
-        raise InvalidArgs("markdown", "the list has items of another type")
-    items = tuple(item for piece in pieces for item in piece.children)
+    items = tuple(pieces)
+    if list_subtype is not None:
+        if any(piece.kind != "l" for piece in pieces):
+            raise InvalidArgs("markdown", "a list takes list items only")
+        if any(piece.subtype != list_subtype for piece in pieces):
+            raise InvalidArgs("markdown", "the list has items of another type")
+        items = tuple(item for piece in pieces for item in piece.children)
     if not items:
         raise ContentRequired("markdown")
     return items
@@ -659,14 +656,11 @@ class _Part(NamedTuple):
     indices: tuple[int, ...] = (0,)
 
 
-class _Parts(tuple[_Part, ...]):
-    """The prepared states of several stores."""
-
-    __slots__ = ()
-
-
 class _Several:
-    """Several stores as one; each id is in one of them. All prepare before any executes."""
+    """Several stores of files as one; each id is in one of them. All prepare before any executes.
+
+    What is prepared holds a `_Part` for each of them.
+    """
 
     def __init__(self, stores: tuple[NoteStore, ...]) -> None:
         self._stores = stores
@@ -727,27 +721,24 @@ class _Several:
     def located(self, address: str) -> str:
         if is_id(address):
             return address
-        found: list[tuple[NoteStore, str]] = []
+        found: dict[str, NoteStore] = {}
         for store in self._stores:
             with suppress(BlockNotFound):
-                found.append((store, store.located(address)))
+                found[store.located(address)] = store
+        if len(found) > 1:
+            paths = [store.blocks([one])[one].path for one, store in found.items()]
+            raise InvalidArgs("block_id", ambiguous(address, paths))
         if not found:
             raise BlockNotFound(address)
-        if len(found) > 1:
-            paths = [store.blocks([one])[one].path for store, one in found]
-            raise InvalidArgs("block_id", ambiguous(address, paths))
-        return found[0][1]
+        return next(iter(found))
 
     def check_links(self, prepared: Prepared) -> None:
-        if isinstance(prepared.held, _Parts):
-            for part in prepared.held:
-                part.store.check_links(part.prepared)
+        for part in cast("tuple[_Part, ...]", prepared.held):
+            part.store.check_links(part.prepared)
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
-        if not isinstance(prepared.held, _Parts):
-            raise InvalidArgs("prepared", "was not prepared by this store")
         ids: dict[int, tuple[str, ...]] = {}
-        for part in prepared.held:
+        for part in cast("tuple[_Part, ...]", prepared.held):
             ids |= zip(part.indices, part.store.execute(part.prepared).ids, strict=True)
         return ChangesDone(tuple(ids[index] for index in sorted(ids)))
 
@@ -792,7 +783,7 @@ def _joined(*parts: _Part, changes: tuple[Change, ...] = ()) -> Prepared:
         {path: text for part in parts for path, text in part.prepared.before.items()},
         {path: text for part in parts for path, text in part.prepared.after.items()},
         tuple(edit for part in parts for edit in part.prepared.files),
-        _Parts(parts),
+        parts,
         tuple(notice for part in parts for notice in part.prepared.notices),
     )
 

@@ -1,17 +1,22 @@
 """The tools of notes: reading by blocks, editing by diffs.
 
-The modules for notes are imported when one of the tools is called.
+The modules for notes are imported, and their desk is made, when one of the tools is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from threading import RLock
+from typing import TYPE_CHECKING, Literal, cast
 
+from copydesk.desk.desk import FileDesk
+from copydesk.desk.drafts import Setting
+from copydesk.desk.member import Permission
+from copydesk.desk.transaction import Writer
 from copydesk.errors import InvalidArgs
-from copydesk.notes.lazy import notes_of
+from copydesk.store.locks import held_at_fork
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Count
@@ -42,7 +47,7 @@ from copydesk.tools.reports import (
 from copydesk.tools.ws_mod import UNDO, PrepareCall
 
 if TYPE_CHECKING:
-    from copydesk.notes.desk import BlockContent, Info
+    from copydesk.notes.desk import BlockContent, Info, NotesDesk, OpenNotes
     from copydesk.notes.plan import BlockDiff, BlockDraft
     from copydesk.notes.protocol import Coverage, Crumb, Heading, NoteBlock, Within
 
@@ -51,6 +56,35 @@ _LONGEST = 200
 _UNREAD = 20  # unread files that a text names
 _NO_LINK = {char: f"%{ord(char):02X}" for char in ' %()<>"\\#?[]`'}
 _NOWHERE = RelPath(())  # a block diff has no path, its blocks have
+
+
+class LazyNotes:
+    """Makes the notes desk once, thread-safe; `open_home` opens a permission's store."""
+
+    def __init__(
+        self, setting: Setting, writer: Writer, open_home: Callable[[Permission], OpenNotes]
+    ) -> None:
+        self._parts = setting, writer, open_home
+        self._made: NotesDesk | None = None
+        self._lock = held_at_fork(RLock())
+
+    def __call__(self) -> NotesDesk:
+        with self._lock:
+            if self._made is None:
+                from copydesk.notes.desk import NotesDesk
+
+                self._made = NotesDesk(*self._parts)
+            return self._made
+
+    def close(self) -> None:
+        with self._lock:
+            if self._made is not None:
+                self._made.close()
+
+
+def notes_of(desk: FileDesk) -> NotesDesk:
+    """The desk of the notes beside a desk of files."""
+    return cast("NotesDesk", desk.blocks())
 
 
 class BlockInfoCall(ToolCall):
@@ -68,10 +102,9 @@ class BlockInfoCall(ToolCall):
         if len(ids) > 1:
             rows: list[Value] = [info_fields(info, context.lang) for info in infos]
             fields = {"blocks": rows, **known(notFoundIds=list(missing) or None)}
-            lines = [say("notes.infos", context.lang, {"count": len(infos)}), said]
-            if missing:
-                lines += ["", say("notes.infos_missing", context.lang, {"ids": ", ".join(missing)})]
-            said = "\n".join(lines)
+            lost = say("notes.infos_missing", context.lang, {"ids": ", ".join(missing)})
+            count = say("notes.infos", context.lang, {"count": len(infos)})
+            said = "\n".join([count, said, *(["", lost] if missing else [])])
         if not context.kept.is_long(said):
             return note_answered(fields, said)
         shown = note_shown(context.kept, context.member.name, name, {}, said, context.lang)
@@ -114,20 +147,19 @@ class ListNotebooksCall(ToolCall):
         lines = [say("notes.notebooks", lang, {"count": len(boxes)})]
         rows: list[Value] = []
         for box in boxes:
-            row: Fields = {"id": box.id, "name": box.name, "closed": box.closed}
+            row: Fields = {"id": box.id, "name": box.name, "closed": box.closed, "documents": []}
             rows.append(row)
             if box.closed:
                 lines.append(f"- [{box.id}] {box.name} ({say('notes.closed', lang)})")
-                row["documents"] = []
                 continue
             listed = reading.documents(member, box.id, self.documents, within)
             coverage, more = reading.coverage(member, box.id), listed.total - len(listed)
             row["documents"] = [{"id": each.id, "hpath": each.hpath} for each in listed]
             row |= {**known(more=more or None), **(coverage_fields(coverage) if coverage else {})}
-            lines.append(f"- [{box.id}] {box.name}")
-            lines += [f"  - [{each.id}][d] {each.hpath}" for each in listed]
+            below = (f"- [{each.id}][d] {each.hpath}" for each in listed)
             unread = unread_lines(coverage, lang) if coverage else []
-            lines += [f"  {line}" for line in (*_more(more, lang), *unread)]
+            lines.append(f"- [{box.id}] {box.name}")
+            lines += [f"  {line}" for line in (*below, *_more(more, lang), *unread)]
         return note_answered({"count": len(rows), "notebooks": rows}, "\n".join(lines))
 
 
@@ -154,15 +186,17 @@ class SearchBlocksCall(ToolCall):
             rows.append({**names, "hpath": one.hpath, "content": start_of(text, _LONGEST)})
             shown = start_of(one_line(text), _LONGEST)
             lines.append(f"- [{one.id}][{one.kind}] {one.hpath}: {shown}")
-        more = blocks.total - len(blocks)
-        lines += _more(more, context.lang)
-        fields: Fields = {"count": len(rows), "blocks": rows, **known(more=more or None)}
-        coverage = reading.covered(context.member)
+        more, coverage = blocks.total - len(blocks), reading.covered(context.member)
         told = coverage_fields(coverage)
-        if coverage.waiting:
-            fields |= {"indexed": told["indexed"], "documents": told["total"]}
-        fields |= known(notRead=told.get("notRead"))
-        lines += covered_lines(coverage, context.lang)
+        waiting = {"indexed": told["indexed"], "documents": told["total"]}
+        fields: Fields = {
+            "count": len(rows),
+            "blocks": rows,
+            **known(more=more or None),
+            **(waiting if coverage.waiting else {}),
+            **known(notRead=told.get("notRead")),
+        }
+        lines += [*_more(more, context.lang), *covered_lines(coverage, context.lang)]
         return note_answered(fields, "\n".join(lines))
 
 
@@ -188,15 +222,17 @@ class ReadVarCall(ToolCall):
         left = len(text) - start - len(part)
         facts = {"name": wanted, "next": start + len(part), "omitted": left, "total": len(text)}
         note = f"\n\n{say('notes.cut', context.lang, facts)}" if left else ""
-        fields: Fields = {
-            "name": wanted,
-            "offset": start,
-            "length": len(part),
-            "total": len(text),
-            "omitted": left,
-            "content": part,
-        }
-        return note_answered(fields, part + note)
+        return note_answered(
+            {
+                "name": wanted,
+                "offset": start,
+                "length": len(part),
+                "total": len(text),
+                "omitted": left,
+                "content": part,
+            },
+            part + note,
+        )
 
 
 class AppendContentCall(EditingCall):
@@ -357,21 +393,22 @@ def content_text(content: BlockContent, slice_text: str | None, lang: Lang, *, i
     """The blocks in sequence; for a slice, after a line that describes it."""
     if slice_text is not None and not content.blocks and content.total:
         return say("notes.slice_empty", lang, {"total": content.total})
-    marks = [f"@@{one.id}@@{label(one.kind, lang)}\n" if ids else "" for one in content.blocks]
-    parts = zip(marks, content.blocks, strict=True)
-    text = "\n\n".join(f"{mark}{block.markdown}" for mark, block in parts)
+    text = "\n\n".join(
+        f"@@{one.id}@@{label(one.kind, lang)}\n{one.markdown}" if ids else one.markdown
+        for one in content.blocks
+    )
     if slice_text is None:
         return text
     last = content.start + len(content.blocks) - 1
     after = f" | Next: {content.after}" if content.after else ""
-    head = f'> [Slice View] Filter: "{slice_text}" | Count: {len(content.blocks)}'
-    head += f" | Total: {content.total} | Position: {content.start}-{last}{after}"
-    return f"{head}\n\n{text}"
+    return (
+        f'> [Slice View] Filter: "{slice_text}" | Count: {len(content.blocks)}'
+        f" | Total: {content.total} | Position: {content.start}-{last}{after}\n\n{text}"
+    )
 
 
 def info_fields(info: Info, lang: Lang) -> Fields:
     """The attributes of a block as data."""
-    outline: list[Value] = [_heading_fields(one) for one in info.outline]
     return {
         "id": info.block.id,
         "type": info.block.kind,
@@ -380,7 +417,7 @@ def info_fields(info: Info, lang: Lang) -> Fields:
         "markdownLength": len(info.markdown),
         "markdownPreview": info.markdown[:_PREVIEW],
         **known(childBlockCount=info.child_count),
-        **({"toc": outline} if outline else {}),
+        **({"toc": [*map(_heading_fields, info.outline)]} if info.outline else {}),
         "breadcrumb": _breadcrumb(info.breadcrumb, lang),
     }
 
@@ -412,13 +449,14 @@ def _sheet(info: Info, lang: Lang) -> str:
         if key != "content":
             name = say(f"notes.sheet.{key}", lang) if has(f"notes.sheet.{key}") else key
             lines.append(f"  {name}: {one_line(start_of(str(value), _LONGEST))}".rstrip())
-    content = say("notes.content_length", lang, {"length": len(block.content)})
-    if block.kind == "d":
-        content = f"content: {one_line(block.content)}"
+    content = (
+        f"content: {one_line(block.content)}"
+        if block.kind == "d"
+        else say("notes.content_length", lang, {"length": len(block.content)})
+    )
     more = "..." if len(info.markdown) > _PREVIEW else ""
-    preview = f'"{one_line(info.markdown[:_PREVIEW])}{more}"'
-    if not info.markdown:
-        preview = say("notes.empty", lang)
+    start = f'"{one_line(info.markdown[:_PREVIEW])}{more}"'
+    preview = start if info.markdown else say("notes.empty", lang)
     facts = {"length": len(info.markdown), "preview": preview}
     lines += ["", content, say("notes.markdown_length", lang, facts)]
     if info.child_count is not None:

@@ -31,8 +31,14 @@ from copydesk.desk.transaction import Settled
 from copydesk.edit.draft import Approval, Plan
 from copydesk.edit.patch_parse import parse_apply_patch
 from copydesk.errors import InvalidArgs, Refusal
-from copydesk.notes.lazy import notes_of
-from copydesk.notes.tools import block_fields, coverage_fields, covered_lines, label, unread_lines
+from copydesk.notes.tools import (
+    block_fields,
+    coverage_fields,
+    covered_lines,
+    label,
+    notes_of,
+    unread_lines,
+)
 from copydesk.store.checks import NotRun, Trust
 from copydesk.store.state import StateFolder
 from copydesk.text.encoding import encoding_of_diff
