@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import IPPROTO_TCP, TCP_NODELAY, socket
 from string import ascii_lowercase, ascii_uppercase
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from copydesk.errors import InvalidArgs
 from copydesk.notes.kernel.blocks import (
     MEMO,
-    Child,
+    KernelNode,
     TreeInfo,
     escaped_code,
     leaf_of,
@@ -496,17 +496,19 @@ class Kernel:
             for child, previous_id, next_id in zip(children, ids, ids[2:], strict=False)
         }
 
-    def children(self, block_id: str) -> list[Child]:
+    def children(self, block_id: str) -> list[KernelNode]:
         """The children of a container or section of a heading, with memos; otherwise nothing."""
         found = self._children(block_id)
-        for at, child in enumerate(found):
+        for child in found:
             if _MAY_BE_MEMO.search(child.markdown) and MEMO in (image := self.kramdown(child.id)):
-                found[at] = replace(child, markdown=with_memos(child.markdown, image))
+                child.markdown = with_memos(child.markdown, image)
         return found
 
-    def _children(self, block_id: str) -> list[Child]:
+    def _children(self, block_id: str) -> list[KernelNode]:
         told = self._of("/api/block/getChildBlocks", block_id).rows()
-        return [Child(*of.texts("id", "type", "subType", "content", "markdown")) for of in told]
+        return [
+            KernelNode(*of.texts("id", "type", "subType", "markdown", "content")) for of in told
+        ]
 
     def last_ids(self, container_id: str, count: int) -> tuple[str, ...]:
         """The ids of the last blocks of a container, in order."""
@@ -526,7 +528,7 @@ class Kernel:
         found = _NODE_ID.search(content)
         return found[1] if found else ""
 
-    def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[Child]:
+    def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[KernelNode]:
         """Some children of a container, in order: a few plain ones alone, else with all others."""
         if len(standings) <= FEW:
             found = [leaf_of(one, self.kramdown(one.id)) for one in standings.values()]

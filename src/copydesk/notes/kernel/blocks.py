@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import html
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import cast
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
@@ -119,19 +118,19 @@ def _words(markdown: str) -> Counter[str]:
 def _outside_fences(markdown: str, *, checked: bool = False) -> Iterator[str]:
     """The lines outside fenced code; `checked`: InvalidArgs for a fence that would lose words."""
     fence = ""
-    lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(re.split("\r\n?|\n", markdown), 1):
         found = _FENCE.match(line)
-        if not fence:
-            if found:
-                fence = found[1]
-                if checked and len(line[found.end() :].split()) > 1:
-                    cause = f"SiYuan keeps only the first word behind the fence of line {number}"
-                    raise InvalidArgs("markdown", cause)
-            else:
-                yield line
-        elif found and found[1].startswith(fence) and not line[found.end() :].strip():
-            fence = ""
+        words = line[found.end() :].split() if found else []
+        if fence:
+            if found and found[1].startswith(fence) and not words:
+                fence = ""
+        elif found is None:
+            yield line
+        elif checked and len(words) > 1:
+            cause = f"SiYuan keeps only the first word behind the fence of line {number}"
+            raise InvalidArgs("markdown", cause)
+        else:
+            fence = found[1]
 
 
 _IMAGE_ATTRIBUTES = re.compile(r'\{: ((?:[^"{}\n]|"[^"\n]*")*)\}')
@@ -267,7 +266,7 @@ def _as_signs(found: re.Match[str]) -> str:
 _MARKS = re.compile(r"[`*_~=^$#|<>&\\\[\](){}:]|https?|\A(?:\d+[.)]|[-+])\s|  $", re.MULTILINE)
 
 
-def leaf_of(standing: TreeInfo, image: str) -> Child | None:
+def leaf_of(standing: TreeInfo, image: str) -> KernelNode | None:
     """A paragraph or heading without marks, read from its image alone; None for other blocks.
 
     What a mark becomes in the kernel's own Markdown only the kernel knows.
@@ -282,7 +281,7 @@ def leaf_of(standing: TreeInfo, image: str) -> Child | None:
     if image.count("{:") != 1:  # the text speaks of attributes
         return None
     subtype = f"h{len(sign[1])}" if sign else ""
-    return Child(standing.id, standing.kind, subtype, content, text)
+    return KernelNode(standing.id, standing.kind, subtype, text, content)
 
 
 def with_memos(markdown: str, image: str) -> str:
@@ -414,33 +413,20 @@ class TreeInfo(Around):
         return Around(self.parent_id, self.previous_id, self.next_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A block of a container, as its tree lists it."""
-
-    id: str
-    kind: str
-    subtype: str
-    content: str
-    markdown: str
-
-
 @dataclass(eq=False, slots=True)
 class KernelNode:
-    """A block; `children` is None until it is opened. A new block has no id."""
+    """A block as its container lists it; a new one has no id.
+
+    `children` is None until it is opened.
+    """
 
     id: str
     kind: str
     subtype: str
     markdown: str
+    content: str = ""
     parent: KernelNode | None = None
     children: list[KernelNode] | None = None
-
-    def open(self, children: Sequence[Child]) -> list[KernelNode]:
-        """Set the children to these blocks; return their nodes."""
-        self.children = []
-        self.put(0, [KernelNode(one.id, one.kind, one.subtype, one.markdown) for one in children])
-        return self.children
 
     def put(self, at: int, nodes: Sequence[KernelNode]) -> None:
         """Insert children at this index of an open node."""
@@ -484,31 +470,22 @@ def _quoted(body: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in body.split("\n"))
 
 
-class Addressed(NamedTuple):
-    """A block's new text with ids as the kernel wants it, and the ids that it `kept` and `lost`."""
-
-    kramdown: str
-    kept: frozenset[str]
-    lost: tuple[str, ...]
-
-
 def addressed(
     block_id: str, markdown: str, image: str, signed: str, *, item: bool = False
-) -> Addressed:
+) -> tuple[str, frozenset[str]]:
     """The new text of a block, in which the blocks that still exist keep ids and attributes.
 
     `image` is the current block, `signed` the same with Markdown marks, which is needed if it
-    contains blocks. Both are empty for a new block, which may be an `item`.
+    contains blocks. Both are empty for a new block, which may be an `item`. The second result are
+    the ids in the text: none if it is sent as it is, since it would not be read as it is meant.
     """
-    had = attributes_of(image)
     markdown = unbroken(markdown)
-    tree = parse(markdown, "siyuan")
-    before = parse(signed, "siyuan")
+    tree, before = parse(markdown, "siyuan"), parse(signed, "siyuan")
     tops = [block for block in tree.root.children if not is_phantom(block)]
-    old = before.anchors.get(block_id)
     if len(tops) != 1:
-        return Addressed(markdown, frozenset(), tuple(one for one in had if one != block_id))
-    top = tops[0]
+        return markdown, frozenset()
+    (top,) = tops
+    had, old = attributes_of(image), before.anchors.get(block_id)
     if (item or (old is not None and old.kind == "i")) and len(top.children) == 1:
         top = top.children[0]
     ids = {id(top): block_id}
@@ -519,21 +496,23 @@ def addressed(
                 zip(fingerprints(before, old), in_order(old), strict=True)
             )
         ]
-        fresh = (f"+{at}" for at in itertools.count())
-        found = know(rows, fingerprints(tree, top), (), lambda _: next(fresh), lambda _: False)
-        for row, (_, block) in zip(found, in_order(top), strict=True):
-            if row.id in had:
-                ids[id(block)] = row.id
-        ids[id(top)] = block_id
+        found = know(rows, fingerprints(tree, top), (), "+{}".format, lambda _: False)
+        matched = zip(found, in_order(top), strict=True)
+        ids = {id(block): row.id for row, (_, block) in matched if row.id in had} | ids
         _pair_in_place(old, top, ids)
     kinds = {block.anchor: block.kind for block in before.root.walk() if block.anchor}
-    composed = _composed(tree, top, _Lines(ids, had, kinds)).strip("\n")
-    again = parse(composed, "siyuan")
-    named = set(again.anchors)
-    kept = set(ids.values())
-    if named != kept or _shape(again.root.children) != _shape((top,)):
-        return Addressed(markdown, frozenset(), tuple(one for one in had if one != block_id))
-    return Addressed(composed, frozenset(kept), tuple(one for one in had if one not in kept))
+    lines: dict[int, str] = {}
+    for block in top.walk():
+        if own_id := ids.get(id(block)):
+            same_kind = kinds.get(own_id, block.kind) == block.kind
+            pairs = {"id": own_id} | to_keep(had.get(own_id, {}), same_kind=same_kind)
+            spelled = " ".join(f'{name}="{_escaped(value)}"' for name, value in pairs.items())
+            lines[id(block)] = f"{{: {spelled}}}"
+    composed = _composed(tree, top, lines).strip("\n")
+    again, kept = parse(composed, "siyuan"), frozenset(ids.values())
+    if again.anchors.keys() != kept or _shape(again.root.children) != _shape((top,)):
+        return markdown, frozenset()
+    return composed, kept
 
 
 def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
@@ -546,37 +525,22 @@ def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
         start = 0
         free: list[Block] = []
         for child in (*new.children, None):
-            at = len(old.children) if child is None else place.get(ids.get(id(child), ""), -1)
-            if child is not None and at < start:
-                free += [child] if id(child) not in ids else []
-                continue
-            gone = [one for one in old.children[start:at] if one.anchor and one.anchor not in used]
-            if [one.kind for one in gone] == [one.kind for one in free]:
-                ids |= {id(one): other.anchor or "" for one, other in zip(free, gone, strict=True)}
-            start, free = at + 1, []
-        by_id = {child.anchor: child for child in old.children if child.anchor}
-        for child in new.children:
-            partner = by_id.get(ids.get(id(child), ""))
-            if partner is not None and child.holds_blocks:
-                waiting.append((partner, child))
-
-
-class _Lines(NamedTuple):
-    """The attribute lines of the blocks of a new text."""
-
-    ids: Mapping[int, str]
-    had: Mapping[str, dict[str, str]]
-    kinds: Mapping[str, str]
-
-    def of(self, block: Block) -> str:
-        block_id = self.ids.get(id(block))
-        if block_id is None:
-            return ""
-        same_kind = self.kinds.get(block_id, block.kind) == block.kind
-        kept = to_keep(self.had.get(block_id, {}), same_kind=same_kind)
-        pairs = ({"id": block_id} | kept).items()
-        spelled = " ".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
-        return f"{{: {spelled}}}"
+            at = place.get(ids.get(id(child), ""), -1) if child else len(old.children)
+            if at >= start:
+                gone = [
+                    one for one in old.children[start:at] if one.anchor and one.anchor not in used
+                ]
+                if [one.kind for one in gone] == [one.kind for one in free]:
+                    pairs = zip(free, gone, strict=True)
+                    ids |= {id(one): other.anchor or "" for one, other in pairs}
+                start, free = at + 1, []
+            elif child and id(child) not in ids:
+                free.append(child)
+        waiting += [
+            (old.children[place[ids[id(child)]]], child)
+            for child in new.children
+            if child.holds_blocks and ids.get(id(child)) in place
+        ]
 
 
 def _escaped(value: str) -> str:
@@ -594,9 +558,9 @@ def _shape(blocks: Sequence[Block]) -> list[tuple[str, list[object]]]:
     return found
 
 
-def _composed(tree: Tree, block: Block, lines: _Lines) -> str:
+def _composed(tree: Tree, block: Block, lines: Mapping[int, str]) -> str:
     """The kramdown of a block, laid out as the kernel does it."""
-    line, text = lines.of(block), raw_markdown(tree, block)
+    line, text = lines.get(id(block), ""), raw_markdown(tree, block)
     if block.holds_blocks:
         inside = [_composed(tree, child, lines) for child in block.children]
         text = _laid_out(block.kind, text, inside, line, "\n>")

@@ -34,7 +34,6 @@ from copydesk.notes.kernel.api import (
 from copydesk.notes.kernel.blocks import (
     SENT,
     VANISHING,
-    Child,
     HeldBlocks,
     KernelNode,
     TreeInfo,
@@ -184,7 +183,9 @@ class _KernelDryRun:
             children = self._kernel.some_children(node.id, self._kernel.standings(run))
         else:
             children = self._kernel.children(node.id)
-        for child in node.open(children):
+        node.children = []
+        node.put(0, children)
+        for child in children:
             self._open(child)
 
     def texts(self) -> Mapping[str, str]:
@@ -266,8 +267,9 @@ class _KernelDryRun:
             self.notices.append(NoteNotice("memo", node.id, ", ".join(memos)))
         if node.kind in CONTAINERS and is_known:
             signed = self._kernel.kramdown(node.id, "md")
-            lost = addressed(node.id, change.markdown, self._image(node.id), signed).lost
-            if lost:
+            _, kept = addressed(node.id, change.markdown, self._image(node.id), signed)
+            had = attributes_of(self._image(node.id))
+            if lost := [one for one in had if one not in kept | {node.id}]:
                 self.notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
         self._forget_inside(node)
         node.kind, node.subtype, node.markdown = piece[:3]
@@ -528,7 +530,7 @@ class KernelStore:
             self._check_open(box)
         listed = [
             _note(
-                Child(block_id, "d", "", html.unescape(title), ""),
+                KernelNode(block_id, "d", "", "", html.unescape(title)),
                 "",
                 DocumentPlace(home, path, block_id, title),
                 hpath,
@@ -547,15 +549,15 @@ class KernelStore:
         home, hpath = cache(kernel.home), cache(kernel.hpath)
 
         @cache
-        def siblings(parent_id: str) -> dict[str, Child]:
+        def siblings(parent_id: str) -> dict[str, KernelNode]:
             there = {one.id: one for one in standings.values() if one.parent_id == parent_id}
             return {child.id: child for child in kernel.some_children(parent_id, there)}
 
-        child: Child | None
+        child: KernelNode | None
         found: dict[str, NoteBlock] = {}
         for block_id, standing in standings.items():
             if standing.kind == "d":
-                child = Child(block_id, "d", "", html.unescape(home(block_id).title), "")
+                child = KernelNode(block_id, "d", "", "", html.unescape(home(block_id).title))
                 attributes = kernel.attributes(block_id)
             else:
                 child = siblings(standing.parent_id).get(block_id)
@@ -843,7 +845,11 @@ class KernelStore:
 
 
 def _note(
-    child: Child, parent_id: str, home: DocumentPlace, hpath: str, attributes: Mapping[str, str]
+    child: KernelNode,
+    parent_id: str,
+    home: DocumentPlace,
+    hpath: str,
+    attributes: Mapping[str, str],
 ) -> NoteBlock:
     """Combine the answers of several calls into a block."""
     return NoteBlock(

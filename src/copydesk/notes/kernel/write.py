@@ -24,8 +24,8 @@ from copydesk.notes.kernel.api import (
 from copydesk.notes.kernel.blocks import (
     SENT,
     VANISHING,
-    Child,
     HeldBlocks,
+    KernelNode,
     TreeInfo,
     addressed,
     attributes_of,
@@ -172,9 +172,9 @@ class KernelWriter:
         made: list[str] = []
         for piece in pieces:
             block_id = new_id()
-            text = addressed(block_id, piece.markdown, "", "", item=piece.kind == "i")
+            text, _ = addressed(block_id, piece.markdown, "", "", item=piece.kind == "i")
             sent = Delete(block_id, SENT + piece.markdown)
-            made.append(self._put(BlockData(text.kramdown), gap, piece, sent))
+            made.append(self._put(BlockData(text), gap, piece, sent))
             gap = Around(gap.parent_id, made[-1], gap.next_id)
         return tuple(made)
 
@@ -212,7 +212,7 @@ class KernelWriter:
 
         own = self._look(lambda: self._kernel.standings([block_id]), is_alone)
         if is_alone(own):
-            inside = there = [Child(block_id, own[block_id].kind, "", "", "")]
+            inside = there = [KernelNode(block_id, own[block_id].kind, "", "")]
         else:
             inside = self._kernel.children(gap.parent_id)
             there = [*_between(gap, inside)]
@@ -309,11 +309,10 @@ class KernelWriter:
         (piece,) = self._pieces(change.markdown, in_list=stood.parent_id in lists)
         kind = "i" if stood.kind == "i" else piece.kind
         signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
-        new = addressed(change.id, change.markdown, before, signed)
-        had = attributes_of(new.kramdown if new.kept else before).get(change.id, {})
-        keep = to_keep(had, same_kind=bool(new.kept) or kind == stood.kind)
-        source = BlockData(new.kramdown)
-        return _Wanted(source, change.markdown, back, stood, keep, kind, new.kept)
+        new, kept = addressed(change.id, change.markdown, before, signed)
+        had = attributes_of(new if kept else before).get(change.id, {})
+        keep = to_keep(had, same_kind=bool(kept) or kind == stood.kind)
+        return _Wanted(BlockData(new), change.markdown, back, stood, keep, kind, kept)
 
     def _keep_attributes(self, wanted: _Wanted, image: str) -> None:
         """Set the attributes that the text did not bring; an exact block gets no others."""
@@ -558,7 +557,7 @@ def _changed(change: Delete | Restore | Move) -> tuple[str, ...]:
     return change.ids if isinstance(change, Move) else (change.id,)
 
 
-def _between(gap: Around, children: Sequence[Child]) -> Sequence[Child]:
+def _between(gap: Around, children: Sequence[KernelNode]) -> Sequence[KernelNode]:
     """The children of a container that are in a gap. Raises StepFailed if there is no such gap."""
     ids = [child.id for child in children]
     for edge in filter(None, (gap.previous_id, gap.next_id)):
