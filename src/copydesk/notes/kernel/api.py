@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from socket import IPPROTO_TCP, TCP_NODELAY, socket
+from socket import socket
 from string import ascii_lowercase, ascii_uppercase
 from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
@@ -136,15 +136,9 @@ class KernelHttp:
 
     def _exchange(self, path: str, data: bytes, *, reads: bool) -> tuple[int, bytes]:
         while reads and self._kept:
-            try:
-                connection = self._kept.pop()
-            except IndexError:  # another thread took it
-                break
-            with suppress(ConnectionError):  # the kernel had closed it
-                return self._talk(path, connection, data)
-        return self._talk(path, self._connect(path), data)
-
-    def _connect(self, path: str) -> HTTPConnection:
+            # Another thread may take the last one, and the kernel may have closed it.
+            with suppress(IndexError, ConnectionError):
+                return self._talk(path, self._kept.pop(), data)
         address = self._address
         kind = HTTPSConnection if address.secure else HTTPConnection
         connection = kind(address.host, address.port, timeout=self._timeout_s)
@@ -152,8 +146,7 @@ class KernelHttp:
             connection.connect()
         except (OSError, HTTPException) as problem:
             raise NotesUnavailable(f"{path}: {_words(problem)}", "unreachable") from None
-        connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-        return connection
+        return self._talk(path, connection, data)
 
     def _talk(self, path: str, connection: HTTPConnection, data: bytes) -> tuple[int, bytes]:
         """Make one exchange on a connection and then keep or close it.
@@ -168,7 +161,7 @@ class KernelHttp:
             connection.request("POST", self._address.base + path, data, self._headers)
             with closing(connection.getresponse()) as response:
                 body = self._body(path, waiting, response, until)
-                keep = not response.will_close and (response.isclosed() or response.length == 0)
+                keep = not response.will_close
                 return response.status, body
         finally:
             if keep and len(self._kept) < _KEPT:
@@ -194,15 +187,12 @@ def _data(path: str, answer: bytes) -> object:
         value: object = json.loads(answer)
     except (ValueError, RecursionError):
         raise AnswerLost(f"{path}: no JSON") from None
-    if not isinstance(value, dict):
-        raise AnswerLost(f"{path}: no envelope")
-    envelope = cast(dict[str, object], value)
-    code, message = envelope.get("code"), envelope.get("msg")
+    envelope = cast(dict[str, object], value) if isinstance(value, dict) else {}
+    code, words = envelope.get("code"), str(envelope.get("msg") or "")
     if type(code) is not int:
         raise AnswerLost(f"{path}: no code")
     if code == 0:
         return envelope.get("data")
-    words = message if isinstance(message, str) else ""
     if _BOOTING in words:
         raise NotesUnavailable(f"{path}: {words}", "booting")
     raise KernelRefused(path, code, words)
@@ -246,6 +236,11 @@ class DocumentPlace:
     title: str
 
 
+Shape = TypeVar("Shape", dict[object, object], list[object], str)
+
+_SHAPES = {dict: "an object", list: "a list", str: "a text"}
+
+
 class Answer(NamedTuple):
     """An answer to a call, or a part of it; NotesUnavailable if it has not the shape that is read.
 
@@ -255,44 +250,32 @@ class Answer(NamedTuple):
     call: str
     value: object
 
+    def read(self, shape: type[Shape]) -> Shape:
+        """The value, which is an object, a list or a text."""
+        if not isinstance(self.value, shape):
+            raise NotesUnavailable(f"{self.call}: {_SHAPES[shape]} is missing")
+        return self.value
+
     def fields(self) -> dict[str, object]:
         """Those of an object."""
-        if not isinstance(self.value, dict):
-            raise self.misshapen("an object is missing")
-        return cast(dict[str, object], self.value)
+        return cast(dict[str, object], self.read(dict))
+
+    def at(self, name: str) -> Answer:
+        """A field."""
+        return Answer(f"{self.call}: {name}", self.fields().get(name))
 
     def rows(self) -> list[Answer]:
         """The items of a list."""
-        if not isinstance(self.value, list):
-            raise self.misshapen("a list is missing")
-        return [Answer(self.call, item) for item in cast(list[object], self.value)]
+        return [Answer(self.call, item) for item in self.read(list)]
 
     def texts(self, *names: str) -> list[str]:
         """Fields that are texts."""
-        values = map(self.fields().get, names)
-        texts = ["" if value is None else value for value in values]
-        for name, text in zip(names, texts, strict=True):
-            if not isinstance(text, str):
-                raise self.misshapen(f"{name} is no text")
-        return cast(list[str], texts)
+        values = map(self.at, names)
+        return ["" if one.value is None else one.read(str) for one in values]
 
     def text(self, name: str) -> str:
         """A field that is a text."""
         return self.texts(name)[0]
-
-    def string(self) -> str:
-        """A text."""
-        if not isinstance(self.value, str):
-            raise self.misshapen("a text is missing")
-        return self.value
-
-    def at(self, name: str) -> Answer:
-        """A field."""
-        return Answer(self.call, self.fields().get(name))
-
-    def misshapen(self, problem: str) -> NotesUnavailable:
-        """The refusal of an answer without sense."""
-        return NotesUnavailable(f"{self.call}: {problem}")
 
 
 MOST_WORDS = 16
@@ -320,11 +303,6 @@ def in_place(within: Within) -> str:
     """The SQL test, after another one, for blocks whose documents may be meant."""
     parts = [part for part in (within.name, *within.folder.split("/")) if part]
     return "".join(f" AND {_holds(part, 'hpath')}" for part in parts)
-
-
-def documents_of(box: str) -> str:
-    """SQL for the ids of all documents of a notebook."""
-    return f"SELECT id FROM blocks WHERE type = 'd' AND box = {literal(box)} LIMIT 100000"
 
 
 def literal(value: str) -> str:
@@ -367,21 +345,16 @@ _AT_ONCE = 200
 """The most ids in one request."""
 
 _MAY_BE_MEMO = re.compile(r"[)）]</sup>")
-_ID = re.compile(r"^[0-9]{14}-[0-9a-z]{7}$")
 _NODE_ID = re.compile(r'data-node-id="([0-9]{14}-[0-9a-z]{7})"')
+_NAMED = re.compile(r'(?:"id": |data-node-id=\\)"([0-9]{14}-[0-9a-z]{7})\\?"')
+"""An id in JSON: one of an object, or one in the DOM that a text of it holds."""
+
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 
 
-class BlockData(NamedTuple):
-    """The content to write to a block: Markdown, or a DOM that the kernel returned."""
-
-    data: str
-    kind: Literal["markdown", "dom"] = "markdown"
-
-    @property
-    def body(self) -> dict[str, object]:
-        """The fields of a request."""
-        return {"dataType": self.kind, "data": self.data}
+def content(data: str, kind: Literal["markdown", "dom"] = "markdown") -> dict[str, object]:
+    """The fields of a request that writes a block: Markdown, or a DOM that the kernel returned."""
+    return {"dataType": kind, "data": data}
 
 
 class Kernel:
@@ -402,11 +375,10 @@ class Kernel:
         return self.version() >= _SINCE[what]
 
     def _ask_version(self) -> Version:
-        call = "/api/system/version"
-        told = self._asked(call, {})
-        found = _VERSION.match(told) if isinstance(told, str) else None
+        told = self._asked("/api/system/version", {})
+        found = _VERSION.match(str(told))
         if found is None:
-            raise NotesUnavailable(f"{call}: {told!r}")
+            raise NotesUnavailable(f"/api/system/version: {told!r}")
         version = (int(found[1]), int(found[2]), int(found[3]))
         if version < OLDEST:
             raise NotesUnavailable(f"{found[0]} < {'.'.join(map(str, OLDEST))}", "version")
@@ -481,10 +453,10 @@ class Kernel:
         found: dict[str, TreeInfo] = {}
         for block_id, of in self._of_many("/api/block/getBlockTreeInfos", ids).items():
             own_id, node, *around = of.texts("id", "type", "parentID", "previousID", "nextID")
-            kind = KINDS.get(node, "")
-            parent_id, previous_id, next_id = ["", "", ""] if kind == "d" else around
             if node and own_id == block_id:
-                found[block_id] = TreeInfo(parent_id, previous_id, next_id, block_id, kind)
+                kind = KINDS.get(node, "")
+                place = ["", "", ""] if kind == "d" else around
+                found[block_id] = TreeInfo(*place, id=block_id, kind=kind)
         return found
 
     def _inside(self, parent_id: str) -> dict[str, TreeInfo]:
@@ -530,11 +502,10 @@ class Kernel:
 
     def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[KernelNode]:
         """Some children of a container, in order: a few plain ones alone, else with all others."""
-        if len(standings) <= FEW:
-            found = [leaf_of(one, self.kramdown(one.id)) for one in standings.values()]
-            leaves = [child for child in found if child is not None]
-            if len(leaves) == len(standings):
-                return leaves
+        few = standings.values() if len(standings) <= FEW else ()
+        leaves = [leaf for one in few if (leaf := leaf_of(one, self.kramdown(one.id)))]
+        if len(leaves) == len(standings):
+            return leaves
         return [child for child in self.children(parent_id) if child.id in standings]
 
     def kramdown(self, block_id: str, mode: Literal["textmark", "md"] = "textmark") -> str:
@@ -550,20 +521,16 @@ class Kernel:
         """The blocks with all they contain as an editor gets them; missing blocks are left out."""
         if self._has("getBlockDOMs"):
             told = self._of_many("/api/block/getBlockDOMs", [*map(valid, ids)])
-            found = {one: of.string() for one, of in told.items()}
+            found = {one: of.read(str) for one, of in told.items()}
         else:
             found = {one: self._of("/api/block/getBlockDOM", one).text("dom") for one in ids}
         return {one: escaped_code(dom) for one, dom in found.items() if dom}
 
-    def images(
-        self, ids: Sequence[str], standings: Mapping[str, TreeInfo] | None = None
-    ) -> dict[str, str]:
-        """The kramdown of blocks; missing blocks are left out.
+    def images(self, standings: Mapping[str, TreeInfo]) -> dict[str, str]:
+        """The kramdown of blocks by their positions; missing blocks are left out.
 
         Many top-level blocks of a document are cut from one read of it, few are read alone.
-        `standings` are the positions of the blocks if they are known.
         """
-        standings = self.standings(ids) if standings is None else standings
         beside: dict[str, dict[str, str]] = {}
         for one in standings.values():
             beside.setdefault(one.parent_id, {})[one.id] = one.previous_id
@@ -583,10 +550,6 @@ class Kernel:
         told = self._of("/api/block/getBlockInfo", block_id)
         return DocumentPlace(*told.texts("box", "path", "rootID", "rootTitle"))
 
-    def is_document(self, block_id: str) -> bool:
-        standing = self.standings([block_id]).get(block_id)
-        return standing is not None and standing.kind == "d"
-
     def documents_below(self, home: DocumentPlace) -> list[Answer]:
         """The documents directly below one."""
         body = {"notebook": home.box, "path": home.path}
@@ -594,7 +557,7 @@ class Kernel:
 
     def hpath(self, block_id: str) -> str:
         """The path of titles of a block's document."""
-        return self._of("/api/filetree/getHPathByID", block_id).string()
+        return self._of("/api/filetree/getHPathByID", block_id).read(str)
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
         """The headings of a document, nested."""
@@ -605,8 +568,11 @@ class Kernel:
         body: dict[str, object] = {"id": valid(block_id), "excludeTypes": []}
         told = self._read("/api/block/getBlockBreadcrumb", body).rows()
         names = (of.texts("id", "type", "name") for of in told)
-        crumbs = (Crumb(one, KINDS.get(node, ""), _read(name)) for one, node, name in names)
-        return [crumb for crumb in crumbs if crumb.kind != "d"]
+        return [
+            Crumb(one, KINDS.get(node, ""), _read(name))
+            for one, node, name in names
+            if node != "NodeDocument"
+        ]
 
     def notebooks(self) -> list[Notebook]:
         told = self._read("/api/notebook/lsNotebooks", {}).at("notebooks").rows()
@@ -638,20 +604,15 @@ class Kernel:
 
     # Writes. KernelRefused if the kernel refuses.
 
-    def insert(self, source: BlockData, gap: Around) -> frozenset[str]:
+    def insert(self, source: Mapping[str, object], gap: Around) -> frozenset[str]:
         """Insert blocks between two neighbours, or in an empty container."""
-        body = source.body
-        if gap.next_id:
-            body["nextID"] = valid(gap.next_id)
-        elif gap.previous_id:
-            body["previousID"] = valid(gap.previous_id)
-        else:
-            body["parentID"] = valid(gap.parent_id)
-        return self._write("/api/block/insertBlock", body)
+        places = ("nextID", gap.next_id), ("previousID", gap.previous_id)
+        name, anchor = next((one for one in places if one[1]), ("parentID", gap.parent_id))
+        return self._write("/api/block/insertBlock", {**source, name: valid(anchor)})
 
-    def update(self, sources: Mapping[str, BlockData]) -> frozenset[str]:
+    def update(self, sources: Mapping[str, Mapping[str, object]]) -> frozenset[str]:
         """Replace blocks, atomically if the kernel can. Attributes that are not named get lost."""
-        blocks = [source.body | {"id": valid(one)} for one, source in sources.items()]
+        blocks = [{**source, "id": valid(one)} for one, source in sources.items()]
         if len(blocks) > 1 and self._has("batchUpdateBlock"):
             with suppress(NoSuchCall):
                 return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
@@ -710,12 +671,8 @@ class Kernel:
 
     def _write(self, call: str, body: Mapping[str, object]) -> frozenset[str]:
         """Write; return the ids of the blocks named as written, and of the blocks inside them."""
-        found: set[str] = set()
-        for transaction in _objects(self._sent(call, body)):
-            for operation in _objects(transaction.get("doOperations")):
-                found.update(_ID.findall(str(operation.get("id"))))
-                found.update(_NODE_ID.findall(str(operation.get("data"))))
-        return frozenset(found)
+        told = self._sent(call, body)
+        return frozenset(_NAMED.findall(json.dumps(told)))
 
 
 def _headings(rows: Answer, name: str, below: str) -> tuple[Heading, ...]:
@@ -737,13 +694,6 @@ _TAG = re.compile(r"<[^<>]*>")
 def _read(markup: str) -> str:
     """The text of HTML; the kernel's outlines contain no-break spaces, which become blanks."""
     return html.unescape(_TAG.sub("", markup)).replace("\u00a0", " ")
-
-
-def _objects(value: object) -> list[Mapping[str, object]]:
-    if not isinstance(value, list):
-        return []
-    items = cast(list[object], value)
-    return [cast(dict[str, object], item) for item in items if isinstance(item, dict)]
 
 
 Pause = Callable[[float], None]

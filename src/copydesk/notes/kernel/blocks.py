@@ -425,8 +425,8 @@ class KernelNode:
     subtype: str
     markdown: str
     content: str = ""
-    parent: KernelNode | None = None
-    children: list[KernelNode] | None = None
+    parent: KernelNode | None = field(default=None, init=False)
+    children: list[KernelNode] | None = field(default=None, init=False)
 
     def put(self, at: int, nodes: Sequence[KernelNode]) -> None:
         """Insert children at this index of an open node."""

@@ -25,7 +25,6 @@ from copydesk.notes.kernel.api import (
     KernelHttp,
     KernelRefused,
     Pause,
-    documents_of,
     holding_words,
     in_place,
     literal,
@@ -151,9 +150,7 @@ class _KernelDryRun:
         standings = self._climb([valid(one) for change in changes for one in named(change)])
         self._places = Places.of(changes, standings)
         touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
-        self._images = kernel.images(
-            touched, {one: standings[one] for one in touched if one in standings}
-        )
+        self._images = kernel.images({one: standings[one] for one in touched if one in standings})
         doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
         roots = [standing.id for standing in standings.values() if standing.kind == "d"]
         self.held = HeldBlocks(tuple(roots), doms)
@@ -545,7 +542,7 @@ class KernelStore:
         kernel = self._kernel
         standings = kernel.standings(ids)
         inside = {one: standing for one, standing in standings.items() if standing.kind != "d"}
-        images = kernel.images(list(inside), inside)
+        images = kernel.images(inside)
         home, hpath = cache(kernel.home), cache(kernel.hpath)
 
         @cache
@@ -633,8 +630,10 @@ class KernelStore:
 
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
         first = changes[0] if len(changes) == 1 else None
-        if isinstance(first, Delete) and first.over and self._kernel.is_document(first.id):
-            return self._prepare_removal(first.id, first.over)
+        if isinstance(first, Delete) and first.over:
+            standing = self._kernel.standings([first.id]).get(first.id)
+            if standing and standing.kind == "d":
+                return self._prepare_removal(first.id, first.over)
         return dry_run(self._kernel, self._split, changes)
 
     def _prepare_removal(self, document_id: str, over: str) -> Prepared:
@@ -697,7 +696,8 @@ class KernelStore:
 
     def recover(self, undo: Sequence[Change]) -> None:
         self._kernel.flush()
-        images = self._kernel.images([named(change)[0] for change in undo])
+        standings = self._kernel.standings([named(change)[0] for change in undo])
+        images = self._kernel.images(standings)
         left = [change for change in undo if _is_due(change, images.get(named(change)[0]))]
         self.execute(self.prepare(left))
 
@@ -788,7 +788,8 @@ class KernelStore:
     def _make_daily_note(self, new: NewDailyNote, keep: KeepUndo) -> ChangesDone:
         """Append a text to today's note; create the note if it is missing."""
         self._kernel.flush()
-        there = self._kernel.select(documents_of(new.box), "id")
+        where = f"type = 'd' AND box = {literal(new.box)}"
+        there = self._kernel.select(f"SELECT id FROM blocks WHERE {where} LIMIT 100000", "id")
         note = self._daily_note(new.box)
         is_new = [note] not in there
         if not new.markdown.strip():

@@ -14,11 +14,11 @@ from copydesk.notes.kernel.api import (
     LATE_WAITS_S,
     WAITS_S,
     AnswerLost,
-    BlockData,
     Kernel,
     KernelRefused,
     Pause,
     Seen,
+    content,
     settled,
 )
 from copydesk.notes.kernel.blocks import (
@@ -85,7 +85,7 @@ class _Wanted:
     its attributes. `exact` is the change whose block it has to become again.
     """
 
-    source: BlockData | None
+    source: Mapping[str, object] | None
     text: str
     back: Restore
     stood: TreeInfo
@@ -174,7 +174,7 @@ class KernelWriter:
             block_id = new_id()
             text, _ = addressed(block_id, piece.markdown, "", "", item=piece.kind == "i")
             sent = Delete(block_id, SENT + piece.markdown)
-            made.append(self._put(BlockData(text), gap, piece, sent))
+            made.append(self._put(content(text), gap, piece, sent))
             gap = Around(gap.parent_id, made[-1], gap.next_id)
         return tuple(made)
 
@@ -185,7 +185,11 @@ class KernelWriter:
         return (self._put(_source_of(change), gap, change, Delete(change.id)),)
 
     def _put(
-        self, source: BlockData, gap: Around, wanted: BlockText | Restore, inverse: Delete
+        self,
+        source: Mapping[str, object],
+        gap: Around,
+        wanted: BlockText | Restore,
+        inverse: Delete,
     ) -> str:
         """Insert one block and return its id."""
         named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
@@ -286,7 +290,7 @@ class KernelWriter:
 
     def _states(self, ids: Sequence[str]) -> dict[str, _State]:
         there = self._kernel.standings(ids)
-        images = self._kernel.images(ids, there)
+        images = self._kernel.images(there)
         return {one: _State(there.get(one), images.get(one, "")) for one in ids}
 
     def _wanted(
@@ -312,7 +316,7 @@ class KernelWriter:
         new, kept = addressed(change.id, change.markdown, before, signed)
         had = attributes_of(new if kept else before).get(change.id, {})
         keep = to_keep(had, same_kind=bool(kept) or kind == stood.kind)
-        return _Wanted(BlockData(new), change.markdown, back, stood, keep, kind, kept)
+        return _Wanted(content(new), change.markdown, back, stood, keep, kind, kept)
 
     def _keep_attributes(self, wanted: _Wanted, image: str) -> None:
         """Set the attributes that the text did not bring; an exact block gets no others."""
@@ -534,7 +538,7 @@ class KernelWriter:
         marks = self.marks
         if fresh:
             with suppress(NotesUnavailable):
-                images = self._kernel.images(ids)
+                images = self._kernel.images(self._kernel.standings(ids))
                 marks = {one: mark_of(images[one]) if one in images else "" for one in ids}
         marked: set[str] = set()
         changes: list[Change] = []
@@ -584,9 +588,9 @@ def _is_again(image: str, change: Restore) -> bool:
     return plain(image) == plain(change.image) or (not change.dom and same(image, change.image))
 
 
-def _source_of(change: Restore) -> BlockData:
+def _source_of(change: Restore) -> Mapping[str, object]:
     """The data that restores a block: its DOM, since Markdown would lose styles and more."""
-    return BlockData(change.dom, "dom") if change.dom else BlockData(change.image)
+    return content(change.dom, "dom") if change.dom else content(change.image)
 
 
 def _beside(stood: Around) -> tuple[Side, str]:
@@ -663,7 +667,7 @@ def _rewrites(change: Change) -> bool:
 
 def _read(kernel: Kernel, held: HeldBlocks) -> _Before:
     """Re-read the affected blocks; raises BlockChanged if one changed since the dry run."""
-    found = kernel.images(list(held.marks))
+    found = kernel.images(kernel.standings([*held.marks]))
     for block_id, mark in held.marks.items():
         if mark_of(found.get(block_id, "")) != mark:
             raise BlockChanged(block_id=block_id)
