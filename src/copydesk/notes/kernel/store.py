@@ -52,7 +52,7 @@ from copydesk.notes.kernel.blocks import (
     split_blocks,
     unbroken,
 )
-from copydesk.notes.kernel.write import execute
+from copydesk.notes.kernel.write import KernelWriter
 from copydesk.notes.protocol import (
     CONTAINERS,
     EVERYWHERE,
@@ -684,7 +684,7 @@ class KernelStore:
         with self._writing:
             match held:
                 case HeldBlocks():
-                    return execute(self._kernel, self._split, prepared, held, self._pause, keep)
+                    return self._write(prepared, held, keep)
                 case NewDocument():
                     return self._make_document(held, keep)
                 case NewDailyNote():
@@ -693,6 +693,10 @@ class KernelStore:
                     return self._remove_document(held)
                 case _:
                     raise InvalidArgs("prepared", "was not prepared by this store")
+
+    def _write(self, prepared: Prepared, held: HeldBlocks, keep: KeepUndo) -> ChangesDone:
+        writer = KernelWriter(self._kernel, self._split, self._pause, held, keep)
+        return writer.execute(prepared.changes)
 
     def recover(self, undo: Sequence[Change]) -> None:
         self._kernel.flush()
@@ -796,7 +800,7 @@ class KernelStore:
             return ChangesDone(((note,),), self._undo_of_new(note) if is_new else ())
         prepared = self.prepare(appending(self, self._split, note, new.markdown))
         assert isinstance(prepared.held, HeldBlocks)
-        done = execute(self._kernel, self._split, prepared, prepared.held, self._pause, keep)
+        done = self._write(prepared, prepared.held, keep)
         ids = (note, *chain.from_iterable(done.ids))
         return ChangesDone((ids,), self._undo_of_new(note) if is_new else done.undo)
 
