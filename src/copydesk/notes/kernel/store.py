@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, overload
+from typing import overload
 
 from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.kernel.api import (
@@ -95,76 +95,39 @@ from copydesk.notes.protocol import (
 )
 
 
-def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Prepared:
-    """Check the changes; raise the refusal of the first that cannot be made or undone."""
-    trial = _KernelDryRun(kernel, split, changes)
-    before = trial.texts()
-    for index, change in enumerate(changes):
-        trial.take(index, change)
-    notices = tuple(trial.notices)
-    return Prepared(tuple(changes), before, trial.texts(), held=trial.held, notices=notices)
-
-
 class _Inside(Exception):
     """The block is inside a restored one, so nobody knows where."""
 
 
-class Places(NamedTuple):
-    """Where changes are: the containers to open, and in them the blocks that are named."""
-
-    opened: frozenset[str]
-    ends: frozenset[str]
-    """Those at whose start or end something is put."""
-    standings: Mapping[str, TreeInfo]
-
-    @staticmethod
-    def of(changes: Sequence[Change], standings: Mapping[str, TreeInfo]) -> Places:
-        sides = [(getattr(change, "side", None), named(change)[-1]) for change in changes]
-        ends = frozenset(one for side, one in sides if side in ("first_in", "last_in"))
-        around = {standing.parent_id for standing in standings.values()}
-        return Places(ends | around, ends, standings)
-
-    def run_in(self, container_id: str) -> tuple[str, ...]:
-        """The blocks of a container to read, if those named follow each other; empty for all."""
-        inside = {one.id: one for one in self.standings.values() if one.parent_id == container_id}
-        starts = [one for one in inside.values() if one.previous_id not in inside]
-        if container_id in self.ends or len(starts) != 1 or len(inside) > FEW - 2:
-            return ()
-        run, at = [starts[0].previous_id], starts[0].id
-        while at in inside:
-            run.append(at)
-            at = inside[at].next_id
-        return tuple(filter(None, (*run, at)))
-
-
-class _KernelDryRun:
+class _Trial:
     """A simulation on the blocks that the changes name and the containers around them."""
 
     def __init__(self, kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> None:
-        self._kernel, self._split = kernel, split
+        self._kernel, self._split, self._changes = kernel, split, tuple(changes)
         self._nodes: dict[str, KernelNode] = {}
         self._roots: dict[str, KernelNode] = {}  # by the paths of the documents
         self._lost: set[str] = set()
         self._restored: set[str] = set()  # restored ids; the blocks inside are unknown
-        self.notices: list[NoteNotice] = []
-        standings = self._climb([valid(one) for change in changes for one in named(change)])
-        self._places = Places.of(changes, standings)
+        self._notices: list[NoteNotice] = []
+        self._standings = standings = self._climb()
+        sides = [(getattr(change, "side", None), named(change)[-1]) for change in changes]
+        self._ends = {one for side, one in sides if side in ("first_in", "last_in")}
+        self._opened = self._ends | {standing.parent_id for standing in standings.values()}
         touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
         self._images = kernel.images({one: standings[one] for one in touched if one in standings})
         doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
         roots = [standing.id for standing in standings.values() if standing.kind == "d"]
-        self.held = HeldBlocks(tuple(roots), doms)
+        self._held = HeldBlocks(tuple(roots), doms)
         for root_id in roots:
-            root = KernelNode(root_id, "d", "", "")
+            root = self._roots[kernel.home(root_id).path] = KernelNode(root_id, "d", "", "")
             self._open(root)
-            self._roots[kernel.home(root_id).path] = root
 
-    def _climb(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
-        """The positions of the existing blocks and of all containers around them."""
+    def _climb(self) -> dict[str, TreeInfo]:
+        """The positions of the blocks named that exist, and of all containers around them."""
         found: dict[str, TreeInfo] = {}
-        wanted = list(dict.fromkeys(ids))
+        wanted = [*dict.fromkeys(valid(one) for change in self._changes for one in named(change))]
         while wanted:
-            found.update(self._kernel.standings(wanted))
+            found |= self._kernel.standings(wanted)
             parents = {standing.parent_id for standing in found.values()}
             wanted = sorted(parents - {""} - found.keys() - set(wanted))
         return found
@@ -172,75 +135,52 @@ class _KernelDryRun:
     def _open(self, node: KernelNode) -> None:
         """Read the blocks of a container in which something changes, or those around the place."""
         self._nodes[node.id] = node
-        if node.kind not in CONTAINERS or node.id not in self._places.opened:
+        if node.kind not in CONTAINERS or node.id not in self._opened:
             return
-        run = self._places.run_in(node.id)
+        run = self._run_in(node.id)
         if run:
-            self.held.runs[node.id] = run
-            children = self._kernel.some_children(node.id, self._kernel.standings(run))
+            self._held.runs[node.id] = run
+            node.children = self._kernel.some_children(node.id, self._kernel.standings(run))
         else:
-            children = self._kernel.children(node.id)
-        node.children = []
-        node.put(0, children)
-        for child in children:
+            node.children = self._kernel.children(node.id)
+        for child in node.children:
+            child.parent = node
             self._open(child)
 
-    def texts(self) -> Mapping[str, str]:
+    def _run_in(self, container_id: str) -> tuple[str, ...]:
+        """The blocks of a container to read, if those named follow each other; empty for all."""
+        inside = {one.id: one for one in self._standings.values() if one.parent_id == container_id}
+        starts = [one for one in inside.values() if one.previous_id not in inside]
+        if container_id in self._ends or len(starts) != 1 or len(inside) > FEW - 2:
+            return ()
+        run, at = [starts[0].previous_id], starts[0].id
+        while at in inside:
+            run.append(at)
+            at = inside[at].next_id
+        return tuple(filter(None, (*run, at)))
+
+    def run(self) -> Prepared:
+        """Make the changes here; raise the refusal of the first that cannot be made or undone."""
+        before = self._texts()
+        for index, change in enumerate(self._changes):
+            with suppress(_Inside):
+                match change:
+                    case InsertText():
+                        self._insert(change)
+                    case Update():
+                        self._update(index, change)
+                    case Delete():
+                        self._delete(change)
+                    case Restore():
+                        self._restore(change)
+                    case Move():
+                        self._move(change)
+        after, notices = self._texts(), tuple(self._notices)
+        return Prepared(self._changes, before, after, held=self._held, notices=notices)
+
+    def _texts(self) -> Mapping[str, str]:
         """The current texts of the documents, by path."""
         return MappingProxyType({path: root.text() for path, root in self._roots.items()})
-
-    def take(self, index: int, change: Change) -> None:
-        """Apply one change to the tree, unless it is inside a block that was restored."""
-        with suppress(_Inside):
-            match change:
-                case InsertText():
-                    self._insert(change)
-                case Update():
-                    self._update(index, change)
-                case Delete():
-                    self._delete(change)
-                case Restore():
-                    self._restore(change)
-                case Move():
-                    self._move(change)
-
-    def _move(self, change: Move) -> None:
-        nodes = [self._block(one, "") for one in change.ids]
-        parent, _ = self._place(change.anchor_id, change.side)
-        source = nodes[0].parent
-        assert source is not None, "it is no document"
-        assert source.children is not None, "its blocks are named"
-        at = source.children.index(nodes[0])
-        if source.children[at : at + len(nodes)] != nodes:
-            raise InvalidArgs("markdown", "the blocks to move do not follow each other")
-        kinds = {(node.kind == "i" and node.subtype) or "" for node in nodes}
-        if kinds != {_list_subtype(parent) or ""}:
-            raise InvalidArgs("markdown", "a list takes list items only")
-        above: KernelNode | None = parent
-        while above is not None:
-            if above in nodes:
-                raise InvalidArgs("diff", "a block cannot be moved into itself")
-            above = above.parent
-        if source.kind == "i" and source.children == nodes and source is not parent:
-            raise InvalidArgs("diff", "an item would be left empty: move the item")
-        self._touch(source)
-        emptied = source
-        del source.children[at : at + len(nodes)]
-        if not source.children and source.kind in VANISHING and source is not parent:
-            while emptied.parent and emptied.parent.kind in VANISHING:
-                if emptied.parent.children != [emptied]:
-                    break
-                emptied = emptied.parent
-            self._hold(emptied)
-        parent, place = self._place(change.anchor_id, change.side)
-        parent.put(place, nodes)
-        if emptied.parent and not source.children and source.kind in VANISHING:
-            self._touch(emptied.parent)
-            emptied.parent.children = [
-                one for one in emptied.parent.children or () if one is not emptied
-            ]
-        if not source.children and source.kind == "d":
-            source.put(0, [KernelNode("", "p", "", "")])
 
     def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
@@ -250,54 +190,68 @@ class _KernelDryRun:
 
     def _update(self, index: int, change: Update) -> None:
         checked(change.markdown)
-        node = self._block(change.id, change.over)
-        assert node.parent is not None, "it is no document"
-        piece = for_update(self._split(change.markdown), _list_subtype(node.parent))
-        is_known = node.id not in self._restored
+        node, parent = self._block(change.id, change.over)
+        piece = for_update(self._split(change.markdown), _list_subtype(parent))
+        image = "" if node.id in self._restored else self._image(node.id)
         if same_text(change.markdown, node.markdown):
-            self.held.idle.add(index)
-            if is_known:
-                self.held.marks.setdefault(node.id, mark_of(self._image(node.id)))
+            self._held.idle.add(index)
+            if image:
+                self._held.marks.setdefault(node.id, mark_of(image))
             return
         self._hold(node)
-        if memos := lost_memos(change.markdown, self._image(node.id) if is_known else ""):
-            self.notices.append(NoteNotice("memo", node.id, ", ".join(memos)))
-        if node.kind in CONTAINERS and is_known:
+        if memos := lost_memos(change.markdown, image):
+            self._notices.append(NoteNotice("memo", node.id, ", ".join(memos)))
+        if image and node.kind in CONTAINERS:
             signed = self._kernel.kramdown(node.id, "md")
-            _, kept = addressed(node.id, change.markdown, self._image(node.id), signed)
-            had = attributes_of(self._image(node.id))
-            if lost := [one for one in had if one not in kept | {node.id}]:
-                self.notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
-        self._forget_inside(node)
+            _, kept = addressed(node.id, change.markdown, image, signed)
+            if lost := [one for one in attributes_of(image) if one not in kept | {node.id}]:
+                self._notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
+        self._forget(node.children)
         node.kind, node.subtype, node.markdown = piece[:3]
+        node.children = None
 
     def _delete(self, change: Delete) -> None:
-        node = self._block(change.id, change.over)
-        assert node.parent is not None, "it is no document"
+        node, _ = self._block(change.id, change.over)
         self._hold(node)
-        parent = node.parent
-        while parent.kind in VANISHING and parent.children == [node]:
-            assert parent.parent is not None
-            node, parent = parent, parent.parent
-            self._hold(node)
-        self._forget_inside(node)
-        self._forget(node)
-        parent.children = [child for child in parent.children or () if child is not node]
-        node.parent = None
-        if not parent.children and parent.kind in ("d", "i"):
-            parent.put(0, [KernelNode("", "p", "", "")])
+        self._remove(node)
+
+    def _move(self, change: Move) -> None:
+        (first, source), *others = [self._block(one, "") for one in change.ids]
+        nodes = [first, *(node for node, _ in others)]
+        parent, at = self._place(change.anchor_id, change.side)
+        inside = source.children or []
+        start = inside.index(first)
+        stop = start + len(nodes)
+        if inside[start:stop] != nodes:
+            raise InvalidArgs("markdown", "the blocks to move do not follow each other")
+        kinds = {(node.kind == "i" and node.subtype) or "" for node in nodes}
+        if kinds != {_list_subtype(parent) or ""}:
+            raise InvalidArgs("markdown", "a list takes list items only")
+        above: KernelNode | None = parent
+        while above is not None:
+            if above in nodes:
+                raise InvalidArgs("diff", "a block cannot be moved into itself")
+            above = above.parent
+        if source.kind == "i" and inside == nodes and source is not parent:
+            raise InvalidArgs("diff", "an item would be left empty: move the item")
+        self._touch(source)
+        del inside[start:stop]
+        parent.put(at - len(nodes) if source is parent and at >= stop else at, nodes)
+        if not inside and source.kind in VANISHING:
+            self._remove(source)
+        _fill(source)
 
     def _restore(self, change: Restore) -> None:
-        known = set(attributes_of(change.image))
+        known = attributes_of(change.image).keys()
         if change.id not in known:
             raise InvalidArgs("image", "is not one of the block")
         text = markdown_of_image(change.image)
         with suppress(_Inside):
             if change.side is None:
-                node = self._block(change.id, change.over)
+                node, _ = self._block(change.id, change.over)
                 self._hold(node, back=True)
-                self._forget_inside(node)
-                node.markdown = text
+                self._forget(node.children)
+                node.markdown, node.children = text, None
             elif change.id in self._nodes:
                 raise BlockChanged(block_id=change.id)
             else:
@@ -309,12 +263,11 @@ class _KernelDryRun:
     def _place(self, anchor_id: str, side: Side) -> tuple[KernelNode, int]:
         anchor = self._node(anchor_id)
         if side in ("first_in", "last_in"):
-            parent = anchor
-            if parent.kind not in CONTAINERS:
+            if anchor.kind not in CONTAINERS:
                 raise WrongBlockKind(anchor_id, anchor.kind, "container")
-            if parent.children is None:  # an earlier change rewrote it
+            if anchor.children is None:  # an earlier change rewrote it
                 raise BlockChanged(block_id=anchor_id)
-            at = 0 if side == "first_in" else len(parent.children)
+            parent, at = anchor, 0 if side == "first_in" else len(anchor.children)
         else:
             if anchor.parent is None or anchor.parent.children is None:
                 raise WrongBlockKind(anchor_id, anchor.kind, "block")
@@ -325,18 +278,18 @@ class _KernelDryRun:
 
     def _touch(self, container: KernelNode) -> None:
         """Remember a container whose blocks change, unless they are remembered by their places."""
-        if container.id not in self.held.runs:
-            self.held.containers[container.id] = None
+        if container.id not in self._held.runs:
+            self._held.containers[container.id] = None
 
-    def _block(self, block_id: str, over: str) -> KernelNode:
-        """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""
+    def _block(self, block_id: str, over: str) -> tuple[KernelNode, KernelNode]:
+        """The block to change and its container; BlockChanged if `over` differs."""
         node = self._node(block_id)
-        if node.kind == "d":
-            raise WrongBlockKind(block_id, "d", "block")
-        known = block_id in self.held.marks or block_id in self._restored
+        if node.parent is None:
+            raise WrongBlockKind(block_id, node.kind, "block")
+        known = block_id in self._held.marks or block_id in self._restored
         if over and not known and not expected(over, self._image(block_id)):
             raise BlockChanged(block_id=block_id)
-        return node
+        return node, node.parent
 
     def _node(self, block_id: str) -> KernelNode:
         """The node of a block; _Inside if it was restored inside another block."""
@@ -350,7 +303,7 @@ class _KernelDryRun:
         """Check that the block can be restored, and save its mark; `back` allows lossy rewrites."""
         if node.parent is not None:
             self._touch(node.parent)
-        if any(node.id in known for known in (self.held.marks, self._restored, self._lost)):
+        if any(node.id in known for known in (self._held.marks, self._restored, self._lost)):
             return
         image = self._image(node.id)
         bound_by = "kind" if node.kind in ("", "av") else bound(image)
@@ -358,15 +311,14 @@ class _KernelDryRun:
             bound_by = self._changing(node, image)
         if bound_by:
             raise NotInvertible(node.id, bound_by)
-        self.held.marks[node.id] = mark_of(image)
+        self._held.marks[node.id] = mark_of(image)
 
     def _changing(self, node: KernelNode, image: str) -> str:
         """What would not survive a rewrite of the block by the kernel; empty if nothing."""
-        pieces = self._split(image)
-        kinds = ("l", "i") if node.kind == "i" else (node.kind,)
-        if len(pieces) != 1 or (node.kind and pieces[0].kind not in kinds):
+        kinds = [piece.kind for piece in self._split(image)]
+        if kinds != [node.kind] and (node.kind, kinds) != ("i", ["l"]):
             return "reads as other blocks"  # the kernel keeps blocks that its own text cannot make
-        doms = self.held.doms
+        doms = self._held.doms
         if node.id not in doms:
             doms |= self._kernel.doms([node.id])
         return changing(image, doms.get(node.id, ""))
@@ -376,16 +328,29 @@ class _KernelDryRun:
             self._images[block_id] = self._kernel.kramdown(block_id)
         return self._images[block_id]
 
-    def _forget_inside(self, node: KernelNode) -> None:
-        """Close a block whose text is another one now: those inside do not exist any more."""
-        for child in node.children or ():
-            self._forget_inside(child)
-            self._forget(child)
-        node.children = None
+    def _remove(self, node: KernelNode) -> None:
+        """Take a block out, and each container that goes with the last block in it."""
+        parent = node.parent
+        assert parent is not None, "it is no document"
+        while parent.parent and parent.kind in VANISHING and parent.children == [node]:
+            node, parent = parent, parent.parent
+        self._hold(node)
+        self._forget([node])
+        parent.children = [child for child in parent.children or () if child is not node]
+        _fill(parent)
 
-    def _forget(self, node: KernelNode) -> None:
-        self._nodes.pop(node.id, None)
-        self._lost.add(node.id)
+    def _forget(self, nodes: Sequence[KernelNode] | None) -> None:
+        """These blocks and those inside do not exist any more."""
+        for node in nodes or ():
+            self._nodes.pop(node.id, None)
+            self._lost.add(node.id)
+            self._forget(node.children)
+
+
+def _fill(container: KernelNode) -> None:
+    """The kernel leaves no document and no item empty."""
+    if not container.children and container.kind in ("d", "i"):
+        container.put(0, [KernelNode("", "p", "", "")])
 
 
 def _list_subtype(parent: KernelNode) -> str | None:
@@ -634,7 +599,7 @@ class KernelStore:
             standing = self._kernel.standings([first.id]).get(first.id)
             if standing and standing.kind == "d":
                 return self._prepare_removal(first.id, first.over)
-        return dry_run(self._kernel, self._split, changes)
+        return _Trial(self._kernel, self._split, changes).run()
 
     def _prepare_removal(self, document_id: str, over: str) -> Prepared:
         """Remove a document that was created here, if it has been left alone since."""
