@@ -366,16 +366,19 @@ class KernelWriter:
         """Move blocks one by one; what they leave empty goes, and comes back with them in it."""
         first, last = self._standing(change.ids[0]), self._standing(change.ids[-1])
         source = self._standing(first.parent_id)
-        leaves_nothing = not first.previous_id and not last.next_id
+        is_inside = change.side in ("first_in", "last_in")
+        parent_id = change.anchor_id if is_inside else self._standing(change.anchor_id).parent_id
+        is_all = not first.previous_id and not last.next_id
+        leaves_nothing = is_all and source.id != parent_id
         around = Around(source.id, first.previous_id, last.next_id)
         inverses: list[Delete | Restore | Move] = [Move(change.ids, *_beside(around))]
         gone = ""
         if leaves_nothing and source.kind in VANISHING:
-            emptied = self._with_emptied(source)
-            inverses = [*map(Delete, change.ids), self._bringing_back(emptied)]
+            emptied = self._with_emptied(source, parent_id)
             gone = emptied.id
-        is_inside = change.side in ("first_in", "last_in")
-        parent_id = change.anchor_id if is_inside else self._standing(change.anchor_id).parent_id
+            # What comes beside it may be all that is around it: then that goes when it goes back.
+            outermost = self._with_emptied(emptied)
+            inverses = [*map(Delete, change.ids), self._bringing_back(outermost)]
         order = [one for one in _order(self._kernel, parent_id) if one not in change.ids]
         at = 0 if change.side == "first_in" else len(order)
         if not is_inside:
@@ -403,11 +406,14 @@ class KernelWriter:
 
     # Shared helpers
 
-    def _with_emptied(self, stood: TreeInfo) -> TreeInfo:
-        """The outermost block that goes with one: most containers go with their last block."""
+    def _with_emptied(self, stood: TreeInfo, filled: str = "") -> TreeInfo:
+        """The outermost block that goes with one: most containers go with their last block.
+
+        `filled` is a container that gets other blocks meanwhile.
+        """
         while not stood.previous_id and not stood.next_id:
             parent = self._standing(stood.parent_id)
-            if parent.kind not in VANISHING:
+            if parent.kind not in VANISHING or parent.id == filled:
                 break
             stood = parent
         return stood
