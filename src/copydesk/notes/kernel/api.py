@@ -235,6 +235,11 @@ class DocumentPlace:
     root_id: str
     title: str
 
+    @property
+    def ids(self) -> list[str]:
+        """The documents on its path, from the top, and itself."""
+        return [part for part in self.path.removesuffix(".sy").split("/") if is_id(part)]
+
 
 Shape = TypeVar("Shape", dict[object, object], list[object], str)
 
@@ -357,11 +362,22 @@ def content(data: str, kind: Literal["markdown", "dom"] = "markdown") -> dict[st
     return {"dataType": kind, "data": data}
 
 
-class Kernel:
-    """A kernel, call by call. Safe to use from many threads."""
+Pause = Callable[[float], None]
 
-    def __init__(self, http: KernelHttp) -> None:
-        self._http, self._asking = http, threading.Lock()
+WAITS_S = (0.05, 0.2, 0.5)
+"""Seconds to wait between attempts to read a write back."""
+
+LATE_WAITS_S = (*WAITS_S, 1.0, 2.0, 4.0, 8.0)
+"""The same for a write that timed out: the kernel may still be busy with it."""
+
+Seen = TypeVar("Seen")
+
+
+class Kernel:
+    """A kernel, call by call. Safe to use from many threads. `pause` waits in seconds."""
+
+    def __init__(self, http: KernelHttp, pause: Pause = time.sleep) -> None:
+        self._http, self._pause, self._asking = http, pause, threading.Lock()
         self._version: Version | None = None
 
     def version(self) -> Version:
@@ -455,8 +471,8 @@ class Kernel:
             own_id, node, *around = of.texts("id", "type", "parentID", "previousID", "nextID")
             if node and own_id == block_id:
                 kind = KINDS.get(node, "")
-                place = ["", "", ""] if kind == "d" else around
-                found[block_id] = TreeInfo(*place, id=block_id, kind=kind)
+                parent_id, previous_id, next_id = ["", "", ""] if kind == "d" else around
+                found[block_id] = TreeInfo(parent_id, previous_id, next_id, block_id, kind)
         return found
 
     def _inside(self, parent_id: str) -> dict[str, TreeInfo]:
@@ -602,6 +618,32 @@ class Kernel:
         body = {"stmt": statement, **({"mode": "readonly"} if self._has("sql mode") else {})}
         return self._read("/api/query/sql", body).rows()
 
+    def settled(
+        self,
+        look: Callable[[], Seen],
+        good: Callable[[Seen], bool],
+        *,
+        waited: bool = True,
+        late: bool = False,
+    ) -> Seen:
+        """Call `look` a few times until `good` accepts its result; return the last result.
+
+        `waited`: the kernel answered after the write was done, as it does except for deletions.
+        Then a flush, which also writes the index, is requested only if the result is not good.
+        `late`: the write timed out.
+        """
+        if not waited:
+            self.flush()
+        seen = look()
+        for wait_s in (0.0, *(LATE_WAITS_S if late else WAITS_S)):
+            if good(seen):
+                break
+            if wait_s:
+                self._pause(wait_s)
+            self.flush()
+            seen = look()
+        return seen
+
     # Writes. KernelRefused if the kernel refuses.
 
     def insert(self, source: Mapping[str, object], gap: Around) -> frozenset[str]:
@@ -694,41 +736,3 @@ _TAG = re.compile(r"<[^<>]*>")
 def _read(markup: str) -> str:
     """The text of HTML; the kernel's outlines contain no-break spaces, which become blanks."""
     return html.unescape(_TAG.sub("", markup)).replace("\u00a0", " ")
-
-
-Pause = Callable[[float], None]
-
-WAITS_S = (0.05, 0.2, 0.5)
-"""Seconds to wait between attempts to read a write back."""
-
-LATE_WAITS_S = (*WAITS_S, 1.0, 2.0, 4.0, 8.0)
-"""The same for a write that timed out: the kernel may still be busy with it."""
-
-Seen = TypeVar("Seen")
-
-
-def settled(
-    kernel: Kernel,
-    pause: Pause,
-    look: Callable[[], Seen],
-    good: Callable[[Seen], bool],
-    *,
-    waited: bool = True,
-    waits_s: Sequence[float] = WAITS_S,
-) -> Seen:
-    """Call `look` a few times until `good` accepts its result; return the last result.
-
-    `waited`: the kernel answered after the write was done, as it does except for deletions. Then a
-    flush, which also writes the index, is requested only if the result is not good.
-    """
-    if not waited:
-        kernel.flush()
-    seen = look()
-    for wait_s in (0.0, *waits_s):
-        if good(seen):
-            break
-        if wait_s:
-            pause(wait_s)
-        kernel.flush()
-        seen = look()
-    return seen

@@ -5,19 +5,17 @@ from __future__ import annotations
 import html
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
 from types import MappingProxyType
-from typing import overload
+from typing import Any, NamedTuple
 
 from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.kernel.api import (
     FEW,
-    LATE_WAITS_S,
-    WAITS_S,
     Address,
     AnswerLost,
     DocumentPlace,
@@ -28,7 +26,6 @@ from copydesk.notes.kernel.api import (
     holding_words,
     in_place,
     literal,
-    settled,
 )
 from copydesk.notes.kernel.blocks import (
     SENT,
@@ -180,7 +177,7 @@ class _Trial:
 
     def _texts(self) -> Mapping[str, str]:
         """The current texts of the documents, by path."""
-        return MappingProxyType({path: root.text() for path, root in self._roots.items()})
+        return {path: root.text() for path, root in self._roots.items()}
 
     def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
@@ -386,11 +383,7 @@ class _DocumentIds(Sequence[str]):
     def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
         return self._kernel.index_of(value)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, int):
             start = range(len(self))[index]
             return self._part(start, start + 1)[0]
@@ -423,35 +416,20 @@ _SPARE = 4
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to create. `above` is the path of its parent."""
+    """A document to create, which must get this path."""
 
     id: str
     box: str
     parent_id: str
-    above: str
+    path: str
     hpath: str
     markdown: str
 
-    @property
-    def path(self) -> str:
-        """The path that the document must get."""
-        return f"{self.above}/{self.id}.sy"
 
+class Making(NamedTuple):
+    """How to create or remove a document that was prepared."""
 
-@dataclass(frozen=True, slots=True)
-class RemovedDocument:
-    """A document to remove, and the mark of its whole content."""
-
-    home: DocumentPlace
-    mark: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewDailyNote:
-    """A request for today's note, which may be missing, with a text to append."""
-
-    box: str
-    markdown: str
+    make: Callable[[KeepUndo], ChangesDone]
 
 
 class KernelStore:
@@ -460,19 +438,15 @@ class KernelStore:
     def __init__(
         self, http: KernelHttp, split: SplitBlocks = split_blocks, pause: Pause = time.sleep
     ) -> None:
-        self._kernel = Kernel(http)
-        self._split = split
-        self._pause = pause
-        self._writing = threading.Lock()
+        self._kernel, self._split = Kernel(http, pause), split
+        self._writing = threading.RLock()
 
     @staticmethod
-    def at(
-        url: str, token: str, split: SplitBlocks = split_blocks, timeout_s: float = 30.0
-    ) -> KernelStore:
+    def at(url: str, token: str, timeout_s: float = 30.0) -> KernelStore:
         """The store for a kernel at a URL; InvalidArgs for an invalid URL. Sends nothing yet."""
         if not token or not token.isascii() or not token.isprintable():
             raise InvalidArgs("SIYUAN_TOKEN", "is no token")
-        return KernelStore(KernelHttp(Address.of(url), token, timeout_s), split)
+        return KernelStore(KernelHttp(Address.of(url), token, timeout_s))
 
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(self._kernel.notebooks())
@@ -515,19 +489,20 @@ class KernelStore:
             there = {one.id: one for one in standings.values() if one.parent_id == parent_id}
             return {child.id: child for child in kernel.some_children(parent_id, there)}
 
-        child: KernelNode | None
         found: dict[str, NoteBlock] = {}
         for block_id, standing in standings.items():
-            if standing.kind == "d":
-                child = KernelNode(block_id, "d", "", "", html.unescape(home(block_id).title))
-                attributes = kernel.attributes(block_id)
-            else:
+            if standing.kind != "d":
                 child = siblings(standing.parent_id).get(block_id)
                 attributes = attributes_of(images.get(block_id, "")).get(block_id, {})
+            else:
+                title = html.unescape(home(block_id).title)
+                child = KernelNode(block_id, "d", "", "", title)
+                attributes = kernel.attributes(block_id)
             if child is not None:  # else it was removed meanwhile
                 at = home(standing.parent_id or block_id)
-                parent_id, titles = standing.parent_id, hpath(at.root_id)
-                found[block_id] = _note(child, parent_id, at, titles, attributes)
+                found[block_id] = _note(
+                    child, standing.parent_id, at, hpath(at.root_id), attributes
+                )
         return found
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
@@ -559,7 +534,11 @@ class KernelStore:
         standing = self._standing(block_id)
         home = self._kernel.home(block_id)
         names = {notebook.id: notebook.name for notebook in self._kernel.notebooks()}
-        crumbs = [Crumb(home.box, "", names.get(home.box, "")), *self._documents_above(home)]
+        there = self._kernel.standings([one for one in home.ids if one != home.root_id])
+        titles = {one: self._kernel.home(one).title for one in there} | {home.root_id: home.title}
+        crumbs = [Crumb(home.box, "", names.get(home.box, ""))]
+        # A document that is gone has no title.
+        crumbs += [Crumb(one, "d", html.unescape(titles.get(one, ""))) for one in home.ids]
         crumbs += self._kernel.breadcrumb(block_id)
         if crumbs[-1].id != block_id:  # left out if its list item represents it
             crumbs.append(Crumb(block_id, standing.kind, ""))
@@ -578,12 +557,14 @@ class KernelStore:
         found = self.blocks(ids).values()
         texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found}
         folded = [word.casefold() for word in words]
-        holding = [
-            one
-            for one in found
-            if all(word in texts[one.id] for word in folded) and within.has(one.hpath)
-        ]
-        holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
+        holding = sorted(
+            (
+                one
+                for one in found
+                if all(word in texts[one.id] for word in folded) and within.has(one.hpath)
+            ),
+            key=lambda block: ("dh".find(block.kind) < 0, len(block.content)),
+        )
         more = kernel.count(where) - len(ids) if len(ids) == wanted else 0
         return Page(holding[:most], len(holding) + more)
 
@@ -594,74 +575,62 @@ class KernelStore:
         """Do nothing: links in a kernel use ids."""
 
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
-        first = changes[0] if len(changes) == 1 else None
-        if isinstance(first, Delete) and first.over:
-            standing = self._kernel.standings([first.id]).get(first.id)
-            if standing and standing.kind == "d":
-                return self._prepare_removal(first.id, first.over)
-        return _Trial(self._kernel, self._split, changes).run()
+        match changes:
+            case [Delete(document_id, over)] if over and self._is_document(document_id):
+                return self._prepare_removal(document_id, over)
+            case _:
+                return _Trial(self._kernel, self._split, changes).run()
 
     def _prepare_removal(self, document_id: str, over: str) -> Prepared:
         """Remove a document that was created here, if it has been left alone since."""
         home, image = self._kernel.home(document_id), self._kernel.kramdown(document_id)
         if not expected(over, image) or self._kernel.documents_below(home):
             raise BlockChanged(block_id=document_id)
-        before = MappingProxyType({home.path: markdown_of_image(image)})
-        nothing = MappingProxyType[str, str]({})
-        return Prepared((), before, nothing, held=RemovedDocument(home, mark_of(image)))
+        making = Making(partial(self._remove_document, home, mark_of(image)))
+        return Prepared((), {home.path: markdown_of_image(image)}, {}, held=making)
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         checked(markdown)
         name = checked_title(title)
         name = name.removesuffix(".sy") or name  # the kernel would remove the suffix
         self._check_open(box)
-        above = ""
+        document_id, above, titles = new_id(), "", ""
         if parent_id:
             self._check_document(parent_id)
             home = self._kernel.home(parent_id)
             if home.box != box:
                 raise InvalidArgs("parent_id", "is in another notebook")
-            above = home.path.removesuffix(".sy")
-        hpath = f"{self._kernel.hpath(parent_id) if parent_id else ''}/{name}"
-        new = NewDocument(new_id(), box, parent_id, above, hpath, markdown)
-        after = MappingProxyType({new.path: markdown})
-        return Prepared((), MappingProxyType({}), after, held=new)
+            above, titles = home.path.removesuffix(".sy"), self._kernel.hpath(parent_id)
+        path, hpath = f"{above}/{document_id}.sy", f"{titles}/{name}"
+        new = NewDocument(document_id, box, parent_id, path, hpath, markdown)
+        return Prepared((), {}, {path: markdown}, held=Making(partial(self._make_document, new)))
 
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
         self._check_document(anchor_id)
-        crumbs = self.breadcrumb(anchor_id)
-        above = [crumb.id for crumb in crumbs if crumb.kind == "d" and crumb.id != anchor_id]
+        home = self._kernel.home(anchor_id)
+        *above, _ = home.ids
         if up > len(above):
             raise InvalidArgs("location", "the document stands at the top of its notebook")
         parent_id = above[-1 - up] if up < len(above) else ""
-        return self.prepare_document(self._kernel.home(anchor_id).box, parent_id, title, markdown)
+        return self.prepare_document(home.box, parent_id, title, markdown)
 
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
         if markdown.strip():
             for_place(self._split(markdown), None)
         checked(markdown)
         self._check_open(box)
-        nothing = MappingProxyType[str, str]({})  # only the kernel knows what is today
-        return Prepared((), nothing, nothing, held=NewDailyNote(box, markdown))
+        # Only the kernel knows what is today, so no path can be told.
+        making = Making(partial(self._make_daily_note, box, markdown))
+        return Prepared((), {}, {}, held=making)
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         held = prepared.held
         with self._writing:
-            match held:
-                case HeldBlocks():
-                    return self._write(prepared, held, keep)
-                case NewDocument():
-                    return self._make_document(held, keep)
-                case NewDailyNote():
-                    return self._make_daily_note(held, keep)
-                case RemovedDocument():
-                    return self._remove_document(held)
-                case _:
-                    raise InvalidArgs("prepared", "was not prepared by this store")
-
-    def _write(self, prepared: Prepared, held: HeldBlocks, keep: KeepUndo) -> ChangesDone:
-        writer = KernelWriter(self._kernel, self._split, self._pause, held, keep)
-        return writer.execute(prepared.changes)
+            if isinstance(held, HeldBlocks):
+                return KernelWriter(self._kernel, self._split, held, keep).execute(prepared.changes)
+            if isinstance(held, Making):
+                return held.make(keep)
+        raise InvalidArgs("prepared", "was not prepared by this store")
 
     def recover(self, undo: Sequence[Change]) -> None:
         self._kernel.flush()
@@ -673,9 +642,8 @@ class KernelStore:
     def close(self) -> None:
         self._kernel.close()
 
-    def _remove_document(self, removed: RemovedDocument) -> ChangesDone:
-        home = removed.home
-        if mark_of(self._kernel.kramdown(home.root_id)) != removed.mark:
+    def _remove_document(self, home: DocumentPlace, mark: str, _: KeepUndo) -> ChangesDone:
+        if mark_of(self._kernel.kramdown(home.root_id)) != mark:
             raise BlockChanged(block_id=home.root_id)
         problem = "the document is still there"
         with suppress(AnswerLost):  # whether it is gone is looked at
@@ -684,7 +652,7 @@ class KernelStore:
             except KernelRefused as refused:
                 problem = str(refused)
         look = partial(self._kernel.standings, [home.root_id])
-        if settled(self._kernel, self._pause, look, lambda there: not there, waited=False):
+        if self._kernel.settled(look, lambda there: not there, waited=False):
             raise NotesRolledBack(0, home.root_id, problem)
         return ChangesDone(((),))
 
@@ -718,19 +686,13 @@ class KernelStore:
 
     def _made(self, new: NewDocument, named: str, problem: str, *, late: bool) -> None:
         """Check the new document, remove a wrong one; NotesTorn if a `late` one is missing."""
-        waits_s = LATE_WAITS_S if late else WAITS_S
-        look = partial(self.blocks, [new.id])
-        there = settled(self._kernel, self._pause, look, bool, waits_s=waits_s)
-        if new.id not in there:
-            if late:
-                raise NotesTorn(0, problem, (new.id,))
-            if named and self.blocks([named]):
-                raise NotesTorn(0, f"it has the id {named}", (named,))
+        there = self._kernel.settled(lambda: self.blocks([new.id]), bool, late=late)
+        made = there.get(new.id)
+        if made is None:
+            if late or (named and self.blocks([named])):
+                raise NotesTorn(0, problem or f"it has the id {named}", (named or new.id,))
             raise NotesRolledBack(0, new.id, problem or "no document came to be")
-        made = there[new.id]
-        fault = self._fault(made, new.markdown)
-        if (made.box, made.path) != (new.box, new.path):
-            fault = f"it stands at {made.box}{made.path}"
+        fault = self._fault(new, made)
         if not fault:
             return
         try:
@@ -739,35 +701,33 @@ class KernelStore:
             fault = f"{fault}; {refused}"
         self._kernel.flush()
         # The kernel may have created its ancestors too.
-        left = [part for part in made.path.split("/") if is_id(part) and part not in new.above]
+        left = [part for part in made.path.split("/") if is_id(part) and part not in new.path]
         left += self._kernel.standings([new.id])
         if left:
             raise NotesTorn(0, fault, tuple(left))
         raise NotesRolledBack(0, new.id, problem or fault)
 
-    def _fault(self, made: NoteBlock, markdown: str) -> str:
-        """The fault in the content of a new document, or empty."""
+    def _fault(self, new: NewDocument, made: NoteBlock) -> str:
+        """The fault of a new document, or empty."""
+        if (made.box, made.path) != (new.box, new.path):
+            return f"it stands at {made.box}{made.path}"
         if made.kind != "d":
             return f"it is {made.kind or 'of no kind'}"
-        wanted, there = self._split(markdown), self._kernel.children(made.id)
+        wanted, there = self._split(new.markdown), self._kernel.children(made.id)
         if wanted and len(wanted) != len(there):
             return f"{len(there)} blocks where {len(wanted)} should be"
-        return differing(markdown, self._kernel.kramdown(made.id))
+        return differing(new.markdown, self._kernel.kramdown(made.id))
 
-    def _make_daily_note(self, new: NewDailyNote, keep: KeepUndo) -> ChangesDone:
+    def _make_daily_note(self, box: str, markdown: str, keep: KeepUndo) -> ChangesDone:
         """Append a text to today's note; create the note if it is missing."""
         self._kernel.flush()
-        where = f"type = 'd' AND box = {literal(new.box)}"
+        where = f"type = 'd' AND box = {literal(box)}"
         there = self._kernel.select(f"SELECT id FROM blocks WHERE {where} LIMIT 100000", "id")
-        note = self._daily_note(new.box)
-        is_new = [note] not in there
-        if not new.markdown.strip():
-            return ChangesDone(((note,),), self._undo_of_new(note) if is_new else ())
-        prepared = self.prepare(appending(self, self._split, note, new.markdown))
-        assert isinstance(prepared.held, HeldBlocks)
-        done = self._write(prepared, prepared.held, keep)
-        ids = (note, *chain.from_iterable(done.ids))
-        return ChangesDone((ids,), self._undo_of_new(note) if is_new else done.undo)
+        note, done = self._daily_note(box), ChangesDone(())
+        if markdown.strip():
+            done = self.execute(self.prepare(appending(self, self._split, note, markdown)), keep)
+        undo = done.undo if [note] in there else self._undo_of_new(note)
+        return ChangesDone(((note, *chain.from_iterable(done.ids)),), undo)
 
     def _daily_note(self, box: str) -> str:
         try:
@@ -797,21 +757,14 @@ class KernelStore:
         if kind != "d":
             raise WrongBlockKind(block_id, kind, "document")
 
+    def _is_document(self, block_id: str) -> bool:
+        return any(one.kind == "d" for one in self._kernel.standings([block_id]).values())
+
     def _standing(self, block_id: str) -> TreeInfo:
         found = self._kernel.standings([block_id])
         if block_id not in found:
             raise BlockNotFound(block_id)
         return found[block_id]
-
-    def _documents_above(self, home: DocumentPlace) -> Iterator[Crumb]:
-        """The documents on the path to one, and itself; one that is gone has no title."""
-        ids = [part for part in home.path.removesuffix(".sy").split("/") if is_id(part)]
-        there = self._kernel.standings([one for one in ids if one != home.root_id])
-        for document_id in ids:
-            title = home.title if document_id == home.root_id else ""
-            if document_id in there:
-                title = self._kernel.home(document_id).title
-            yield Crumb(document_id, "d", html.unescape(title))
 
 
 def _note(

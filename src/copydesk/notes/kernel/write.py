@@ -9,15 +9,11 @@ from functools import partial
 
 from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import (
-    LATE_WAITS_S,
-    WAITS_S,
     AnswerLost,
     Kernel,
     KernelRefused,
-    Pause,
     Seen,
     content,
-    settled,
 )
 from copydesk.notes.kernel.blocks import (
     SENT,
@@ -109,12 +105,10 @@ class KernelWriter:
         self,
         kernel: Kernel,
         split: SplitBlocks,
-        pause: Pause,
         held: HeldBlocks,
         keep: KeepUndo = kept_nowhere,
     ) -> None:
-        self._kernel, self._split, self._pause = kernel, split, pause
-        self._held, self._keep = held, keep
+        self._kernel, self._split, self._held, self._keep = kernel, split, held, keep
         self._images: dict[str, str] = {}
         self._orders: dict[str, tuple[str, ...]] = {}
         self._places: dict[str, TreeInfo] = {}
@@ -338,13 +332,8 @@ class KernelWriter:
         stood = self._with_emptied(self._standing(block_id))
         inverse = self._bringing_back(stood)
         _, problem = self._write(lambda: self._kernel.delete(stood.id), inverse)
-        if settled(
-            self._kernel,
-            self._pause,
-            lambda: self._kernel.standings([stood.id]),
-            lambda there: not there,
-            waited=False,
-        ):
+        look = partial(self._kernel.standings, [stood.id])
+        if self._kernel.settled(look, lambda there: not there, waited=False):
             raise StepFailed(problem or f"{stood.id} is still there")
         self._late = ()
         self._marks.pop(stood.id, None)
@@ -451,8 +440,7 @@ class KernelWriter:
         return named, problem
 
     def _look(self, look: Callable[[], Seen], good: Callable[[Seen], bool]) -> Seen:
-        waits_s = LATE_WAITS_S if self._late else WAITS_S
-        return settled(self._kernel, self._pause, look, good, waits_s=waits_s)
+        return self._kernel.settled(look, good, late=bool(self._late))
 
     def _gap(self, side: Side, anchor_id: str) -> Around:
         """The gap at a side of a block."""
@@ -495,7 +483,7 @@ class KernelWriter:
     def _take_back(self, *, blind: bool) -> tuple[str, ...]:
         """Undo all that can be undone; return what still differs. `blind`: an answer got lost."""
         kernel, images = self._kernel, self._images
-        back = KernelWriter(kernel, self._split, self._pause, HeldBlocks((), {}))
+        back = KernelWriter(kernel, self._split, HeldBlocks((), {}))
         back._attempt(reversed(self._undo))
         made = {change.id for change in self._undo if isinstance(change, Delete)}
         with suppress(Refusal):
