@@ -60,16 +60,8 @@ class AnswerLost(NotesUnavailable):
     """The request was sent, but its outcome is unknown."""
 
 
-class NoSuchCall(AnswerLost):
-    """The kernel does not have this call, so nothing was done."""
-
-
-_REFUSING: Mapping[int, tuple[type[NotesUnavailable], Unavailable]] = {
-    401: (NotesUnavailable, "token"),
-    403: (NotesUnavailable, "forbidden"),
-    404: (NoSuchCall, "answer"),
-}
-"""What it means that a kernel answers with a status other than 200: nothing was done."""
+_REFUSING: Mapping[int, Unavailable] = {401: "token", 403: "forbidden"}
+"""What it means that a kernel answers with such a status: nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +108,7 @@ class KernelHttp:
         """Return the data of the answer. `reads`: the request may be repeated.
 
         Raises KernelRefused for a code other than 0, and NotesUnavailable if no kernel gave us a
-        valid answer: AnswerLost if the request had been sent and may have been carried out, its
-        subclass NoSuchCall if the kernel does not have this call.
+        valid answer: AnswerLost if the request had been sent and may have been carried out.
         """
         try:
             status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
@@ -126,8 +117,8 @@ class KernelHttp:
         except (OSError, HTTPException) as problem:
             raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
         if status != 200:
-            error, reason = _REFUSING.get(status, (AnswerLost, "answer"))
-            raise error(f"{path}: HTTP {status}", reason)
+            error = NotesUnavailable if status in _REFUSING else AnswerLost
+            raise error(f"{path}: HTTP {status}", _REFUSING.get(status, "answer"))
         return _data(path, answer)
 
     def close(self) -> None:
@@ -656,8 +647,7 @@ class Kernel:
         """Replace blocks, atomically if the kernel can. Attributes that are not named get lost."""
         blocks = [{**source, "id": valid(one)} for one, source in sources.items()]
         if len(blocks) > 1 and self._has("batchUpdateBlock"):
-            with suppress(NoSuchCall):
-                return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
+            return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
         named = (self._write("/api/block/updateBlock", body) for body in blocks)
         return frozenset[str]().union(*named)
 

@@ -274,14 +274,15 @@ def leaf_of(standing: TreeInfo, image: str) -> KernelNode | None:
     text = _BARE_END.sub("", without_attributes(image)).replace("\u200b", "")
     sign = _HEADING_SIGN.match(text) if standing.kind == "h" else None
     content = text[sign.end() :] if sign else text
-    if standing.kind not in ("p", "h") or (standing.kind == "h") != bool(sign):
-        return None
-    if not content or content != content.strip() or _MARKS.search(content):
-        return None
-    if image.count("{:") != 1:  # the text speaks of attributes
-        return None
+    is_plain = (
+        standing.kind == ("h" if sign else "p")
+        and content != ""
+        and content == content.strip()
+        and not _MARKS.search(content)
+        and image.count("{:") == 1  # else the text speaks of attributes
+    )
     subtype = f"h{len(sign[1])}" if sign else ""
-    return KernelNode(standing.id, standing.kind, subtype, text, content)
+    return KernelNode(standing.id, standing.kind, subtype, text, content) if is_plain else None
 
 
 def with_memos(markdown: str, image: str) -> str:
@@ -295,9 +296,8 @@ def with_memos(markdown: str, image: str) -> str:
             made += markdown[at : place.start()] + found[0]
             at = place.end()
     whole = made + markdown[at:]
-    if whole.count(MEMO) == image.count(MEMO):
-        return whole
-    return _BARE_END.sub("", without_attributes(image))
+    is_whole = whole.count(MEMO) == image.count(MEMO)
+    return whole if is_whole else _BARE_END.sub("", without_attributes(image))
 
 
 def lost_memos(markdown: str, image: str) -> list[str]:
@@ -447,18 +447,22 @@ def _laid_out(kind: str, source: str, inside: list[str], line: str = "", end: st
 
     `line` is the attribute list of an item; `end` follows quoted text.
     """
-    if kind == "l":
-        return "\n".join(inside)
     body, first = "\n\n".join(inside), source.split("\n", 1)[0]
-    if kind == "i":
-        found = _MARKER.match(source)
-        bullet, task = (f"{found[1]} ", found[3] or "") if found else ("- ", "")
-        return bullet + line + task + _indented(body, " " * len(bullet))
-    if kind == "s":
-        return f"{first}\n{body}\n\n}}}}}}"
-    if kind == "callout":
-        return f"{first}\n{_quoted(body)}{end}"
-    return f"{_quoted(body)}{end}" if kind == "b" else body
+    match kind:
+        case "l":
+            return "\n".join(inside)
+        case "i":
+            found = _MARKER.match(source)
+            bullet, task = (f"{found[1]} ", found[3] or "") if found else ("- ", "")
+            return bullet + line + task + _indented(body, " " * len(bullet))
+        case "s":
+            return f"{first}\n{body}\n\n}}}}}}"
+        case "callout":
+            return f"{first}\n{_quoted(body)}{end}"
+        case "b":
+            return f"{_quoted(body)}{end}"
+        case _:
+            return body
 
 
 def _indented(body: str, prefix: str) -> str:

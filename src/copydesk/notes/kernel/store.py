@@ -273,9 +273,9 @@ class _Trial:
         self._touch(parent)
         return parent, at
 
-    def _touch(self, container: KernelNode) -> None:
+    def _touch(self, container: KernelNode | None) -> None:
         """Remember a container whose blocks change, unless they are remembered by their places."""
-        if container.id not in self._held.runs:
+        if container and container.id not in self._held.runs:
             self._held.containers[container.id] = None
 
     def _block(self, block_id: str, over: str) -> tuple[KernelNode, KernelNode]:
@@ -298,14 +298,12 @@ class _Trial:
 
     def _hold(self, node: KernelNode, *, back: bool = False) -> None:
         """Check that the block can be restored, and save its mark; `back` allows lossy rewrites."""
-        if node.parent is not None:
-            self._touch(node.parent)
+        self._touch(node.parent)
         if any(node.id in known for known in (self._held.marks, self._restored, self._lost)):
             return
         image = self._image(node.id)
         bound_by = "kind" if node.kind in ("", "av") else bound(image)
-        if not bound_by and not back:
-            bound_by = self._changing(node, image)
+        bound_by = bound_by or ("" if back else self._changing(node, image))
         if bound_by:
             raise NotInvertible(node.id, bound_by)
         self._held.marks[node.id] = mark_of(image)
@@ -376,9 +374,8 @@ class _DocumentIds(Sequence[str]):
         return iter(self._all)
 
     def __contains__(self, value: object) -> bool:
-        block_id = str(value)
-        standing = self._kernel.standings([block_id]).get(block_id) if is_id(block_id) else None
-        return standing is not None and standing.parent_id == self._document_id
+        there = self._kernel.standings([str(value)] if is_id(str(value)) else [])
+        return any(one.parent_id == self._document_id for one in there.values())
 
     def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
         return self._kernel.index_of(value)
@@ -391,16 +388,14 @@ class _DocumentIds(Sequence[str]):
 
     def _part(self, start: int, stop: int) -> tuple[str, ...]:
         """The ids of a range of indices; those of a long one are read with all others."""
-        behind = len(self) - start
-        if stop - start > _SHORT:
+        count, behind = stop - start, len(self) - start
+        if count <= _SHORT and behind <= _SHORT:
+            return self._kernel.last_ids(self._document_id, behind)[:count]
+        at = self._kernel.id_at(self._document_id, start) if count <= _SHORT else ""
+        if not at or self._kernel.index_of(at) != start:  # long, or under a folded heading
             return self._all[start:stop]
-        if behind <= _SHORT:
-            return self._kernel.last_ids(self._document_id, behind)[: stop - start]
         ids: list[str] = []
-        at = self._kernel.id_at(self._document_id, start)
-        if not at or self._kernel.index_of(at) != start:  # under a folded heading
-            return self._all[start:stop]
-        while at and len(ids) < stop - start:
+        while at and len(ids) < count:
             ids.append(at)
             at = self._kernel.standings([at])[at].next_id
         return tuple(ids)
@@ -608,7 +603,7 @@ class KernelStore:
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
         self._check_document(anchor_id)
         home = self._kernel.home(anchor_id)
-        *above, _ = home.ids
+        above = home.ids[:-1]
         if up > len(above):
             raise InvalidArgs("location", "the document stands at the top of its notebook")
         parent_id = above[-1 - up] if up < len(above) else ""

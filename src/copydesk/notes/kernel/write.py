@@ -230,10 +230,12 @@ class KernelWriter:
                 self._marks[child.id] = mark_of(image)
             else:
                 self._astray.add(child.id)
-        others = self._kernel.standings(
-            sorted(named.difference((gap.parent_id, gap.previous_id, gap.next_id, *ids)))
-        )
-        elsewhere = {one.id for one in others.values() if one.parent_id not in (*named, *ids)}
+        others = named.difference((gap.parent_id, gap.previous_id, gap.next_id, *ids))
+        elsewhere = {
+            one.id
+            for one in self._kernel.standings(sorted(others)).values()
+            if one.parent_id not in (*named, *ids)
+        }
         self._astray |= elsewhere
         if there:
             self._late = ()
@@ -255,14 +257,12 @@ class KernelWriter:
         standings = self._kernel.standings(ids)
         images = self._kernel.images(standings)
         doms = self._doms(images)
-        above = self._kernel.standings(sorted({one.parent_id for one in standings.values()}))
         wanted: list[_Wanted] = []
         for at, change in enumerate(changes):
             if change.id not in images:
                 raise StepFailed(f"{change.id} is not there", at)
             stood, dom = standings[change.id], doms.get(change.id, "")
-            in_list = stood.parent_id in above and above[stood.parent_id].kind == "l"
-            wanted.append(self._wanted(change, stood, images[change.id], dom, in_list=in_list))
+            wanted.append(self._wanted(change, stood, images[change.id], dom))
         sources = {each.stood.id: each.source for each in wanted if each.source}
         problem = ""
         if sources:
@@ -294,16 +294,14 @@ class KernelWriter:
             self._keep_attributes(at, each, now[each.stood.id])
         return [(one,) for one in ids]
 
-    def _wanted(
-        self, change: Update | Restore, stood: TreeInfo, before: str, dom: str, *, in_list: bool
-    ) -> _Wanted:
+    def _wanted(self, change: Update | Restore, stood: TreeInfo, before: str, dom: str) -> _Wanted:
         """The state to which a change has to bring a block."""
         sent = change.image if isinstance(change, Restore) else change.markdown
         back = Restore(change.id, before, over=SENT + sent, dom=dom)
         if isinstance(change, Restore):
             source = None if plain(before) == plain(change.image) else _source_of(change)
             return _Wanted(source, change, back, stood, {}, frozenset())
-        (piece,) = self._pieces(change.markdown, in_list=in_list)
+        (piece,) = self._pieces(change.markdown, in_list=stood.kind == "i")
         signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
         text, kept = addressed(change.id, change.markdown, before, signed)
         had = attributes_of(text if kept else before).get(change.id, {})
@@ -324,7 +322,7 @@ class KernelWriter:
         lost = self._look(
             lambda: lacking(self._kernel.attributes(block_id)), lambda names: not names
         )
-        self._marks[block_id] = mark_of(self._image(block_id))
+        self._marks[block_id] = mark_of(self._kernel.kramdown(block_id))
         if lost:
             raise StepFailed(problem or f"attributes are lost: {', '.join(lost)}", at)
 
@@ -369,9 +367,12 @@ class KernelWriter:
             outermost = self._with_emptied(emptied)
             inverses = [*map(Delete, change.ids), self._bringing_back(outermost)]
         order = [one for one in _order(self._kernel, parent_id) if one not in change.ids]
-        at = 0 if change.side == "first_in" else len(order)
-        if not is_inside:
-            at = order.index(change.anchor_id) + (change.side == "after")
+        ends = {"first_in": 0, "last_in": len(order)}
+        at = (
+            ends[change.side]
+            if is_inside
+            else order.index(change.anchor_id) + (change.side == "after")
+        )
         wanted = tuple(one for one in (*order[:at], *change.ids, *order[at:]) if one != gone)
         problem, previous_id = "", order[at - 1] if at else ""
         try:
@@ -409,7 +410,9 @@ class KernelWriter:
 
     def _bringing_back(self, stood: TreeInfo) -> Restore:
         """The inverse of removing a block."""
-        image = self._image(stood.id)
+        image = self._kernel.kramdown(stood.id)
+        if not image:
+            raise StepFailed(f"{stood.id} has no text")
         dom = self._doms({stood.id: image}).get(stood.id, "")
         return Restore(stood.id, image, *_beside(stood), dom=dom)
 
@@ -456,12 +459,6 @@ class KernelWriter:
         if block_id not in found:
             raise StepFailed(f"{block_id} is not there")
         return found[block_id]
-
-    def _image(self, block_id: str) -> str:
-        image = self._kernel.kramdown(block_id)
-        if not image:
-            raise StepFailed(f"{block_id} has no text")
-        return image
 
     def _pieces(self, markdown: str, *, in_list: bool) -> tuple[BlockText, ...]:
         pieces = self._split(markdown)
