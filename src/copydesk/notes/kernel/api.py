@@ -64,6 +64,9 @@ _REFUSING: Mapping[int, Unavailable] = {401: "token", 403: "forbidden"}
 """What it means that a kernel answers with such a status: nothing was done."""
 
 
+_PORTS = {"http": 80, "https": 443}
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a kernel listens: the parts of an http(s) URL. `base` has no slash at its end."""
@@ -81,13 +84,12 @@ class Address:
             port = parts.port
         except ValueError:
             raise InvalidArgs("SIYUAN_URL", "is no URL") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in _PORTS or not parts.hostname:
             raise InvalidArgs("SIYUAN_URL", "must be an http or https URL")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise InvalidArgs("SIYUAN_URL", "must hold neither a user nor a query")
-        secure = parts.scheme == "https"
-        chosen = port if port is not None else (443 if secure else 80)
-        return Address(secure, parts.hostname, chosen, parts.path.rstrip("/"))
+        port = port if port is not None else _PORTS[parts.scheme]
+        return Address(parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/"))
 
 
 class KernelHttp:
@@ -444,13 +446,12 @@ class Kernel:
         while len(left) > FEW:
             first, *left = left
             found |= self._standings([first])
-            if first not in found or not found[first].parent_id:
-                continue
-            beside = self._inside(found[first].parent_id)
-            here = [block_id for block_id in left if block_id in beside]
-            found |= {block_id: beside[block_id] for block_id in here}
-            left = [block_id for block_id in left if block_id not in beside]
-            if len(here) < FEW:
+            parent_id = found[first].parent_id if first in found else ""
+            beside = self._inside(parent_id) if parent_id else {}
+            here = {one: beside[one] for one in left if one in beside}
+            found |= here
+            left = [one for one in left if one not in here]
+            if parent_id and len(here) < FEW:
                 break
         found |= self._standings(left)
         return {block_id: found[block_id] for block_id in wanted if block_id in found}
@@ -491,8 +492,8 @@ class Kernel:
 
     def last_ids(self, container_id: str, count: int) -> tuple[str, ...]:
         """The ids of the last blocks of a container, in order."""
-        body = {"id": valid(container_id), "n": count}
-        told = self._read("/api/block/getTailChildBlocks", body).rows()
+        call = "/api/block/getTailChildBlocks"
+        told = self._read(call, {"id": valid(container_id), "n": count}).rows()
         return tuple(of.text("id") for of in reversed(told))
 
     def index_of(self, block_id: str) -> int:
@@ -521,7 +522,7 @@ class Kernel:
         Marks are spans, which keep memos; in the mode "md" Markdown's where it has them.
         """
         with_mode = {"mode": mode} if self._has("getBlockKramdown mode") else {}
-        body = {"id": valid(block_id), **with_mode}
+        body = {"id": valid(block_id)} | with_mode
         return self._read("/api/block/getBlockKramdown", body).text("kramdown").strip("\n")
 
     def doms(self, ids: Sequence[str]) -> dict[str, str]:
@@ -601,8 +602,7 @@ class Kernel:
 
     def count(self, test: str) -> int:
         """How many blocks there are in the index that pass an SQL test."""
-        statement = f"SELECT count(DISTINCT id) AS total FROM blocks WHERE {test}"
-        (row,) = self._rows(statement)
+        (row,) = self._rows(f"SELECT count(DISTINCT id) AS total FROM blocks WHERE {test}")
         return int(str(row.fields().get("total") or 0))
 
     def _rows(self, statement: str) -> list[Answer]:
@@ -705,6 +705,16 @@ class Kernel:
         """Write; return the ids of the blocks named as written, and of the blocks inside them."""
         told = self._sent(call, body)
         return frozenset(_NAMED.findall(json.dumps(told)))
+
+
+def attempted(send: Callable[[], Seen]) -> tuple[Seen | None, str, bool]:
+    """Send a write; return its answer, the objection, and whether it may still be carried out."""
+    try:
+        return send(), "", False
+    except KernelRefused as refused:
+        return None, str(refused), False
+    except AnswerLost as lost:
+        return None, lost.detail, lost.reason == "timeout"
 
 
 def _headings(rows: Answer, name: str, below: str) -> tuple[Heading, ...]:

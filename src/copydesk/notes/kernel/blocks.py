@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
@@ -249,18 +248,18 @@ def markdown_of_image(image: str) -> str:
 
 def _as_signs(found: re.Match[str]) -> str:
     kind, attributes, text = found[1], found[2], html.unescape(found[3])
-    if kind in _SIGNS and not attributes:
-        return text.join(_SIGNS[kind])
-    if kind == "a" and (link := _HREF.search(attributes)):
-        title = f' "{html.unescape(link[2])}"' if link[2] else ""
-        return f"[{text}]({html.unescape(link[1])}{title})"
-    if inside := _INSIDE.search(attributes):
-        if kind == "inline-math":
+    link, inside = _HREF.search(attributes), _INSIDE.search(attributes)
+    match kind:
+        case "a" if link:
+            title = f' "{html.unescape(link[2])}"' if link[2] else ""
+            return f"[{text}]({html.unescape(link[1])}{title})"
+        case "inline-math" if inside:
             return f"${html.unescape(inside[1])}$"
-        if kind == "block-ref":
+        case "block-ref" if inside:
             sign = '"' if 'data-subtype="s"' in attributes else "'"
             return f"(({inside[1]} {sign}{text}{sign}))"
-    return found[0]
+        case _:
+            return text.join(_SIGNS[kind]) if kind in _SIGNS and not attributes else found[0]
 
 
 _MARKS = re.compile(r"[`*_~=^$#|<>&\\\[\](){}:]|https?|\A(?:\d+[.)]|[-+])\s|  $", re.MULTILINE)
@@ -289,8 +288,7 @@ def with_memos(markdown: str, image: str) -> str:
     """The Markdown of a block with its memos; the image's text if one of them cannot be placed."""
     made, at = "", 0
     for found in _MEMO.finditer(image):
-        memo, word = (html.unescape(part) for part in found.groups())
-        memo = memo.replace("_esc_newline_", " ")
+        memo, word = html.unescape(found[1]).replace("_esc_newline_", " "), html.unescape(found[2])
         spelled = f"{re.escape(word)}<sup>[(（]{re.escape(memo)}[)）]</sup>"
         if place := re.compile(spelled).search(markdown, at):
             made += markdown[at : place.start()] + found[0]
@@ -324,8 +322,7 @@ def bound(image: str) -> str:
     binding = [name for name in names if name in _BOUND or name.startswith(_BOUND_PREFIX)]
     if binding or _VIEW in image:
         return (*binding, "NodeAttributeView")[0]
-    conflict = any(map(_CONFLICT.match, _outside_fences(image)))
-    return "merge conflict" if conflict else ""
+    return "merge conflict" if any(map(_CONFLICT.match, _outside_fences(image))) else ""
 
 
 _TIGHT = re.compile(
@@ -551,15 +548,15 @@ def _escaped(value: str) -> str:
     return html.escape(value).replace("\n", "_esc_newline_")
 
 
-def _shape(blocks: Sequence[Block]) -> list[tuple[str, list[object]]]:
-    """The kinds of blocks and of those inside; an empty item counts as holding a paragraph."""
-    found: list[tuple[str, list[object]]] = []
-    for block in blocks:
-        inside: list[object] = list(_shape(block.children))
-        found.append((block.kind, inside if block.kind != "i" or inside else [("p", [])]))
-    if len(found) == 1 and found[0][0] == "l" and len(found[0][1]) == 1:
-        return [cast(tuple[str, list[object]], found[0][1][0])]  # an item reads as a list of one
-    return found
+def _shape(blocks: Sequence[Block]) -> str:
+    """The kinds of blocks and of those inside, as `b(p()l(i(p())))`.
+
+    An item reads as a list of one; an empty item counts as holding a paragraph.
+    """
+    if len(blocks) == 1 and blocks[0].kind == "l" and len(blocks[0].children) == 1:
+        return _shape(blocks[0].children)
+    inside = [_shape(one.children) or ("p()" if one.kind == "i" else "") for one in blocks]
+    return "".join(f"{one.kind}({held})" for one, held in zip(blocks, inside, strict=True))
 
 
 def _composed(tree: Tree, block: Block, lines: Mapping[int, str]) -> str:

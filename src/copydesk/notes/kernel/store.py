@@ -23,6 +23,7 @@ from copydesk.notes.kernel.api import (
     KernelHttp,
     KernelRefused,
     Pause,
+    attempted,
     holding_words,
     in_place,
     literal,
@@ -150,11 +151,10 @@ class _Trial:
         starts = [one for one in inside.values() if one.previous_id not in inside]
         if container_id in self._ends or len(starts) != 1 or len(inside) > FEW - 2:
             return ()
-        run, at = [starts[0].previous_id], starts[0].id
-        while at in inside:
-            run.append(at)
-            at = inside[at].next_id
-        return tuple(filter(None, (*run, at)))
+        run = [starts[0].previous_id, starts[0].id]
+        while run[-1] in inside:
+            run.append(inside[run[-1]].next_id)
+        return tuple(filter(None, run))
 
     def run(self) -> Prepared:
         """Make the changes here; raise the refusal of the first that cannot be made or undone."""
@@ -172,8 +172,8 @@ class _Trial:
                         self._restore(change)
                     case Move():
                         self._move(change)
-        after, notices = self._texts(), tuple(self._notices)
-        return Prepared(self._changes, before, after, held=self._held, notices=notices)
+        notices = tuple(self._notices)
+        return Prepared(self._changes, before, self._texts(), held=self._held, notices=notices)
 
     def _texts(self) -> Mapping[str, str]:
         """The current texts of the documents, by path."""
@@ -640,15 +640,10 @@ class KernelStore:
     def _remove_document(self, home: DocumentPlace, mark: str, _: KeepUndo) -> ChangesDone:
         if mark_of(self._kernel.kramdown(home.root_id)) != mark:
             raise BlockChanged(block_id=home.root_id)
-        problem = "the document is still there"
-        with suppress(AnswerLost):  # whether it is gone is looked at
-            try:
-                self._kernel.remove_document(home.box, home.path)
-            except KernelRefused as refused:
-                problem = str(refused)
+        problem = attempted(partial(self._kernel.remove_document, home.box, home.path))[1]
         look = partial(self._kernel.standings, [home.root_id])
         if self._kernel.settled(look, lambda there: not there, waited=False):
-            raise NotesRolledBack(0, home.root_id, problem)
+            raise NotesRolledBack(0, home.root_id, problem or "the document is still there")
         return ChangesDone(((),))
 
     def _undo_of_new(self, document_id: str) -> tuple[Change, ...]:
@@ -658,22 +653,17 @@ class KernelStore:
     def _make_document(self, new: NewDocument, keep: KeepUndo) -> ChangesDone:
         """Create a prepared document; if the answer times out, wait for the document to appear."""
         keep((Delete(new.id, SENT + new.markdown),))
-        problem = named = ""
-        late = False
+        create = partial(
+            self._kernel.create_document,
+            new.box,
+            new.hpath,
+            unbroken(new.markdown),
+            parent_id=new.parent_id,
+            document_id=new.id,
+        )
+        named, problem, late = attempted(create)
         try:
-            named = self._kernel.create_document(
-                new.box,
-                new.hpath,
-                unbroken(new.markdown),
-                parent_id=new.parent_id,
-                document_id=new.id,
-            )
-        except KernelRefused as refused:
-            problem = str(refused)
-        except AnswerLost as lost:
-            problem, late = lost.detail, lost.reason == "timeout"
-        try:
-            self._made(new, named, problem, late=late)
+            self._made(new, named or "", problem, late=late)
             ids = (new.id, *(child.id for child in self._kernel.children(new.id)))
             return ChangesDone((ids,), self._undo_of_new(new.id))
         except NotesUnavailable as lost:
@@ -690,10 +680,8 @@ class KernelStore:
         fault = self._fault(new, made)
         if not fault:
             return
-        try:
-            self._kernel.remove_document(made.box, made.path)
-        except KernelRefused as refused:
-            fault = f"{fault}; {refused}"
+        refused = attempted(partial(self._kernel.remove_document, made.box, made.path))[1]
+        fault = "; ".join(filter(None, (fault, refused)))
         self._kernel.flush()
         # The kernel may have created its ancestors too.
         left = [part for part in made.path.split("/") if is_id(part) and part not in new.path]

@@ -9,10 +9,10 @@ from functools import partial
 
 from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import (
-    AnswerLost,
     Kernel,
     KernelRefused,
     Seen,
+    attempted,
     content,
 )
 from copydesk.notes.kernel.blocks import (
@@ -219,35 +219,28 @@ class KernelWriter:
         else:
             inside = self._kernel.children(gap.parent_id)
             there = _between(gap, inside)
-        ids = [child.id for child in there]
-        faults: list[str] = []
-        for child in there:
-            image = self._kernel.kramdown(child.id)
-            fault = _fault(wanted, child.kind, image)
-            faults.append(fault)
-            if child.id in named or not fault:
-                self._undo.append(Delete(child.id))
-                self._marks[child.id] = mark_of(image)
-            else:
-                self._astray.add(child.id)
-        others = named.difference((gap.parent_id, gap.previous_id, gap.next_id, *ids))
+        images = {child.id: self._kernel.kramdown(child.id) for child in there}
+        faults = {child.id: _fault(wanted, child.kind, images[child.id]) for child in there}
+        ours = [one for one, fault in faults.items() if one in named or not fault]
+        self._undo += map(Delete, ours)
+        self._marks |= {one: mark_of(images[one]) for one in ours}
+        others = named.difference((gap.parent_id, gap.previous_id, gap.next_id, *images))
         elsewhere = {
             one.id
             for one in self._kernel.standings(sorted(others)).values()
-            if one.parent_id not in (*named, *ids)
+            if one.parent_id not in (*named, *images)
         }
-        self._astray |= elsewhere
+        self._astray |= elsewhere | (images.keys() - ours)
         if there:
             self._late = ()
-        count = sum(child.id in ids for child in inside)
-        if count == 1 and not any(faults) and not elsewhere:
-            return ids[0]
+        count = sum(child.id in images for child in inside)
+        if count == 1 and not any(faults.values()) and not elsewhere:
+            return there[0].id
         back = Delete(block_id)
         if back not in self._undo and self._kernel.standings([block_id]):
             self._undo.append(back)  # the id did not exist before, so we created it
-        raise StepFailed(
-            problem or next(filter(None, faults), f"{count} blocks where one should be")
-        )
+        fault = next(filter(None, faults.values()), f"{count} blocks where one should be")
+        raise StepFailed(problem or fault)
 
     # Existing blocks
 
@@ -344,9 +337,8 @@ class KernelWriter:
             return ()
         inside = self._kernel.children(stood.parent_id)
         if len(inside) == 1 and not inside[0].markdown.strip():
-            # The kernel leaves no document and no item empty.
-            filler = inside[0].id
-            self._undo[-1:] = [Delete(filler), replace(inverse, side="before", anchor_id=filler)]
+            # The kernel leaves no document and no item empty; this goes after the block came back.
+            self._undo[-1:-1] = [Delete(inside[0].id)]
         return ()
 
     def _move(self, change: Move) -> tuple[str, ...]:
@@ -431,16 +423,11 @@ class KernelWriter:
     ) -> tuple[frozenset[str], str]:
         """Save the inverses, then send a write; return the ids answered, and the objection."""
         self._keep((*inverses, *self._way_back()))
-        try:
-            named, problem = send(), ""
-        except KernelRefused as refused:
-            named, problem = frozenset[str](), str(refused)
-        except AnswerLost as lost:
-            named, problem = frozenset[str](), lost.detail
-            if lost.reason == "timeout":
-                self._late = _changed(inverses)
+        named, problem, late = attempted(send)
+        if late:
+            self._late = _changed(inverses)
         self._begun = True
-        return named, problem
+        return named or frozenset(), problem
 
     def _look(self, look: Callable[[], Seen], good: Callable[[Seen], bool]) -> Seen:
         return self._kernel.settled(look, good, late=bool(self._late))
@@ -559,9 +546,8 @@ def _beside(stood: Around) -> tuple[Side, str]:
 def _together(changes: Sequence[Change], idle: Collection[int]) -> list[list[int]]:
     """Group the changes with work to do; rewrites of different blocks share a request."""
     groups: list[list[int]] = []
-    for index, change in enumerate(changes):
-        if index in idle:
-            continue
+    for index in (at for at in range(len(changes)) if at not in idle):
+        change = changes[index]
         others = [changes[at] for at in groups[-1]] if groups else []
         are_rewrites = others and all(map(_rewrites, (change, *others)))
         if are_rewrites and named(change) not in {named(one) for one in others}:
