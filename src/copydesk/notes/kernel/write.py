@@ -48,6 +48,7 @@ from copydesk.notes.protocol import (
     SplitBlocks,
     Update,
     for_place,
+    for_update,
     kept_nowhere,
     named,
     new_id,
@@ -132,12 +133,13 @@ class KernelWriter:
             try:
                 made |= zip(group, self._make(*(changes[at] for at in group)), strict=True)
                 continue
-            except StepFailed as failed:
-                index, detail, blind = group[failed.at], str(failed), False
             except NotesUnavailable as lost:
                 if not self._begun:
                     raise
                 index, detail, blind = group[0], lost.detail, True
+            except (StepFailed, Refusal) as failed:  # the notes changed since `prepare`
+                at = failed.at if isinstance(failed, StepFailed) else 0
+                index, detail, blind = group[at], str(failed), False
             if left := self._take_back(blind=blind):
                 raise NotesTorn(index, detail, left)
             raise NotesRolledBack(index, named(changes[index])[0], detail)
@@ -165,7 +167,7 @@ class KernelWriter:
     def _make(self, *changes: Change) -> list[tuple[str, ...]]:
         """Make one change, or rewrite several different blocks together; return the ids left.
 
-        Raises StepFailed, NotesUnavailable.
+        Raises StepFailed, NotesUnavailable, and other refusals for a place that changed.
         """
         match changes[0]:
             case InsertText() as change:
@@ -185,7 +187,8 @@ class KernelWriter:
         gap = self._gap(change.side, change.anchor_id)
         in_list = self._standing(gap.parent_id).kind == "l"
         made: list[str] = []
-        for piece in self._pieces(change.markdown, in_list=in_list):
+        pieces = self._split(change.markdown)
+        for piece in for_place(pieces, pieces[0].subtype if in_list and pieces else None):
             sent = Delete(new_id(), SENT + piece.markdown)
             text, _ = addressed(sent.id, piece.markdown, "", "", item=piece.kind == "i")
             made.append(self._put(content(text), gap, piece, sent))
@@ -294,7 +297,8 @@ class KernelWriter:
         if isinstance(change, Restore):
             source = None if plain(before) == plain(change.image) else _source_of(change)
             return _Wanted(source, change, back, stood, {}, frozenset())
-        (piece,) = self._pieces(change.markdown, in_list=stood.kind == "i")
+        pieces = self._split(change.markdown)
+        piece = for_update(pieces, pieces[0].subtype if stood.kind == "i" and pieces else None)
         signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
         text, kept = addressed(change.id, change.markdown, before, signed)
         had = attributes_of(text if kept else before).get(change.id, {})
@@ -447,13 +451,6 @@ class KernelWriter:
             raise StepFailed(f"{block_id} is not there")
         return found[block_id]
 
-    def _pieces(self, markdown: str, *, in_list: bool) -> tuple[BlockText, ...]:
-        pieces = self._split(markdown)
-        try:
-            return for_place(pieces, pieces[0].subtype if in_list and pieces else None)
-        except Refusal as refused:  # the container changed since `prepare`
-            raise StepFailed(str(refused)) from None
-
     # Undo
 
     def _way_back(self) -> tuple[Change, ...]:
@@ -486,7 +483,7 @@ class KernelWriter:
                 for container, order in self._orders.items()
                 if order != tuple(one for one in _order(kernel, container) if blind or one in order)
             }
-        except NotesUnavailable:
+        except Refusal:  # no answer, or none that can be read
             left = ours | images.keys() | self._orders.keys() | self._places.keys()
         return tuple(dict.fromkeys((*self._late, *sorted(left))))
 
