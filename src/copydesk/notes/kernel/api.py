@@ -268,8 +268,10 @@ class Answer(NamedTuple):
 
     def texts(self, *names: str) -> list[str]:
         """Fields that are texts."""
-        values = map(self.at, names)
-        return ["" if one.value is None else one.read(str) for one in values]
+        values = ["" if value is None else value for value in map(self.fields().get, names)]
+        if {*map(type, values)} != {str}:
+            raise NotesUnavailable(f"{self.call}: a text is missing among {', '.join(names)}")
+        return cast(list[str], values)
 
     def text(self, name: str) -> str:
         """A field that is a text."""

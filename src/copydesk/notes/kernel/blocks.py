@@ -507,8 +507,8 @@ def addressed(
         if own_id := ids.get(id(block)):
             same_kind = kinds.get(own_id, block.kind) == block.kind
             pairs = {"id": own_id} | to_keep(had.get(own_id, {}), same_kind=same_kind)
-            spelled = " ".join(f'{name}="{_escaped(value)}"' for name, value in pairs.items())
-            lines[id(block)] = f"{{: {spelled}}}"
+            spelled = " ".join(f'{name}="{html.escape(value)}"' for name, value in pairs.items())
+            lines[id(block)] = f"{{: {spelled}}}".replace("\n", "_esc_newline_")
     composed = _composed(tree, top, lines).strip("\n")
     again, kept = parse(composed, "siyuan"), frozenset(ids.values())
     if again.anchors.keys() != kept or _shape(again.root.children) != _shape((top,)):
@@ -542,10 +542,6 @@ def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
             for child in new.children
             if child.holds_blocks and ids.get(id(child)) in place
         ]
-
-
-def _escaped(value: str) -> str:
-    return html.escape(value).replace("\n", "_esc_newline_")
 
 
 def _shape(blocks: Sequence[Block]) -> str:

@@ -514,15 +514,14 @@ def _between(gap: Around, children: list[KernelNode]) -> list[KernelNode]:
 def _fault(wanted: BlockText | Restore, kind: str, image: str) -> str:
     """The fault of a block that was written, or empty."""
     if isinstance(wanted, Restore):
-        return "" if _is_again(image, wanted) else "came back as another block"
+        # Exactly if it was written as DOM, else it is alike.
+        is_again = (
+            same(image, wanted.image) if not wanted.dom else plain(image) == plain(wanted.image)
+        )
+        return "" if is_again else "came back as another block"
     if kind != wanted.kind:
         return f"a block is {kind or 'of no kind'}, not {wanted.kind}"
     return differing(wanted.markdown, image)
-
-
-def _is_again(image: str, change: Restore) -> bool:
-    """Whether a block is restored: exactly if it was written as DOM, else if it is alike."""
-    return plain(image) == plain(change.image) or (not change.dom and same(image, change.image))
 
 
 def _source_of(change: Restore) -> Mapping[str, object]:
