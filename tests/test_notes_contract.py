@@ -725,6 +725,21 @@ MOVED: dict[str, tuple[str, list[str], str, str, list[str]]] = {
     "into a quote": ("a\n\n> q", ["0"], "last_in", "1", ["1 b", "  1.0 p q", "  0 p a"]),
     "out of a quote": ("> a\n>\n> b", ["0.0"], "after", "0", ["0 b", "  0.1 p b", "0.0 p a"]),
     "the last of a quote": ("> a\n\nb", ["0.0"], "after", "1", ["1 p b", "0.0 p a"]),
+    "out of a quote in a quote": (
+        "> > a\n\nb",
+        ["0.0.0"],
+        "after",
+        "0.0",
+        ["0 b", "  0.0.0 p a", "1 p b"],
+    ),
+    "all of a quote within it": (
+        "> a\n\nb",
+        ["0.0"],
+        "first_in",
+        "0",
+        ["0 b", "  0.0 p a", "1 p b"],
+    ),
+    "all of a document within it": ("a", ["0"], "last_in", "doc", ["0 p a"]),
     "an item": (
         "- a\n- b\n\nc\n\n- d",
         ["0.0"],

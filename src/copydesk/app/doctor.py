@@ -401,12 +401,11 @@ def _notes(root: str, config: Config) -> Iterator[Finding]:
 
 
 def _siyuan(config: Config) -> Finding:
-    from copydesk.notes.kernel.blocks import split_blocks
     from copydesk.notes.kernel.store import KernelStore
 
     url = config.notes.siyuan_url
     try:
-        store = KernelStore.at(url, config.notes.siyuan_token, split_blocks, _PATIENCE_SECONDS)
+        store = KernelStore.at(url, config.notes.siyuan_token, _PATIENCE_SECONDS)
         with closing(store):
             notebooks = store.notebooks()
     except Refusal as refusal:

@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from socket import IPPROTO_TCP, TCP_NODELAY, socket
+from socket import socket
 from string import ascii_lowercase, ascii_uppercase
 from typing import Literal, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from copydesk.errors import InvalidArgs
 from copydesk.notes.kernel.blocks import (
     MEMO,
-    Child,
+    KernelNode,
     TreeInfo,
     escaped_code,
     leaf_of,
@@ -60,16 +60,11 @@ class AnswerLost(NotesUnavailable):
     """The request was sent, but its outcome is unknown."""
 
 
-class NoSuchCall(AnswerLost):
-    """The kernel does not have this call, so nothing was done."""
+_REFUSING: Mapping[int, Unavailable] = {401: "token", 403: "forbidden"}
+"""What it means that a kernel answers with such a status: nothing was done."""
 
 
-_REFUSING: Mapping[int, tuple[type[NotesUnavailable], Unavailable]] = {
-    401: (NotesUnavailable, "token"),
-    403: (NotesUnavailable, "forbidden"),
-    404: (NoSuchCall, "answer"),
-}
-"""What it means that a kernel answers with a status other than 200: nothing was done."""
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +84,12 @@ class Address:
             port = parts.port
         except ValueError:
             raise InvalidArgs("SIYUAN_URL", "is no URL") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in _PORTS or not parts.hostname:
             raise InvalidArgs("SIYUAN_URL", "must be an http or https URL")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise InvalidArgs("SIYUAN_URL", "must hold neither a user nor a query")
-        secure = parts.scheme == "https"
-        chosen = port if port is not None else (443 if secure else 80)
-        return Address(secure, parts.hostname, chosen, parts.path.rstrip("/"))
+        port = port if port is not None else _PORTS[parts.scheme]
+        return Address(parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/"))
 
 
 class KernelHttp:
@@ -116,8 +110,7 @@ class KernelHttp:
         """Return the data of the answer. `reads`: the request may be repeated.
 
         Raises KernelRefused for a code other than 0, and NotesUnavailable if no kernel gave us a
-        valid answer: AnswerLost if the request had been sent and may have been carried out, its
-        subclass NoSuchCall if the kernel does not have this call.
+        valid answer: AnswerLost if the request had been sent and may have been carried out.
         """
         try:
             status, answer = self._exchange(path, json.dumps(body).encode(), reads=reads)
@@ -126,8 +119,8 @@ class KernelHttp:
         except (OSError, HTTPException) as problem:
             raise AnswerLost(f"{path}: {_words(problem)}", "unreachable") from None
         if status != 200:
-            error, reason = _REFUSING.get(status, (AnswerLost, "answer"))
-            raise error(f"{path}: HTTP {status}", reason)
+            error = NotesUnavailable if status in _REFUSING else AnswerLost
+            raise error(f"{path}: HTTP {status}", _REFUSING.get(status, "answer"))
         return _data(path, answer)
 
     def close(self) -> None:
@@ -136,15 +129,9 @@ class KernelHttp:
 
     def _exchange(self, path: str, data: bytes, *, reads: bool) -> tuple[int, bytes]:
         while reads and self._kept:
-            try:
-                connection = self._kept.pop()
-            except IndexError:  # another thread took it
-                break
-            with suppress(ConnectionError):  # the kernel had closed it
-                return self._talk(path, connection, data)
-        return self._talk(path, self._connect(path), data)
-
-    def _connect(self, path: str) -> HTTPConnection:
+            # Another thread may take the last one, and the kernel may have closed it.
+            with suppress(IndexError, ConnectionError):
+                return self._talk(path, self._kept.pop(), data)
         address = self._address
         kind = HTTPSConnection if address.secure else HTTPConnection
         connection = kind(address.host, address.port, timeout=self._timeout_s)
@@ -152,8 +139,7 @@ class KernelHttp:
             connection.connect()
         except (OSError, HTTPException) as problem:
             raise NotesUnavailable(f"{path}: {_words(problem)}", "unreachable") from None
-        connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-        return connection
+        return self._talk(path, connection, data)
 
     def _talk(self, path: str, connection: HTTPConnection, data: bytes) -> tuple[int, bytes]:
         """Make one exchange on a connection and then keep or close it.
@@ -168,7 +154,7 @@ class KernelHttp:
             connection.request("POST", self._address.base + path, data, self._headers)
             with closing(connection.getresponse()) as response:
                 body = self._body(path, waiting, response, until)
-                keep = not response.will_close and (response.isclosed() or response.length == 0)
+                keep = not response.will_close
                 return response.status, body
         finally:
             if keep and len(self._kept) < _KEPT:
@@ -194,15 +180,12 @@ def _data(path: str, answer: bytes) -> object:
         value: object = json.loads(answer)
     except (ValueError, RecursionError):
         raise AnswerLost(f"{path}: no JSON") from None
-    if not isinstance(value, dict):
-        raise AnswerLost(f"{path}: no envelope")
-    envelope = cast(dict[str, object], value)
-    code, message = envelope.get("code"), envelope.get("msg")
+    envelope = cast(dict[str, object], value) if isinstance(value, dict) else {}
+    code, words = envelope.get("code"), str(envelope.get("msg") or "")
     if type(code) is not int:
         raise AnswerLost(f"{path}: no code")
     if code == 0:
         return envelope.get("data")
-    words = message if isinstance(message, str) else ""
     if _BOOTING in words:
         raise NotesUnavailable(f"{path}: {words}", "booting")
     raise KernelRefused(path, code, words)
@@ -245,6 +228,16 @@ class DocumentPlace:
     root_id: str
     title: str
 
+    @property
+    def ids(self) -> list[str]:
+        """The documents on its path, from the top, and itself."""
+        return [part for part in self.path.removesuffix(".sy").split("/") if is_id(part)]
+
+
+Shape = TypeVar("Shape", dict[object, object], list[object], str)
+
+_SHAPES = {dict: "an object", list: "a list", str: "a text"}
+
 
 class Answer(NamedTuple):
     """An answer to a call, or a part of it; NotesUnavailable if it has not the shape that is read.
@@ -255,44 +248,34 @@ class Answer(NamedTuple):
     call: str
     value: object
 
+    def read(self, shape: type[Shape]) -> Shape:
+        """The value, which is an object, a list or a text."""
+        if not isinstance(self.value, shape):
+            raise NotesUnavailable(f"{self.call}: {_SHAPES[shape]} is missing")
+        return self.value
+
     def fields(self) -> dict[str, object]:
         """Those of an object."""
-        if not isinstance(self.value, dict):
-            raise self.misshapen("an object is missing")
-        return cast(dict[str, object], self.value)
+        return cast(dict[str, object], self.read(dict))
+
+    def at(self, name: str) -> Answer:
+        """A field."""
+        return Answer(f"{self.call}: {name}", self.fields().get(name))
 
     def rows(self) -> list[Answer]:
         """The items of a list."""
-        if not isinstance(self.value, list):
-            raise self.misshapen("a list is missing")
-        return [Answer(self.call, item) for item in cast(list[object], self.value)]
+        return [Answer(self.call, item) for item in self.read(list)]
 
     def texts(self, *names: str) -> list[str]:
         """Fields that are texts."""
-        values = map(self.fields().get, names)
-        texts = ["" if value is None else value for value in values]
-        for name, text in zip(names, texts, strict=True):
-            if not isinstance(text, str):
-                raise self.misshapen(f"{name} is no text")
-        return cast(list[str], texts)
+        values = ["" if value is None else value for value in map(self.fields().get, names)]
+        if {*map(type, values)} != {str}:
+            raise NotesUnavailable(f"{self.call}: a text is missing among {', '.join(names)}")
+        return cast(list[str], values)
 
     def text(self, name: str) -> str:
         """A field that is a text."""
         return self.texts(name)[0]
-
-    def string(self) -> str:
-        """A text."""
-        if not isinstance(self.value, str):
-            raise self.misshapen("a text is missing")
-        return self.value
-
-    def at(self, name: str) -> Answer:
-        """A field."""
-        return Answer(self.call, self.fields().get(name))
-
-    def misshapen(self, problem: str) -> NotesUnavailable:
-        """The refusal of an answer without sense."""
-        return NotesUnavailable(f"{self.call}: {problem}")
 
 
 MOST_WORDS = 16
@@ -320,11 +303,6 @@ def in_place(within: Within) -> str:
     """The SQL test, after another one, for blocks whose documents may be meant."""
     parts = [part for part in (within.name, *within.folder.split("/")) if part]
     return "".join(f" AND {_holds(part, 'hpath')}" for part in parts)
-
-
-def documents_of(box: str) -> str:
-    """SQL for the ids of all documents of a notebook."""
-    return f"SELECT id FROM blocks WHERE type = 'd' AND box = {literal(box)} LIMIT 100000"
 
 
 def literal(value: str) -> str:
@@ -367,28 +345,34 @@ _AT_ONCE = 200
 """The most ids in one request."""
 
 _MAY_BE_MEMO = re.compile(r"[)）]</sup>")
-_ID = re.compile(r"^[0-9]{14}-[0-9a-z]{7}$")
 _NODE_ID = re.compile(r'data-node-id="([0-9]{14}-[0-9a-z]{7})"')
+_NAMED = re.compile(r'(?:"id": |data-node-id=\\)"([0-9]{14}-[0-9a-z]{7})\\?"')
+"""An id in JSON: one of an object, or one in the DOM that a text of it holds."""
+
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)")
 
 
-class BlockData(NamedTuple):
-    """The content to write to a block: Markdown, or a DOM that the kernel returned."""
+def content(data: str, kind: Literal["markdown", "dom"] = "markdown") -> dict[str, object]:
+    """The fields of a request that writes a block: Markdown, or a DOM that the kernel returned."""
+    return {"dataType": kind, "data": data}
 
-    data: str
-    kind: Literal["markdown", "dom"] = "markdown"
 
-    @property
-    def body(self) -> dict[str, object]:
-        """The fields of a request."""
-        return {"dataType": self.kind, "data": self.data}
+Pause = Callable[[float], None]
+
+WAITS_S = (0.05, 0.2, 0.5)
+"""Seconds to wait between attempts to read a write back."""
+
+LATE_WAITS_S = (*WAITS_S, 1.0, 2.0, 4.0, 8.0)
+"""The same for a write that timed out: the kernel may still be busy with it."""
+
+Seen = TypeVar("Seen")
 
 
 class Kernel:
-    """A kernel, call by call. Safe to use from many threads."""
+    """A kernel, call by call. Safe to use from many threads. `pause` waits in seconds."""
 
-    def __init__(self, http: KernelHttp) -> None:
-        self._http, self._asking = http, threading.Lock()
+    def __init__(self, http: KernelHttp, pause: Pause = time.sleep) -> None:
+        self._http, self._pause, self._asking = http, pause, threading.Lock()
         self._version: Version | None = None
 
     def version(self) -> Version:
@@ -402,11 +386,10 @@ class Kernel:
         return self.version() >= _SINCE[what]
 
     def _ask_version(self) -> Version:
-        call = "/api/system/version"
-        told = self._asked(call, {})
-        found = _VERSION.match(told) if isinstance(told, str) else None
+        told = self._asked("/api/system/version", {})
+        found = _VERSION.match(str(told))
         if found is None:
-            raise NotesUnavailable(f"{call}: {told!r}")
+            raise NotesUnavailable(f"/api/system/version: {told!r}")
         version = (int(found[1]), int(found[2]), int(found[3]))
         if version < OLDEST:
             raise NotesUnavailable(f"{found[0]} < {'.'.join(map(str, OLDEST))}", "version")
@@ -465,13 +448,12 @@ class Kernel:
         while len(left) > FEW:
             first, *left = left
             found |= self._standings([first])
-            if first not in found or not found[first].parent_id:
-                continue
-            beside = self._inside(found[first].parent_id)
-            here = [block_id for block_id in left if block_id in beside]
-            found |= {block_id: beside[block_id] for block_id in here}
-            left = [block_id for block_id in left if block_id not in beside]
-            if len(here) < FEW:
+            parent_id = found[first].parent_id if first in found else ""
+            beside = self._inside(parent_id) if parent_id else {}
+            here = {one: beside[one] for one in left if one in beside}
+            found |= here
+            left = [one for one in left if one not in here]
+            if parent_id and len(here) < FEW:
                 break
         found |= self._standings(left)
         return {block_id: found[block_id] for block_id in wanted if block_id in found}
@@ -481,9 +463,9 @@ class Kernel:
         found: dict[str, TreeInfo] = {}
         for block_id, of in self._of_many("/api/block/getBlockTreeInfos", ids).items():
             own_id, node, *around = of.texts("id", "type", "parentID", "previousID", "nextID")
-            kind = KINDS.get(node, "")
-            parent_id, previous_id, next_id = ["", "", ""] if kind == "d" else around
             if node and own_id == block_id:
+                kind = KINDS.get(node, "")
+                parent_id, previous_id, next_id = ["", "", ""] if kind == "d" else around
                 found[block_id] = TreeInfo(parent_id, previous_id, next_id, block_id, kind)
         return found
 
@@ -496,22 +478,24 @@ class Kernel:
             for child, previous_id, next_id in zip(children, ids, ids[2:], strict=False)
         }
 
-    def children(self, block_id: str) -> list[Child]:
+    def children(self, block_id: str) -> list[KernelNode]:
         """The children of a container or section of a heading, with memos; otherwise nothing."""
         found = self._children(block_id)
-        for at, child in enumerate(found):
+        for child in found:
             if _MAY_BE_MEMO.search(child.markdown) and MEMO in (image := self.kramdown(child.id)):
-                found[at] = replace(child, markdown=with_memos(child.markdown, image))
+                child.markdown = with_memos(child.markdown, image)
         return found
 
-    def _children(self, block_id: str) -> list[Child]:
+    def _children(self, block_id: str) -> list[KernelNode]:
         told = self._of("/api/block/getChildBlocks", block_id).rows()
-        return [Child(*of.texts("id", "type", "subType", "content", "markdown")) for of in told]
+        return [
+            KernelNode(*of.texts("id", "type", "subType", "markdown", "content")) for of in told
+        ]
 
     def last_ids(self, container_id: str, count: int) -> tuple[str, ...]:
         """The ids of the last blocks of a container, in order."""
-        body = {"id": valid(container_id), "n": count}
-        told = self._read("/api/block/getTailChildBlocks", body).rows()
+        call = "/api/block/getTailChildBlocks"
+        told = self._read(call, {"id": valid(container_id), "n": count}).rows()
         return tuple(of.text("id") for of in reversed(told))
 
     def index_of(self, block_id: str) -> int:
@@ -526,13 +510,12 @@ class Kernel:
         found = _NODE_ID.search(content)
         return found[1] if found else ""
 
-    def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[Child]:
+    def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[KernelNode]:
         """Some children of a container, in order: a few plain ones alone, else with all others."""
-        if len(standings) <= FEW:
-            found = [leaf_of(one, self.kramdown(one.id)) for one in standings.values()]
-            leaves = [child for child in found if child is not None]
-            if len(leaves) == len(standings):
-                return leaves
+        few = standings.values() if len(standings) <= FEW else ()
+        leaves = [leaf for one in few if (leaf := leaf_of(one, self.kramdown(one.id)))]
+        if len(leaves) == len(standings):
+            return leaves
         return [child for child in self.children(parent_id) if child.id in standings]
 
     def kramdown(self, block_id: str, mode: Literal["textmark", "md"] = "textmark") -> str:
@@ -541,27 +524,23 @@ class Kernel:
         Marks are spans, which keep memos; in the mode "md" Markdown's where it has them.
         """
         with_mode = {"mode": mode} if self._has("getBlockKramdown mode") else {}
-        body = {"id": valid(block_id), **with_mode}
+        body = {"id": valid(block_id)} | with_mode
         return self._read("/api/block/getBlockKramdown", body).text("kramdown").strip("\n")
 
     def doms(self, ids: Sequence[str]) -> dict[str, str]:
         """The blocks with all they contain as an editor gets them; missing blocks are left out."""
         if self._has("getBlockDOMs"):
             told = self._of_many("/api/block/getBlockDOMs", [*map(valid, ids)])
-            found = {one: of.string() for one, of in told.items()}
+            found = {one: of.read(str) for one, of in told.items()}
         else:
             found = {one: self._of("/api/block/getBlockDOM", one).text("dom") for one in ids}
         return {one: escaped_code(dom) for one, dom in found.items() if dom}
 
-    def images(
-        self, ids: Sequence[str], standings: Mapping[str, TreeInfo] | None = None
-    ) -> dict[str, str]:
-        """The kramdown of blocks; missing blocks are left out.
+    def images(self, standings: Mapping[str, TreeInfo]) -> dict[str, str]:
+        """The kramdown of blocks by their positions; missing blocks are left out.
 
         Many top-level blocks of a document are cut from one read of it, few are read alone.
-        `standings` are the positions of the blocks if they are known.
         """
-        standings = self.standings(ids) if standings is None else standings
         beside: dict[str, dict[str, str]] = {}
         for one in standings.values():
             beside.setdefault(one.parent_id, {})[one.id] = one.previous_id
@@ -581,10 +560,6 @@ class Kernel:
         told = self._of("/api/block/getBlockInfo", block_id)
         return DocumentPlace(*told.texts("box", "path", "rootID", "rootTitle"))
 
-    def is_document(self, block_id: str) -> bool:
-        standing = self.standings([block_id]).get(block_id)
-        return standing is not None and standing.kind == "d"
-
     def documents_below(self, home: DocumentPlace) -> list[Answer]:
         """The documents directly below one."""
         body = {"notebook": home.box, "path": home.path}
@@ -592,7 +567,7 @@ class Kernel:
 
     def hpath(self, block_id: str) -> str:
         """The path of titles of a block's document."""
-        return self._of("/api/filetree/getHPathByID", block_id).string()
+        return self._of("/api/filetree/getHPathByID", block_id).read(str)
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
         """The headings of a document, nested."""
@@ -603,8 +578,11 @@ class Kernel:
         body: dict[str, object] = {"id": valid(block_id), "excludeTypes": []}
         told = self._read("/api/block/getBlockBreadcrumb", body).rows()
         names = (of.texts("id", "type", "name") for of in told)
-        crumbs = (Crumb(one, KINDS.get(node, ""), _read(name)) for one, node, name in names)
-        return [crumb for crumb in crumbs if crumb.kind != "d"]
+        return [
+            Crumb(one, KINDS.get(node, ""), _read(name))
+            for one, node, name in names
+            if node != "NodeDocument"
+        ]
 
     def notebooks(self) -> list[Notebook]:
         told = self._read("/api/notebook/lsNotebooks", {}).at("notebooks").rows()
@@ -626,33 +604,52 @@ class Kernel:
 
     def count(self, test: str) -> int:
         """How many blocks there are in the index that pass an SQL test."""
-        statement = f"SELECT count(DISTINCT id) AS total FROM blocks WHERE {test}"
-        (row,) = self._rows(statement)
+        (row,) = self._rows(f"SELECT count(DISTINCT id) AS total FROM blocks WHERE {test}")
         return int(str(row.fields().get("total") or 0))
 
     def _rows(self, statement: str) -> list[Answer]:
         body = {"stmt": statement, **({"mode": "readonly"} if self._has("sql mode") else {})}
         return self._read("/api/query/sql", body).rows()
 
+    def settled(
+        self,
+        look: Callable[[], Seen],
+        good: Callable[[Seen], bool],
+        *,
+        waited: bool = True,
+        late: bool = False,
+    ) -> Seen:
+        """Call `look` a few times until `good` accepts its result; return the last result.
+
+        `waited`: the kernel answered after the write was done, as it does except for deletions.
+        Then a flush, which also writes the index, is requested only if the result is not good.
+        `late`: the write timed out.
+        """
+        if not waited:
+            self.flush()
+        seen = look()
+        for wait_s in (0.0, *(LATE_WAITS_S if late else WAITS_S)):
+            if good(seen):
+                break
+            if wait_s:
+                self._pause(wait_s)
+            self.flush()
+            seen = look()
+        return seen
+
     # Writes. KernelRefused if the kernel refuses.
 
-    def insert(self, source: BlockData, gap: Around) -> frozenset[str]:
+    def insert(self, source: Mapping[str, object], gap: Around) -> frozenset[str]:
         """Insert blocks between two neighbours, or in an empty container."""
-        body = source.body
-        if gap.next_id:
-            body["nextID"] = valid(gap.next_id)
-        elif gap.previous_id:
-            body["previousID"] = valid(gap.previous_id)
-        else:
-            body["parentID"] = valid(gap.parent_id)
-        return self._write("/api/block/insertBlock", body)
+        places = ("nextID", gap.next_id), ("previousID", gap.previous_id)
+        name, anchor = next((one for one in places if one[1]), ("parentID", gap.parent_id))
+        return self._write("/api/block/insertBlock", {**source, name: valid(anchor)})
 
-    def update(self, sources: Mapping[str, BlockData]) -> frozenset[str]:
+    def update(self, sources: Mapping[str, Mapping[str, object]]) -> frozenset[str]:
         """Replace blocks, atomically if the kernel can. Attributes that are not named get lost."""
-        blocks = [source.body | {"id": valid(one)} for one, source in sources.items()]
+        blocks = [{**source, "id": valid(one)} for one, source in sources.items()]
         if len(blocks) > 1 and self._has("batchUpdateBlock"):
-            with suppress(NoSuchCall):
-                return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
+            return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
         named = (self._write("/api/block/updateBlock", body) for body in blocks)
         return frozenset[str]().union(*named)
 
@@ -708,12 +705,18 @@ class Kernel:
 
     def _write(self, call: str, body: Mapping[str, object]) -> frozenset[str]:
         """Write; return the ids of the blocks named as written, and of the blocks inside them."""
-        found: set[str] = set()
-        for transaction in _objects(self._sent(call, body)):
-            for operation in _objects(transaction.get("doOperations")):
-                found.update(_ID.findall(str(operation.get("id"))))
-                found.update(_NODE_ID.findall(str(operation.get("data"))))
-        return frozenset(found)
+        told = self._sent(call, body)
+        return frozenset(_NAMED.findall(json.dumps(told)))
+
+
+def attempted(send: Callable[[], Seen]) -> tuple[Seen | None, str, bool]:
+    """Send a write; return its answer, the objection, and whether it may still be carried out."""
+    try:
+        return send(), "", False
+    except KernelRefused as refused:
+        return None, str(refused), False
+    except AnswerLost as lost:
+        return None, lost.detail, lost.reason == "timeout"
 
 
 def _headings(rows: Answer, name: str, below: str) -> tuple[Heading, ...]:
@@ -735,48 +738,3 @@ _TAG = re.compile(r"<[^<>]*>")
 def _read(markup: str) -> str:
     """The text of HTML; the kernel's outlines contain no-break spaces, which become blanks."""
     return html.unescape(_TAG.sub("", markup)).replace("\u00a0", " ")
-
-
-def _objects(value: object) -> list[Mapping[str, object]]:
-    if not isinstance(value, list):
-        return []
-    items = cast(list[object], value)
-    return [cast(dict[str, object], item) for item in items if isinstance(item, dict)]
-
-
-Pause = Callable[[float], None]
-
-WAITS_S = (0.05, 0.2, 0.5)
-"""Seconds to wait between attempts to read a write back."""
-
-LATE_WAITS_S = (*WAITS_S, 1.0, 2.0, 4.0, 8.0)
-"""The same for a write that timed out: the kernel may still be busy with it."""
-
-Seen = TypeVar("Seen")
-
-
-def settled(
-    kernel: Kernel,
-    pause: Pause,
-    look: Callable[[], Seen],
-    good: Callable[[Seen], bool],
-    *,
-    waited: bool = True,
-    waits_s: Sequence[float] = WAITS_S,
-) -> Seen:
-    """Call `look` a few times until `good` accepts its result; return the last result.
-
-    `waited`: the kernel answered after the write was done, as it does except for deletions. Then a
-    flush, which also writes the index, is requested only if the result is not good.
-    """
-    if not waited:
-        kernel.flush()
-    seen = look()
-    for wait_s in (0.0, *waits_s):
-        if good(seen):
-            break
-        if wait_s:
-            pause(wait_s)
-        kernel.flush()
-        seen = look()
-    return seen

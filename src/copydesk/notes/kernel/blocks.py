@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import html
-import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
@@ -119,19 +117,19 @@ def _words(markdown: str) -> Counter[str]:
 def _outside_fences(markdown: str, *, checked: bool = False) -> Iterator[str]:
     """The lines outside fenced code; `checked`: InvalidArgs for a fence that would lose words."""
     fence = ""
-    lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(re.split("\r\n?|\n", markdown), 1):
         found = _FENCE.match(line)
-        if not fence:
-            if found:
-                fence = found[1]
-                if checked and len(line[found.end() :].split()) > 1:
-                    cause = f"SiYuan keeps only the first word behind the fence of line {number}"
-                    raise InvalidArgs("markdown", cause)
-            else:
-                yield line
-        elif found and found[1].startswith(fence) and not line[found.end() :].strip():
-            fence = ""
+        words = line[found.end() :].split() if found else []
+        if fence:
+            if found and found[1].startswith(fence) and not words:
+                fence = ""
+        elif found is None:
+            yield line
+        elif checked and len(words) > 1:
+            cause = f"SiYuan keeps only the first word behind the fence of line {number}"
+            raise InvalidArgs("markdown", cause)
+        else:
+            fence = found[1]
 
 
 _IMAGE_ATTRIBUTES = re.compile(r'\{: ((?:[^"{}\n]|"[^"\n]*")*)\}')
@@ -250,24 +248,24 @@ def markdown_of_image(image: str) -> str:
 
 def _as_signs(found: re.Match[str]) -> str:
     kind, attributes, text = found[1], found[2], html.unescape(found[3])
-    if kind in _SIGNS and not attributes:
-        return text.join(_SIGNS[kind])
-    if kind == "a" and (link := _HREF.search(attributes)):
-        title = f' "{html.unescape(link[2])}"' if link[2] else ""
-        return f"[{text}]({html.unescape(link[1])}{title})"
-    if inside := _INSIDE.search(attributes):
-        if kind == "inline-math":
+    link, inside = _HREF.search(attributes), _INSIDE.search(attributes)
+    match kind:
+        case "a" if link:
+            title = f' "{html.unescape(link[2])}"' if link[2] else ""
+            return f"[{text}]({html.unescape(link[1])}{title})"
+        case "inline-math" if inside:
             return f"${html.unescape(inside[1])}$"
-        if kind == "block-ref":
+        case "block-ref" if inside:
             sign = '"' if 'data-subtype="s"' in attributes else "'"
             return f"(({inside[1]} {sign}{text}{sign}))"
-    return found[0]
+        case _:
+            return text.join(_SIGNS[kind]) if kind in _SIGNS and not attributes else found[0]
 
 
 _MARKS = re.compile(r"[`*_~=^$#|<>&\\\[\](){}:]|https?|\A(?:\d+[.)]|[-+])\s|  $", re.MULTILINE)
 
 
-def leaf_of(standing: TreeInfo, image: str) -> Child | None:
+def leaf_of(standing: TreeInfo, image: str) -> KernelNode | None:
     """A paragraph or heading without marks, read from its image alone; None for other blocks.
 
     What a mark becomes in the kernel's own Markdown only the kernel knows.
@@ -275,30 +273,29 @@ def leaf_of(standing: TreeInfo, image: str) -> Child | None:
     text = _BARE_END.sub("", without_attributes(image)).replace("\u200b", "")
     sign = _HEADING_SIGN.match(text) if standing.kind == "h" else None
     content = text[sign.end() :] if sign else text
-    if standing.kind not in ("p", "h") or (standing.kind == "h") != bool(sign):
-        return None
-    if not content or content != content.strip() or _MARKS.search(content):
-        return None
-    if image.count("{:") != 1:  # the text speaks of attributes
-        return None
+    is_plain = (
+        standing.kind == ("h" if sign else "p")
+        and content != ""
+        and content == content.strip()
+        and not _MARKS.search(content)
+        and image.count("{:") == 1  # else the text speaks of attributes
+    )
     subtype = f"h{len(sign[1])}" if sign else ""
-    return Child(standing.id, standing.kind, subtype, content, text)
+    return KernelNode(standing.id, standing.kind, subtype, text, content) if is_plain else None
 
 
 def with_memos(markdown: str, image: str) -> str:
     """The Markdown of a block with its memos; the image's text if one of them cannot be placed."""
     made, at = "", 0
     for found in _MEMO.finditer(image):
-        memo, word = (html.unescape(part) for part in found.groups())
-        memo = memo.replace("_esc_newline_", " ")
+        memo, word = html.unescape(found[1]).replace("_esc_newline_", " "), html.unescape(found[2])
         spelled = f"{re.escape(word)}<sup>[(（]{re.escape(memo)}[)）]</sup>"
         if place := re.compile(spelled).search(markdown, at):
             made += markdown[at : place.start()] + found[0]
             at = place.end()
     whole = made + markdown[at:]
-    if whole.count(MEMO) == image.count(MEMO):
-        return whole
-    return _BARE_END.sub("", without_attributes(image))
+    is_whole = whole.count(MEMO) == image.count(MEMO)
+    return whole if is_whole else _BARE_END.sub("", without_attributes(image))
 
 
 def lost_memos(markdown: str, image: str) -> list[str]:
@@ -325,8 +322,7 @@ def bound(image: str) -> str:
     binding = [name for name in names if name in _BOUND or name.startswith(_BOUND_PREFIX)]
     if binding or _VIEW in image:
         return (*binding, "NodeAttributeView")[0]
-    conflict = any(map(_CONFLICT.match, _outside_fences(image)))
-    return "merge conflict" if conflict else ""
+    return "merge conflict" if any(map(_CONFLICT.match, _outside_fences(image))) else ""
 
 
 _TIGHT = re.compile(
@@ -414,33 +410,20 @@ class TreeInfo(Around):
         return Around(self.parent_id, self.previous_id, self.next_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
-    """A block of a container, as its tree lists it."""
-
-    id: str
-    kind: str
-    subtype: str
-    content: str
-    markdown: str
-
-
 @dataclass(eq=False, slots=True)
 class KernelNode:
-    """A block; `children` is None until it is opened. A new block has no id."""
+    """A block as its container lists it; a new one has no id.
+
+    `children` is None until it is opened.
+    """
 
     id: str
     kind: str
     subtype: str
     markdown: str
-    parent: KernelNode | None = None
-    children: list[KernelNode] | None = None
-
-    def open(self, children: Sequence[Child]) -> list[KernelNode]:
-        """Set the children to these blocks; return their nodes."""
-        self.children = []
-        self.put(0, [KernelNode(one.id, one.kind, one.subtype, one.markdown) for one in children])
-        return self.children
+    content: str = ""
+    parent: KernelNode | None = field(default=None, init=False)
+    children: list[KernelNode] | None = field(default=None, init=False)
 
     def put(self, at: int, nodes: Sequence[KernelNode]) -> None:
         """Insert children at this index of an open node."""
@@ -461,18 +444,22 @@ def _laid_out(kind: str, source: str, inside: list[str], line: str = "", end: st
 
     `line` is the attribute list of an item; `end` follows quoted text.
     """
-    if kind == "l":
-        return "\n".join(inside)
     body, first = "\n\n".join(inside), source.split("\n", 1)[0]
-    if kind == "i":
-        found = _MARKER.match(source)
-        bullet, task = (f"{found[1]} ", found[3] or "") if found else ("- ", "")
-        return bullet + line + task + _indented(body, " " * len(bullet))
-    if kind == "s":
-        return f"{first}\n{body}\n\n}}}}}}"
-    if kind == "callout":
-        return f"{first}\n{_quoted(body)}{end}"
-    return f"{_quoted(body)}{end}" if kind == "b" else body
+    match kind:
+        case "l":
+            return "\n".join(inside)
+        case "i":
+            found = _MARKER.match(source)
+            bullet, task = (f"{found[1]} ", found[3] or "") if found else ("- ", "")
+            return bullet + line + task + _indented(body, " " * len(bullet))
+        case "s":
+            return f"{first}\n{body}\n\n}}}}}}"
+        case "callout":
+            return f"{first}\n{_quoted(body)}{end}"
+        case "b":
+            return f"{_quoted(body)}{end}"
+        case _:
+            return body
 
 
 def _indented(body: str, prefix: str) -> str:
@@ -484,31 +471,22 @@ def _quoted(body: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in body.split("\n"))
 
 
-class Addressed(NamedTuple):
-    """A block's new text with ids as the kernel wants it, and the ids that it `kept` and `lost`."""
-
-    kramdown: str
-    kept: frozenset[str]
-    lost: tuple[str, ...]
-
-
 def addressed(
     block_id: str, markdown: str, image: str, signed: str, *, item: bool = False
-) -> Addressed:
+) -> tuple[str, frozenset[str]]:
     """The new text of a block, in which the blocks that still exist keep ids and attributes.
 
     `image` is the current block, `signed` the same with Markdown marks, which is needed if it
-    contains blocks. Both are empty for a new block, which may be an `item`.
+    contains blocks. Both are empty for a new block, which may be an `item`. The second result are
+    the ids in the text: none if it is sent as it is, since it would not be read as it is meant.
     """
-    had = attributes_of(image)
     markdown = unbroken(markdown)
-    tree = parse(markdown, "siyuan")
-    before = parse(signed, "siyuan")
+    tree, before = parse(markdown, "siyuan"), parse(signed, "siyuan")
     tops = [block for block in tree.root.children if not is_phantom(block)]
-    old = before.anchors.get(block_id)
     if len(tops) != 1:
-        return Addressed(markdown, frozenset(), tuple(one for one in had if one != block_id))
-    top = tops[0]
+        return markdown, frozenset()
+    (top,) = tops
+    had, old = attributes_of(image), before.anchors.get(block_id)
     if (item or (old is not None and old.kind == "i")) and len(top.children) == 1:
         top = top.children[0]
     ids = {id(top): block_id}
@@ -519,21 +497,23 @@ def addressed(
                 zip(fingerprints(before, old), in_order(old), strict=True)
             )
         ]
-        fresh = (f"+{at}" for at in itertools.count())
-        found = know(rows, fingerprints(tree, top), (), lambda _: next(fresh), lambda _: False)
-        for row, (_, block) in zip(found, in_order(top), strict=True):
-            if row.id in had:
-                ids[id(block)] = row.id
-        ids[id(top)] = block_id
+        found = know(rows, fingerprints(tree, top), (), "+{}".format, lambda _: False)
+        matched = zip(found, in_order(top), strict=True)
+        ids = {id(block): row.id for row, (_, block) in matched if row.id in had} | ids
         _pair_in_place(old, top, ids)
     kinds = {block.anchor: block.kind for block in before.root.walk() if block.anchor}
-    composed = _composed(tree, top, _Lines(ids, had, kinds)).strip("\n")
-    again = parse(composed, "siyuan")
-    named = set(again.anchors)
-    kept = set(ids.values())
-    if named != kept or _shape(again.root.children) != _shape((top,)):
-        return Addressed(markdown, frozenset(), tuple(one for one in had if one != block_id))
-    return Addressed(composed, frozenset(kept), tuple(one for one in had if one not in kept))
+    lines: dict[int, str] = {}
+    for block in top.walk():
+        if own_id := ids.get(id(block)):
+            same_kind = kinds.get(own_id, block.kind) == block.kind
+            pairs = {"id": own_id} | to_keep(had.get(own_id, {}), same_kind=same_kind)
+            spelled = " ".join(f'{name}="{html.escape(value)}"' for name, value in pairs.items())
+            lines[id(block)] = f"{{: {spelled}}}".replace("\n", "_esc_newline_")
+    composed = _composed(tree, top, lines).strip("\n")
+    again, kept = parse(composed, "siyuan"), frozenset(ids.values())
+    if again.anchors.keys() != kept or _shape(again.root.children) != _shape((top,)):
+        return markdown, frozenset()
+    return composed, kept
 
 
 def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
@@ -546,57 +526,38 @@ def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
         start = 0
         free: list[Block] = []
         for child in (*new.children, None):
-            at = len(old.children) if child is None else place.get(ids.get(id(child), ""), -1)
-            if child is not None and at < start:
-                free += [child] if id(child) not in ids else []
-                continue
-            gone = [one for one in old.children[start:at] if one.anchor and one.anchor not in used]
-            if [one.kind for one in gone] == [one.kind for one in free]:
-                ids |= {id(one): other.anchor or "" for one, other in zip(free, gone, strict=True)}
-            start, free = at + 1, []
-        by_id = {child.anchor: child for child in old.children if child.anchor}
-        for child in new.children:
-            partner = by_id.get(ids.get(id(child), ""))
-            if partner is not None and child.holds_blocks:
-                waiting.append((partner, child))
+            at = place.get(ids.get(id(child), ""), -1) if child else len(old.children)
+            if at >= start:
+                gone = [
+                    one for one in old.children[start:at] if one.anchor and one.anchor not in used
+                ]
+                if [one.kind for one in gone] == [one.kind for one in free]:
+                    pairs = zip(free, gone, strict=True)
+                    ids |= {id(one): other.anchor or "" for one, other in pairs}
+                start, free = at + 1, []
+            elif child and id(child) not in ids:
+                free.append(child)
+        waiting += [
+            (old.children[place[ids[id(child)]]], child)
+            for child in new.children
+            if child.holds_blocks and ids.get(id(child)) in place
+        ]
 
 
-class _Lines(NamedTuple):
-    """The attribute lines of the blocks of a new text."""
+def _shape(blocks: Sequence[Block]) -> str:
+    """The kinds of blocks and of those inside, as `b(p()l(i(p())))`.
 
-    ids: Mapping[int, str]
-    had: Mapping[str, dict[str, str]]
-    kinds: Mapping[str, str]
-
-    def of(self, block: Block) -> str:
-        block_id = self.ids.get(id(block))
-        if block_id is None:
-            return ""
-        same_kind = self.kinds.get(block_id, block.kind) == block.kind
-        kept = to_keep(self.had.get(block_id, {}), same_kind=same_kind)
-        pairs = ({"id": block_id} | kept).items()
-        spelled = " ".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
-        return f"{{: {spelled}}}"
+    An item reads as a list of one; an empty item counts as holding a paragraph.
+    """
+    if len(blocks) == 1 and blocks[0].kind == "l" and len(blocks[0].children) == 1:
+        return _shape(blocks[0].children)
+    inside = [_shape(one.children) or ("p()" if one.kind == "i" else "") for one in blocks]
+    return "".join(f"{one.kind}({held})" for one, held in zip(blocks, inside, strict=True))
 
 
-def _escaped(value: str) -> str:
-    return html.escape(value).replace("\n", "_esc_newline_")
-
-
-def _shape(blocks: Sequence[Block]) -> list[tuple[str, list[object]]]:
-    """The kinds of blocks and of those inside; an empty item counts as holding a paragraph."""
-    found: list[tuple[str, list[object]]] = []
-    for block in blocks:
-        inside: list[object] = list(_shape(block.children))
-        found.append((block.kind, inside if block.kind != "i" or inside else [("p", [])]))
-    if len(found) == 1 and found[0][0] == "l" and len(found[0][1]) == 1:
-        return [cast(tuple[str, list[object]], found[0][1][0])]  # an item reads as a list of one
-    return found
-
-
-def _composed(tree: Tree, block: Block, lines: _Lines) -> str:
+def _composed(tree: Tree, block: Block, lines: Mapping[int, str]) -> str:
     """The kramdown of a block, laid out as the kernel does it."""
-    line, text = lines.of(block), raw_markdown(tree, block)
+    line, text = lines.get(id(block), ""), raw_markdown(tree, block)
     if block.holds_blocks:
         inside = [_composed(tree, child, lines) for child in block.children]
         text = _laid_out(block.kind, text, inside, line, "\n>")

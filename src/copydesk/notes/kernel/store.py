@@ -5,19 +5,17 @@ from __future__ import annotations
 import html
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple
 
 from copydesk.errors import InvalidArgs, check_cancelled
 from copydesk.notes.kernel.api import (
     FEW,
-    LATE_WAITS_S,
-    WAITS_S,
     Address,
     AnswerLost,
     DocumentPlace,
@@ -25,16 +23,14 @@ from copydesk.notes.kernel.api import (
     KernelHttp,
     KernelRefused,
     Pause,
-    documents_of,
+    attempted,
     holding_words,
     in_place,
     literal,
-    settled,
 )
 from copydesk.notes.kernel.blocks import (
     SENT,
     VANISHING,
-    Child,
     HeldBlocks,
     KernelNode,
     TreeInfo,
@@ -54,7 +50,7 @@ from copydesk.notes.kernel.blocks import (
     split_blocks,
     unbroken,
 )
-from copydesk.notes.kernel.write import execute
+from copydesk.notes.kernel.write import KernelWriter
 from copydesk.notes.protocol import (
     CONTAINERS,
     EVERYWHERE,
@@ -97,78 +93,39 @@ from copydesk.notes.protocol import (
 )
 
 
-def dry_run(kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> Prepared:
-    """Check the changes; raise the refusal of the first that cannot be made or undone."""
-    trial = _KernelDryRun(kernel, split, changes)
-    before = trial.texts()
-    for index, change in enumerate(changes):
-        trial.take(index, change)
-    notices = tuple(trial.notices)
-    return Prepared(tuple(changes), before, trial.texts(), held=trial.held, notices=notices)
-
-
 class _Inside(Exception):
     """The block is inside a restored one, so nobody knows where."""
 
 
-class Places(NamedTuple):
-    """Where changes are: the containers to open, and in them the blocks that are named."""
-
-    opened: frozenset[str]
-    ends: frozenset[str]
-    """Those at whose start or end something is put."""
-    standings: Mapping[str, TreeInfo]
-
-    @staticmethod
-    def of(changes: Sequence[Change], standings: Mapping[str, TreeInfo]) -> Places:
-        sides = [(getattr(change, "side", None), named(change)[-1]) for change in changes]
-        ends = frozenset(one for side, one in sides if side in ("first_in", "last_in"))
-        around = {standing.parent_id for standing in standings.values()}
-        return Places(ends | around, ends, standings)
-
-    def run_in(self, container_id: str) -> tuple[str, ...]:
-        """The blocks of a container to read, if those named follow each other; empty for all."""
-        inside = {one.id: one for one in self.standings.values() if one.parent_id == container_id}
-        starts = [one for one in inside.values() if one.previous_id not in inside]
-        if container_id in self.ends or len(starts) != 1 or len(inside) > FEW - 2:
-            return ()
-        run, at = [starts[0].previous_id], starts[0].id
-        while at in inside:
-            run.append(at)
-            at = inside[at].next_id
-        return tuple(filter(None, (*run, at)))
-
-
-class _KernelDryRun:
+class _Trial:
     """A simulation on the blocks that the changes name and the containers around them."""
 
     def __init__(self, kernel: Kernel, split: SplitBlocks, changes: Sequence[Change]) -> None:
-        self._kernel, self._split = kernel, split
+        self._kernel, self._split, self._changes = kernel, split, tuple(changes)
         self._nodes: dict[str, KernelNode] = {}
         self._roots: dict[str, KernelNode] = {}  # by the paths of the documents
         self._lost: set[str] = set()
         self._restored: set[str] = set()  # restored ids; the blocks inside are unknown
-        self.notices: list[NoteNotice] = []
-        standings = self._climb([valid(one) for change in changes for one in named(change)])
-        self._places = Places.of(changes, standings)
+        self._notices: list[NoteNotice] = []
+        self._standings = standings = self._climb()
+        sides = [(getattr(change, "side", None), named(change)[-1]) for change in changes]
+        self._ends = {one for side, one in sides if side in ("first_in", "last_in")}
+        self._opened = self._ends | {standing.parent_id for standing in standings.values()}
         touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
-        self._images = kernel.images(
-            touched, {one: standings[one] for one in touched if one in standings}
-        )
+        self._images = kernel.images({one: standings[one] for one in touched if one in standings})
         doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
         roots = [standing.id for standing in standings.values() if standing.kind == "d"]
-        self.held = HeldBlocks(tuple(roots), doms)
+        self._held = HeldBlocks(tuple(roots), doms)
         for root_id in roots:
-            root = KernelNode(root_id, "d", "", "")
+            root = self._roots[kernel.home(root_id).path] = KernelNode(root_id, "d", "", "")
             self._open(root)
-            self._roots[kernel.home(root_id).path] = root
 
-    def _climb(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
-        """The positions of the existing blocks and of all containers around them."""
+    def _climb(self) -> dict[str, TreeInfo]:
+        """The positions of the blocks named that exist, and of all containers around them."""
         found: dict[str, TreeInfo] = {}
-        wanted = list(dict.fromkeys(ids))
+        wanted = [*dict.fromkeys(valid(one) for change in self._changes for one in named(change))]
         while wanted:
-            found.update(self._kernel.standings(wanted))
+            found |= self._kernel.standings(wanted)
             parents = {standing.parent_id for standing in found.values()}
             wanted = sorted(parents - {""} - found.keys() - set(wanted))
         return found
@@ -176,73 +133,51 @@ class _KernelDryRun:
     def _open(self, node: KernelNode) -> None:
         """Read the blocks of a container in which something changes, or those around the place."""
         self._nodes[node.id] = node
-        if node.kind not in CONTAINERS or node.id not in self._places.opened:
+        if node.kind not in CONTAINERS or node.id not in self._opened:
             return
-        run = self._places.run_in(node.id)
+        run = self._run_in(node.id)
         if run:
-            self.held.runs[node.id] = run
-            children = self._kernel.some_children(node.id, self._kernel.standings(run))
+            self._held.runs[node.id] = run
+            node.children = self._kernel.some_children(node.id, self._kernel.standings(run))
         else:
-            children = self._kernel.children(node.id)
-        for child in node.open(children):
+            node.children = self._kernel.children(node.id)
+        for child in node.children:
+            child.parent = node
             self._open(child)
 
-    def texts(self) -> Mapping[str, str]:
+    def _run_in(self, container_id: str) -> tuple[str, ...]:
+        """The blocks of a container to read, if those named follow each other; empty for all."""
+        inside = {one.id: one for one in self._standings.values() if one.parent_id == container_id}
+        starts = [one for one in inside.values() if one.previous_id not in inside]
+        if container_id in self._ends or len(starts) != 1 or len(inside) > FEW - 2:
+            return ()
+        run = [starts[0].previous_id, starts[0].id]
+        while run[-1] in inside and len(run) < len(inside) + 2:  # whatever a kernel says
+            run.append(inside[run[-1]].next_id)
+        return tuple(filter(None, run))
+
+    def run(self) -> Prepared:
+        """Make the changes here; raise the refusal of the first that cannot be made or undone."""
+        before = self._texts()
+        for index, change in enumerate(self._changes):
+            with suppress(_Inside):
+                match change:
+                    case InsertText():
+                        self._insert(change)
+                    case Update():
+                        self._update(index, change)
+                    case Delete():
+                        self._delete(change)
+                    case Restore():
+                        self._restore(change)
+                    case Move():
+                        self._move(change)
+        notices = tuple(self._notices)
+        return Prepared(self._changes, before, self._texts(), held=self._held, notices=notices)
+
+    def _texts(self) -> Mapping[str, str]:
         """The current texts of the documents, by path."""
-        return MappingProxyType({path: root.text() for path, root in self._roots.items()})
-
-    def take(self, index: int, change: Change) -> None:
-        """Apply one change to the tree, unless it is inside a block that was restored."""
-        with suppress(_Inside):
-            match change:
-                case InsertText():
-                    self._insert(change)
-                case Update():
-                    self._update(index, change)
-                case Delete():
-                    self._delete(change)
-                case Restore():
-                    self._restore(change)
-                case Move():
-                    self._move(change)
-
-    def _move(self, change: Move) -> None:
-        nodes = [self._block(one, "") for one in change.ids]
-        parent, _ = self._place(change.anchor_id, change.side)
-        source = nodes[0].parent
-        assert source is not None, "it is no document"
-        assert source.children is not None, "its blocks are named"
-        at = source.children.index(nodes[0])
-        if source.children[at : at + len(nodes)] != nodes:
-            raise InvalidArgs("markdown", "the blocks to move do not follow each other")
-        kinds = {(node.kind == "i" and node.subtype) or "" for node in nodes}
-        if kinds != {_list_subtype(parent) or ""}:
-            raise InvalidArgs("markdown", "a list takes list items only")
-        above: KernelNode | None = parent
-        while above is not None:
-            if above in nodes:
-                raise InvalidArgs("diff", "a block cannot be moved into itself")
-            above = above.parent
-        if source.kind == "i" and source.children == nodes and source is not parent:
-            raise InvalidArgs("diff", "an item would be left empty: move the item")
-        self._touch(source)
-        emptied = source
-        del source.children[at : at + len(nodes)]
-        if not source.children and source.kind in VANISHING and source is not parent:
-            while emptied.parent and emptied.parent.kind in VANISHING:
-                if emptied.parent.children != [emptied]:
-                    break
-                emptied = emptied.parent
-            self._hold(emptied)
-        parent, place = self._place(change.anchor_id, change.side)
-        parent.put(place, nodes)
-        if emptied.parent and not source.children and source.kind in VANISHING:
-            self._touch(emptied.parent)
-            emptied.parent.children = [
-                one for one in emptied.parent.children or () if one is not emptied
-            ]
-        if not source.children and source.kind == "d":
-            source.put(0, [KernelNode("", "p", "", "")])
+        return {path: root.text() for path, root in self._roots.items()}
 
     def _insert(self, change: InsertText) -> None:
         checked(change.markdown)
@@ -252,53 +187,68 @@ class _KernelDryRun:
 
     def _update(self, index: int, change: Update) -> None:
         checked(change.markdown)
-        node = self._block(change.id, change.over)
-        assert node.parent is not None, "it is no document"
-        piece = for_update(self._split(change.markdown), _list_subtype(node.parent))
-        is_known = node.id not in self._restored
+        node, parent = self._block(change.id, change.over)
+        piece = for_update(self._split(change.markdown), _list_subtype(parent))
+        image = "" if node.id in self._restored else self._image(node.id)
         if same_text(change.markdown, node.markdown):
-            self.held.idle.add(index)
-            if is_known:
-                self.held.marks.setdefault(node.id, mark_of(self._image(node.id)))
+            self._held.idle.add(index)
+            if image:
+                self._held.marks.setdefault(node.id, mark_of(image))
             return
         self._hold(node)
-        if memos := lost_memos(change.markdown, self._image(node.id) if is_known else ""):
-            self.notices.append(NoteNotice("memo", node.id, ", ".join(memos)))
-        if node.kind in CONTAINERS and is_known:
+        if memos := lost_memos(change.markdown, image):
+            self._notices.append(NoteNotice("memo", node.id, ", ".join(memos)))
+        if image and node.kind in CONTAINERS:
             signed = self._kernel.kramdown(node.id, "md")
-            lost = addressed(node.id, change.markdown, self._image(node.id), signed).lost
-            if lost:
-                self.notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
-        self._forget_inside(node)
+            _, kept = addressed(node.id, change.markdown, image, signed)
+            if lost := [one for one in attributes_of(image) if one not in kept | {node.id}]:
+                self._notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
+        self._forget(node.children)
         node.kind, node.subtype, node.markdown = piece[:3]
+        node.children = None
 
     def _delete(self, change: Delete) -> None:
-        node = self._block(change.id, change.over)
-        assert node.parent is not None, "it is no document"
+        node, _ = self._block(change.id, change.over)
         self._hold(node)
-        parent = node.parent
-        while parent.kind in VANISHING and parent.children == [node]:
-            assert parent.parent is not None
-            node, parent = parent, parent.parent
-            self._hold(node)
-        self._forget_inside(node)
-        self._forget(node)
-        parent.children = [child for child in parent.children or () if child is not node]
-        node.parent = None
-        if not parent.children and parent.kind in ("d", "i"):
-            parent.put(0, [KernelNode("", "p", "", "")])
+        self._remove(node)
+
+    def _move(self, change: Move) -> None:
+        (first, source), *others = [self._block(one, "") for one in change.ids]
+        nodes = [first, *(node for node, _ in others)]
+        parent, at = self._place(change.anchor_id, change.side)
+        inside = source.children or []
+        start = inside.index(first)
+        stop = start + len(nodes)
+        if inside[start:stop] != nodes:
+            raise InvalidArgs("markdown", "the blocks to move do not follow each other")
+        kinds = {(node.kind == "i" and node.subtype) or "" for node in nodes}
+        if kinds != {_list_subtype(parent) or ""}:
+            raise InvalidArgs("markdown", "a list takes list items only")
+        above: KernelNode | None = parent
+        while above is not None:
+            if above in nodes:
+                raise InvalidArgs("diff", "a block cannot be moved into itself")
+            above = above.parent
+        if source.kind == "i" and inside == nodes and source is not parent:
+            raise InvalidArgs("diff", "an item would be left empty: move the item")
+        self._touch(source)
+        del inside[start:stop]
+        parent.put(at - len(nodes) if source is parent and at >= stop else at, nodes)
+        if not inside and source.kind in VANISHING:
+            self._remove(source)
+        _fill(source)
 
     def _restore(self, change: Restore) -> None:
-        known = set(attributes_of(change.image))
+        known = attributes_of(change.image).keys()
         if change.id not in known:
             raise InvalidArgs("image", "is not one of the block")
         text = markdown_of_image(change.image)
         with suppress(_Inside):
             if change.side is None:
-                node = self._block(change.id, change.over)
+                node, _ = self._block(change.id, change.over)
                 self._hold(node, back=True)
-                self._forget_inside(node)
-                node.markdown = text
+                self._forget(node.children)
+                node.markdown, node.children = text, None
             elif change.id in self._nodes:
                 raise BlockChanged(block_id=change.id)
             else:
@@ -310,12 +260,11 @@ class _KernelDryRun:
     def _place(self, anchor_id: str, side: Side) -> tuple[KernelNode, int]:
         anchor = self._node(anchor_id)
         if side in ("first_in", "last_in"):
-            parent = anchor
-            if parent.kind not in CONTAINERS:
+            if anchor.kind not in CONTAINERS:
                 raise WrongBlockKind(anchor_id, anchor.kind, "container")
-            if parent.children is None:  # an earlier change rewrote it
+            if anchor.children is None:  # an earlier change rewrote it
                 raise BlockChanged(block_id=anchor_id)
-            at = 0 if side == "first_in" else len(parent.children)
+            parent, at = anchor, 0 if side == "first_in" else len(anchor.children)
         else:
             if anchor.parent is None or anchor.parent.children is None:
                 raise WrongBlockKind(anchor_id, anchor.kind, "block")
@@ -324,20 +273,20 @@ class _KernelDryRun:
         self._touch(parent)
         return parent, at
 
-    def _touch(self, container: KernelNode) -> None:
+    def _touch(self, container: KernelNode | None) -> None:
         """Remember a container whose blocks change, unless they are remembered by their places."""
-        if container.id not in self.held.runs:
-            self.held.containers[container.id] = None
+        if container and container.id not in self._held.runs:
+            self._held.containers[container.id] = None
 
-    def _block(self, block_id: str, over: str) -> KernelNode:
-        """The block to change; WrongBlockKind for a document, BlockChanged if `over` differs."""
+    def _block(self, block_id: str, over: str) -> tuple[KernelNode, KernelNode]:
+        """The block to change and its container; BlockChanged if `over` differs."""
         node = self._node(block_id)
-        if node.kind == "d":
-            raise WrongBlockKind(block_id, "d", "block")
-        known = block_id in self.held.marks or block_id in self._restored
+        if node.parent is None:
+            raise WrongBlockKind(block_id, node.kind, "block")
+        known = block_id in self._held.marks or block_id in self._restored
         if over and not known and not expected(over, self._image(block_id)):
             raise BlockChanged(block_id=block_id)
-        return node
+        return node, node.parent
 
     def _node(self, block_id: str) -> KernelNode:
         """The node of a block; _Inside if it was restored inside another block."""
@@ -349,25 +298,22 @@ class _KernelDryRun:
 
     def _hold(self, node: KernelNode, *, back: bool = False) -> None:
         """Check that the block can be restored, and save its mark; `back` allows lossy rewrites."""
-        if node.parent is not None:
-            self._touch(node.parent)
-        if any(node.id in known for known in (self.held.marks, self._restored, self._lost)):
+        self._touch(node.parent)
+        if any(node.id in known for known in (self._held.marks, self._restored, self._lost)):
             return
         image = self._image(node.id)
         bound_by = "kind" if node.kind in ("", "av") else bound(image)
-        if not bound_by and not back:
-            bound_by = self._changing(node, image)
+        bound_by = bound_by or ("" if back else self._changing(node, image))
         if bound_by:
             raise NotInvertible(node.id, bound_by)
-        self.held.marks[node.id] = mark_of(image)
+        self._held.marks[node.id] = mark_of(image)
 
     def _changing(self, node: KernelNode, image: str) -> str:
         """What would not survive a rewrite of the block by the kernel; empty if nothing."""
-        pieces = self._split(image)
-        kinds = ("l", "i") if node.kind == "i" else (node.kind,)
-        if len(pieces) != 1 or (node.kind and pieces[0].kind not in kinds):
+        kinds = [piece.kind for piece in self._split(image)]
+        if kinds != [node.kind] and (node.kind, kinds) != ("i", ["l"]):
             return "reads as other blocks"  # the kernel keeps blocks that its own text cannot make
-        doms = self.held.doms
+        doms = self._held.doms
         if node.id not in doms:
             doms |= self._kernel.doms([node.id])
         return changing(image, doms.get(node.id, ""))
@@ -377,16 +323,29 @@ class _KernelDryRun:
             self._images[block_id] = self._kernel.kramdown(block_id)
         return self._images[block_id]
 
-    def _forget_inside(self, node: KernelNode) -> None:
-        """Close a block whose text is another one now: those inside do not exist any more."""
-        for child in node.children or ():
-            self._forget_inside(child)
-            self._forget(child)
-        node.children = None
+    def _remove(self, node: KernelNode) -> None:
+        """Take a block out, and each container that goes with the last block in it."""
+        parent = node.parent
+        assert parent is not None, "it is no document"
+        while parent.parent and parent.kind in VANISHING and parent.children == [node]:
+            node, parent = parent, parent.parent
+        self._hold(node)
+        self._forget([node])
+        parent.children = [child for child in parent.children or () if child is not node]
+        _fill(parent)
 
-    def _forget(self, node: KernelNode) -> None:
-        self._nodes.pop(node.id, None)
-        self._lost.add(node.id)
+    def _forget(self, nodes: Sequence[KernelNode] | None) -> None:
+        """These blocks and those inside do not exist any more."""
+        for node in nodes or ():
+            self._nodes.pop(node.id, None)
+            self._lost.add(node.id)
+            self._forget(node.children)
+
+
+def _fill(container: KernelNode) -> None:
+    """The kernel leaves no document and no item empty."""
+    if not container.children and container.kind in ("d", "i"):
+        container.put(0, [KernelNode("", "p", "", "")])
 
 
 def _list_subtype(parent: KernelNode) -> str | None:
@@ -415,18 +374,13 @@ class _DocumentIds(Sequence[str]):
         return iter(self._all)
 
     def __contains__(self, value: object) -> bool:
-        block_id = str(value)
-        standing = self._kernel.standings([block_id]).get(block_id) if is_id(block_id) else None
-        return standing is not None and standing.parent_id == self._document_id
+        there = self._kernel.standings([str(value)] if is_id(str(value)) else [])
+        return any(one.parent_id == self._document_id for one in there.values())
 
     def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
         return self._kernel.index_of(value)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
-    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, int):
             start = range(len(self))[index]
             return self._part(start, start + 1)[0]
@@ -434,16 +388,14 @@ class _DocumentIds(Sequence[str]):
 
     def _part(self, start: int, stop: int) -> tuple[str, ...]:
         """The ids of a range of indices; those of a long one are read with all others."""
-        behind = len(self) - start
-        if stop - start > _SHORT:
+        count, behind = stop - start, len(self) - start
+        if count <= _SHORT and behind <= _SHORT:
+            return self._kernel.last_ids(self._document_id, behind)[:count]
+        at = self._kernel.id_at(self._document_id, start) if count <= _SHORT else ""
+        if not at or self._kernel.index_of(at) != start:  # long, or under a folded heading
             return self._all[start:stop]
-        if behind <= _SHORT:
-            return self._kernel.last_ids(self._document_id, behind)[: stop - start]
         ids: list[str] = []
-        at = self._kernel.id_at(self._document_id, start)
-        if not at or self._kernel.index_of(at) != start:  # under a folded heading
-            return self._all[start:stop]
-        while at and len(ids) < stop - start:
+        while at and len(ids) < count:
             ids.append(at)
             at = self._kernel.standings([at])[at].next_id
         return tuple(ids)
@@ -459,35 +411,20 @@ _SPARE = 4
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A document to create. `above` is the path of its parent."""
+    """A document to create, which must get this path."""
 
     id: str
     box: str
     parent_id: str
-    above: str
+    path: str
     hpath: str
     markdown: str
 
-    @property
-    def path(self) -> str:
-        """The path that the document must get."""
-        return f"{self.above}/{self.id}.sy"
 
+class Making(NamedTuple):
+    """How to create or remove a document that was prepared."""
 
-@dataclass(frozen=True, slots=True)
-class RemovedDocument:
-    """A document to remove, and the mark of its whole content."""
-
-    home: DocumentPlace
-    mark: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewDailyNote:
-    """A request for today's note, which may be missing, with a text to append."""
-
-    box: str
-    markdown: str
+    make: Callable[[KeepUndo], ChangesDone]
 
 
 class KernelStore:
@@ -496,19 +433,15 @@ class KernelStore:
     def __init__(
         self, http: KernelHttp, split: SplitBlocks = split_blocks, pause: Pause = time.sleep
     ) -> None:
-        self._kernel = Kernel(http)
-        self._split = split
-        self._pause = pause
-        self._writing = threading.Lock()
+        self._kernel, self._split = Kernel(http, pause), split
+        self._writing = threading.RLock()
 
     @staticmethod
-    def at(
-        url: str, token: str, split: SplitBlocks = split_blocks, timeout_s: float = 30.0
-    ) -> KernelStore:
+    def at(url: str, token: str, timeout_s: float = 30.0) -> KernelStore:
         """The store for a kernel at a URL; InvalidArgs for an invalid URL. Sends nothing yet."""
         if not token or not token.isascii() or not token.isprintable():
             raise InvalidArgs("SIYUAN_TOKEN", "is no token")
-        return KernelStore(KernelHttp(Address.of(url), token, timeout_s), split)
+        return KernelStore(KernelHttp(Address.of(url), token, timeout_s))
 
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(self._kernel.notebooks())
@@ -528,7 +461,7 @@ class KernelStore:
             self._check_open(box)
         listed = [
             _note(
-                Child(block_id, "d", "", html.unescape(title), ""),
+                KernelNode(block_id, "d", "", "", html.unescape(title)),
                 "",
                 DocumentPlace(home, path, block_id, title),
                 hpath,
@@ -543,27 +476,28 @@ class KernelStore:
         kernel = self._kernel
         standings = kernel.standings(ids)
         inside = {one: standing for one, standing in standings.items() if standing.kind != "d"}
-        images = kernel.images(list(inside), inside)
+        images = kernel.images(inside)
         home, hpath = cache(kernel.home), cache(kernel.hpath)
 
         @cache
-        def siblings(parent_id: str) -> dict[str, Child]:
+        def siblings(parent_id: str) -> dict[str, KernelNode]:
             there = {one.id: one for one in standings.values() if one.parent_id == parent_id}
             return {child.id: child for child in kernel.some_children(parent_id, there)}
 
-        child: Child | None
         found: dict[str, NoteBlock] = {}
         for block_id, standing in standings.items():
-            if standing.kind == "d":
-                child = Child(block_id, "d", "", html.unescape(home(block_id).title), "")
-                attributes = kernel.attributes(block_id)
-            else:
+            if standing.kind != "d":
                 child = siblings(standing.parent_id).get(block_id)
                 attributes = attributes_of(images.get(block_id, "")).get(block_id, {})
+            else:
+                title = html.unescape(home(block_id).title)
+                child = KernelNode(block_id, "d", "", "", title)
+                attributes = kernel.attributes(block_id)
             if child is not None:  # else it was removed meanwhile
                 at = home(standing.parent_id or block_id)
-                parent_id, titles = standing.parent_id, hpath(at.root_id)
-                found[block_id] = _note(child, parent_id, at, titles, attributes)
+                found[block_id] = _note(
+                    child, standing.parent_id, at, hpath(at.root_id), attributes
+                )
         return found
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
@@ -595,7 +529,11 @@ class KernelStore:
         standing = self._standing(block_id)
         home = self._kernel.home(block_id)
         names = {notebook.id: notebook.name for notebook in self._kernel.notebooks()}
-        crumbs = [Crumb(home.box, "", names.get(home.box, "")), *self._documents_above(home)]
+        there = self._kernel.standings([one for one in home.ids if one != home.root_id])
+        titles = {one: self._kernel.home(one).title for one in there} | {home.root_id: home.title}
+        crumbs = [Crumb(home.box, "", names.get(home.box, ""))]
+        # A document that is gone has no title.
+        crumbs += [Crumb(one, "d", html.unescape(titles.get(one, ""))) for one in home.ids]
         crumbs += self._kernel.breadcrumb(block_id)
         if crumbs[-1].id != block_id:  # left out if its list item represents it
             crumbs.append(Crumb(block_id, standing.kind, ""))
@@ -614,12 +552,14 @@ class KernelStore:
         found = self.blocks(ids).values()
         texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found}
         folded = [word.casefold() for word in words]
-        holding = [
-            one
-            for one in found
-            if all(word in texts[one.id] for word in folded) and within.has(one.hpath)
-        ]
-        holding.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
+        holding = sorted(
+            (
+                one
+                for one in found
+                if all(word in texts[one.id] for word in folded) and within.has(one.hpath)
+            ),
+            key=lambda block: ("dh".find(block.kind) < 0, len(block.content)),
+        )
         more = kernel.count(where) - len(ids) if len(ids) == wanted else 0
         return Page(holding[:most], len(holding) + more)
 
@@ -630,91 +570,80 @@ class KernelStore:
         """Do nothing: links in a kernel use ids."""
 
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
-        first = changes[0] if len(changes) == 1 else None
-        if isinstance(first, Delete) and first.over and self._kernel.is_document(first.id):
-            return self._prepare_removal(first.id, first.over)
-        return dry_run(self._kernel, self._split, changes)
+        match changes:
+            case [Delete(document_id, over)] if over and self._is_document(document_id):
+                return self._prepare_removal(document_id, over)
+            case _:
+                return _Trial(self._kernel, self._split, changes).run()
 
     def _prepare_removal(self, document_id: str, over: str) -> Prepared:
         """Remove a document that was created here, if it has been left alone since."""
         home, image = self._kernel.home(document_id), self._kernel.kramdown(document_id)
         if not expected(over, image) or self._kernel.documents_below(home):
             raise BlockChanged(block_id=document_id)
-        before = MappingProxyType({home.path: markdown_of_image(image)})
-        nothing = MappingProxyType[str, str]({})
-        return Prepared((), before, nothing, held=RemovedDocument(home, mark_of(image)))
+        making = Making(partial(self._remove_document, home, mark_of(image)))
+        return Prepared((), {home.path: markdown_of_image(image)}, {}, held=making)
 
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
         checked(markdown)
         name = checked_title(title)
         name = name.removesuffix(".sy") or name  # the kernel would remove the suffix
         self._check_open(box)
-        above = ""
+        document_id, above, titles = new_id(), "", ""
         if parent_id:
             self._check_document(parent_id)
             home = self._kernel.home(parent_id)
             if home.box != box:
                 raise InvalidArgs("parent_id", "is in another notebook")
-            above = home.path.removesuffix(".sy")
-        hpath = f"{self._kernel.hpath(parent_id) if parent_id else ''}/{name}"
-        new = NewDocument(new_id(), box, parent_id, above, hpath, markdown)
-        after = MappingProxyType({new.path: markdown})
-        return Prepared((), MappingProxyType({}), after, held=new)
+            above, titles = home.path.removesuffix(".sy"), self._kernel.hpath(parent_id)
+        path, hpath = f"{above}/{document_id}.sy", f"{titles}/{name}"
+        new = NewDocument(document_id, box, parent_id, path, hpath, markdown)
+        return Prepared((), {}, {path: markdown}, held=Making(partial(self._make_document, new)))
 
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
         self._check_document(anchor_id)
-        crumbs = self.breadcrumb(anchor_id)
-        above = [crumb.id for crumb in crumbs if crumb.kind == "d" and crumb.id != anchor_id]
+        home = self._kernel.home(anchor_id)
+        above = home.ids[:-1]
         if up > len(above):
             raise InvalidArgs("location", "the document stands at the top of its notebook")
         parent_id = above[-1 - up] if up < len(above) else ""
-        return self.prepare_document(self._kernel.home(anchor_id).box, parent_id, title, markdown)
+        return self.prepare_document(home.box, parent_id, title, markdown)
 
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
         if markdown.strip():
             for_place(self._split(markdown), None)
         checked(markdown)
         self._check_open(box)
-        nothing = MappingProxyType[str, str]({})  # only the kernel knows what is today
-        return Prepared((), nothing, nothing, held=NewDailyNote(box, markdown))
+        # Only the kernel knows what is today, so no path can be told.
+        making = Making(partial(self._make_daily_note, box, markdown))
+        return Prepared((), {}, {}, held=making)
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         held = prepared.held
         with self._writing:
-            match held:
-                case HeldBlocks():
-                    return execute(self._kernel, self._split, prepared, held, self._pause, keep)
-                case NewDocument():
-                    return self._make_document(held, keep)
-                case NewDailyNote():
-                    return self._make_daily_note(held, keep)
-                case RemovedDocument():
-                    return self._remove_document(held)
-                case _:
-                    raise InvalidArgs("prepared", "was not prepared by this store")
+            if isinstance(held, HeldBlocks):
+                return KernelWriter(self._kernel, self._split, held, keep).execute(prepared.changes)
+            if isinstance(held, Making):
+                return held.make(keep)
+        raise InvalidArgs("prepared", "was not prepared by this store")
 
     def recover(self, undo: Sequence[Change]) -> None:
         self._kernel.flush()
-        images = self._kernel.images([named(change)[0] for change in undo])
+        standings = self._kernel.standings([named(change)[0] for change in undo])
+        images = self._kernel.images(standings)
         left = [change for change in undo if _is_due(change, images.get(named(change)[0]))]
         self.execute(self.prepare(left))
 
     def close(self) -> None:
         self._kernel.close()
 
-    def _remove_document(self, removed: RemovedDocument) -> ChangesDone:
-        home = removed.home
-        if mark_of(self._kernel.kramdown(home.root_id)) != removed.mark:
+    def _remove_document(self, home: DocumentPlace, mark: str, _: KeepUndo) -> ChangesDone:
+        if mark_of(self._kernel.kramdown(home.root_id)) != mark:
             raise BlockChanged(block_id=home.root_id)
-        problem = "the document is still there"
-        with suppress(AnswerLost):  # whether it is gone is looked at
-            try:
-                self._kernel.remove_document(home.box, home.path)
-            except KernelRefused as refused:
-                problem = str(refused)
+        problem = attempted(partial(self._kernel.remove_document, home.box, home.path))[1]
         look = partial(self._kernel.standings, [home.root_id])
-        if settled(self._kernel, self._pause, look, lambda there: not there, waited=False):
-            raise NotesRolledBack(0, home.root_id, problem)
+        if self._kernel.settled(look, lambda there: not there, waited=False):
+            raise NotesRolledBack(0, home.root_id, problem or "the document is still there")
         return ChangesDone(((),))
 
     def _undo_of_new(self, document_id: str) -> tuple[Change, ...]:
@@ -724,22 +653,17 @@ class KernelStore:
     def _make_document(self, new: NewDocument, keep: KeepUndo) -> ChangesDone:
         """Create a prepared document; if the answer times out, wait for the document to appear."""
         keep((Delete(new.id, SENT + new.markdown),))
-        problem = named = ""
-        late = False
+        create = partial(
+            self._kernel.create_document,
+            new.box,
+            new.hpath,
+            unbroken(new.markdown),
+            parent_id=new.parent_id,
+            document_id=new.id,
+        )
+        named, problem, late = attempted(create)
         try:
-            named = self._kernel.create_document(
-                new.box,
-                new.hpath,
-                unbroken(new.markdown),
-                parent_id=new.parent_id,
-                document_id=new.id,
-            )
-        except KernelRefused as refused:
-            problem = str(refused)
-        except AnswerLost as lost:
-            problem, late = lost.detail, lost.reason == "timeout"
-        try:
-            self._made(new, named, problem, late=late)
+            self._made(new, named or "", problem, late=late)
             ids = (new.id, *(child.id for child in self._kernel.children(new.id)))
             return ChangesDone((ids,), self._undo_of_new(new.id))
         except NotesUnavailable as lost:
@@ -747,55 +671,46 @@ class KernelStore:
 
     def _made(self, new: NewDocument, named: str, problem: str, *, late: bool) -> None:
         """Check the new document, remove a wrong one; NotesTorn if a `late` one is missing."""
-        waits_s = LATE_WAITS_S if late else WAITS_S
-        look = partial(self.blocks, [new.id])
-        there = settled(self._kernel, self._pause, look, bool, waits_s=waits_s)
-        if new.id not in there:
-            if late:
-                raise NotesTorn(0, problem, (new.id,))
-            if named and self.blocks([named]):
-                raise NotesTorn(0, f"it has the id {named}", (named,))
+        there = self._kernel.settled(lambda: self.blocks([new.id]), bool, late=late)
+        made = there.get(new.id)
+        if made is None:
+            if late or (named and self.blocks([named])):
+                raise NotesTorn(0, problem or f"it has the id {named}", (named or new.id,))
             raise NotesRolledBack(0, new.id, problem or "no document came to be")
-        made = there[new.id]
-        fault = self._fault(made, new.markdown)
-        if (made.box, made.path) != (new.box, new.path):
-            fault = f"it stands at {made.box}{made.path}"
+        fault = self._fault(new, made)
         if not fault:
             return
-        try:
-            self._kernel.remove_document(made.box, made.path)
-        except KernelRefused as refused:
-            fault = f"{fault}; {refused}"
+        refused = attempted(partial(self._kernel.remove_document, made.box, made.path))[1]
+        fault = "; ".join(filter(None, (fault, refused)))
         self._kernel.flush()
         # The kernel may have created its ancestors too.
-        left = [part for part in made.path.split("/") if is_id(part) and part not in new.above]
+        left = [part for part in made.path.split("/") if is_id(part) and part not in new.path]
         left += self._kernel.standings([new.id])
         if left:
             raise NotesTorn(0, fault, tuple(left))
         raise NotesRolledBack(0, new.id, problem or fault)
 
-    def _fault(self, made: NoteBlock, markdown: str) -> str:
-        """The fault in the content of a new document, or empty."""
+    def _fault(self, new: NewDocument, made: NoteBlock) -> str:
+        """The fault of a new document, or empty."""
+        if (made.box, made.path) != (new.box, new.path):
+            return f"it stands at {made.box}{made.path}"
         if made.kind != "d":
             return f"it is {made.kind or 'of no kind'}"
-        wanted, there = self._split(markdown), self._kernel.children(made.id)
+        wanted, there = self._split(new.markdown), self._kernel.children(made.id)
         if wanted and len(wanted) != len(there):
             return f"{len(there)} blocks where {len(wanted)} should be"
-        return differing(markdown, self._kernel.kramdown(made.id))
+        return differing(new.markdown, self._kernel.kramdown(made.id))
 
-    def _make_daily_note(self, new: NewDailyNote, keep: KeepUndo) -> ChangesDone:
+    def _make_daily_note(self, box: str, markdown: str, keep: KeepUndo) -> ChangesDone:
         """Append a text to today's note; create the note if it is missing."""
         self._kernel.flush()
-        there = self._kernel.select(documents_of(new.box), "id")
-        note = self._daily_note(new.box)
-        is_new = [note] not in there
-        if not new.markdown.strip():
-            return ChangesDone(((note,),), self._undo_of_new(note) if is_new else ())
-        prepared = self.prepare(appending(self, self._split, note, new.markdown))
-        assert isinstance(prepared.held, HeldBlocks)
-        done = execute(self._kernel, self._split, prepared, prepared.held, self._pause, keep)
-        ids = (note, *chain.from_iterable(done.ids))
-        return ChangesDone((ids,), self._undo_of_new(note) if is_new else done.undo)
+        where = f"type = 'd' AND box = {literal(box)}"
+        there = self._kernel.select(f"SELECT id FROM blocks WHERE {where} LIMIT 100000", "id")
+        note, done = self._daily_note(box), ChangesDone(())
+        if markdown.strip():
+            done = self.execute(self.prepare(appending(self, self._split, note, markdown)), keep)
+        undo = done.undo if [note] in there else self._undo_of_new(note)
+        return ChangesDone(((note, *chain.from_iterable(done.ids)),), undo)
 
     def _daily_note(self, box: str) -> str:
         try:
@@ -825,25 +740,22 @@ class KernelStore:
         if kind != "d":
             raise WrongBlockKind(block_id, kind, "document")
 
+    def _is_document(self, block_id: str) -> bool:
+        return any(one.kind == "d" for one in self._kernel.standings([block_id]).values())
+
     def _standing(self, block_id: str) -> TreeInfo:
         found = self._kernel.standings([block_id])
         if block_id not in found:
             raise BlockNotFound(block_id)
         return found[block_id]
 
-    def _documents_above(self, home: DocumentPlace) -> Iterator[Crumb]:
-        """The documents on the path to one, and itself; one that is gone has no title."""
-        ids = [part for part in home.path.removesuffix(".sy").split("/") if is_id(part)]
-        there = self._kernel.standings([one for one in ids if one != home.root_id])
-        for document_id in ids:
-            title = home.title if document_id == home.root_id else ""
-            if document_id in there:
-                title = self._kernel.home(document_id).title
-            yield Crumb(document_id, "d", html.unescape(title))
-
 
 def _note(
-    child: Child, parent_id: str, home: DocumentPlace, hpath: str, attributes: Mapping[str, str]
+    child: KernelNode,
+    parent_id: str,
+    home: DocumentPlace,
+    hpath: str,
+    attributes: Mapping[str, str],
 ) -> NoteBlock:
     """Combine the answers of several calls into a block."""
     return NoteBlock(

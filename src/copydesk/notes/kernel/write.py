@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeGuard
 
 from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import (
-    LATE_WAITS_S,
-    WAITS_S,
-    AnswerLost,
-    BlockData,
     Kernel,
     KernelRefused,
-    Pause,
     Seen,
-    settled,
+    attempted,
+    content,
 )
 from copydesk.notes.kernel.blocks import (
     SENT,
     VANISHING,
-    Child,
     HeldBlocks,
+    KernelNode,
     TreeInfo,
     addressed,
     attributes_of,
@@ -49,12 +43,12 @@ from copydesk.notes.protocol import (
     NotesRolledBack,
     NotesTorn,
     NotesUnavailable,
-    Prepared,
     Restore,
     Side,
     SplitBlocks,
     Update,
     for_place,
+    for_update,
     kept_nowhere,
     named,
     new_id,
@@ -69,56 +63,32 @@ class StepFailed(Exception):
         self.at = at
 
 
-class _State(NamedTuple):
-    """Where a block is, and its image; None and empty if it is missing."""
-
-    standing: TreeInfo | None
-    image: str
-
-
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """The state to which a change has to bring a block.
 
-    `source` is what to send, None if the block has that state already; `text` has the words; `back`
-    restores it as it was where it `stood`; `kept` are the ids that stay in the block; `keep` are
-    its attributes. `exact` is the change whose block it has to become again.
+    `source` is what to send, None if the block has that state already; `text` is what it becomes,
+    exactly if that is a former block; `back` restores it as it was where it `stood`; `keep` are its
+    attributes, and `kept` the ids that stay in it.
     """
 
-    source: BlockData | None
-    text: str
+    source: Mapping[str, object] | None
+    text: BlockText | Restore
     back: Restore
     stood: TreeInfo
-    keep: dict[str, str]
-    kind: str = ""
-    kept: frozenset[str] = frozenset()
-    exact: Restore | None = None
+    keep: Mapping[str, str]
+    kept: frozenset[str]
 
-    def fault(self, now: _State) -> str:
+    def fault(self, standing: TreeInfo | None, image: str) -> str:
         """The fault in the current state, or empty."""
-        standing, image = now
         if standing is None or not image:
             return f"{self.stood.id} is not there"
         if standing.around != self.stood.around:
             return "the block stands elsewhere"
-        if self.exact:
-            return "" if _is_again(image, self.exact) else "became another block"
-        if plain(image) == plain(self.back.image):
+        if isinstance(self.text, BlockText) and plain(image) == plain(self.back.image):
             return "the block is as it was"
-        if fault := differing(self.text, image):
-            return fault
-        if standing.kind != self.kind:
-            return f"the block is {standing.kind or 'of no kind'}, not {self.kind}"
-        lost = sorted(self.kept - attributes_of(image).keys())
-        return f"ids are lost: {', '.join(lost)}" if lost else ""
-
-
-class _Before(NamedTuple):
-    """The images of the blocks that will change, and the order of blocks in their containers."""
-
-    images: Mapping[str, str]
-    orders: Mapping[str, tuple[str, ...]]
-    places: Mapping[str, Around]
+        lost = ", ".join(sorted(self.kept - attributes_of(image).keys()))
+        return _fault(self.text, standing.kind, image) or (f"ids are lost: {lost}" if lost else "")
 
 
 class KernelWriter:
@@ -127,29 +97,77 @@ class KernelWriter:
     `undo` has the inverse of each change, in the order they were made: the last is undone first.
     `begun`: a write was sent. `marks` are those of the blocks as this writer left them. `astray`
     are blocks in a wrong place that we may not have created, so we do not delete them. `late` are
-    the blocks of a write that timed out and is not visible; the kernel may still do it.
+    the blocks of a write that timed out and is not visible; the kernel may still do it. What there
+    was before: the `images` of the blocks to change, the `orders` of the blocks in their
+    containers, and the `places` of blocks in containers of which only these are known.
     """
 
     def __init__(
         self,
         kernel: Kernel,
         split: SplitBlocks,
-        pause: Pause = time.sleep,
+        held: HeldBlocks,
         keep: KeepUndo = kept_nowhere,
-        held: HeldBlocks | None = None,
     ) -> None:
-        self._kernel, self._split, self._pause = kernel, split, pause
-        self._keep, self._held = keep, held
-        self.late: tuple[str, ...] = ()
-        self.undo: list[Delete | Restore | Move] = []
-        self.marks: dict[str, str] = {}
-        self.astray: set[str] = set()
-        self.begun = False
+        self._kernel, self._split, self._held, self._keep = kernel, split, held, keep
+        self._images: dict[str, str] = {}
+        self._orders: dict[str, tuple[str, ...]] = {}
+        self._places: dict[str, TreeInfo] = {}
+        self._late: tuple[str, ...] = ()
+        self._undo: list[Delete | Restore | Move] = []
+        self._marks: dict[str, str] = {}
+        self._astray: set[str] = set()
+        self._begun = False
 
-    def make(self, *changes: Change) -> list[tuple[str, ...]]:
+    def execute(self, changes: Sequence[Change]) -> ChangesDone:
+        """Make all; BlockChanged, NotesRolledBack, NotesTorn; NotesUnavailable before any write."""
+        if not changes:
+            return ChangesDone(())
+        self._kernel.flush()
+        self._look_before()
+        for document_id in self._held.documents:
+            with suppress(KernelRefused, NotesUnavailable):  # a second safety net, not the first
+                self._kernel.keep_history(document_id)
+        made: dict[int, tuple[str, ...]] = {}
+        for group in _together(changes, self._held.idle):
+            try:
+                made |= zip(group, self._make(*(changes[at] for at in group)), strict=True)
+                continue
+            except NotesUnavailable as lost:
+                if not self._begun:
+                    raise
+                index, detail, blind = group[0], lost.detail, True
+            except (StepFailed, Refusal) as failed:  # the notes changed since `prepare`
+                at = failed.at if isinstance(failed, StepFailed) else 0
+                index, detail, blind = group[at], str(failed), False
+            if left := self._take_back(blind=blind):
+                raise NotesTorn(index, detail, left)
+            raise NotesRolledBack(index, named(changes[index])[0], detail)
+        ids = tuple(made.get(index, named(change)) for index, change in enumerate(changes))
+        there = [
+            change.id
+            for change in self._undo
+            if isinstance(change, Delete) or (isinstance(change, Restore) and change.side is None)
+        ]
+        with suppress(NotesUnavailable):
+            images = self._kernel.images(self._kernel.standings(there))
+            self._marks = {one: mark_of(image) for one, image in images.items()}
+        return ChangesDone(ids, self._way_back())
+
+    def _look_before(self) -> None:
+        """Re-read the affected blocks; raises BlockChanged if one changed since the dry run."""
+        kernel, held = self._kernel, self._held
+        self._images = kernel.images(kernel.standings([*held.marks]))
+        for block_id, mark in held.marks.items():
+            if mark_of(self._images.get(block_id, "")) != mark:
+                raise BlockChanged(block_id=block_id)
+        self._orders = {container: _order(kernel, container) for container in held.containers}
+        self._places = kernel.standings([one for run in held.runs.values() for one in run])
+
+    def _make(self, *changes: Change) -> list[tuple[str, ...]]:
         """Make one change, or rewrite several different blocks together; return the ids left.
 
-        Raises StepFailed, NotesUnavailable.
+        Raises StepFailed, NotesUnavailable, and other refusals for a place that changed.
         """
         match changes[0]:
             case InsertText() as change:
@@ -168,13 +186,12 @@ class KernelWriter:
     def _insert(self, change: InsertText) -> tuple[str, ...]:
         gap = self._gap(change.side, change.anchor_id)
         in_list = self._standing(gap.parent_id).kind == "l"
-        pieces = self._pieces(change.markdown, in_list=in_list)
         made: list[str] = []
-        for piece in pieces:
-            block_id = new_id()
-            text = addressed(block_id, piece.markdown, "", "", item=piece.kind == "i")
-            sent = Delete(block_id, SENT + piece.markdown)
-            made.append(self._put(BlockData(text.kramdown), gap, piece, sent))
+        pieces = self._split(change.markdown)
+        for piece in for_place(pieces, pieces[0].subtype if in_list and pieces else None):
+            sent = Delete(new_id(), SENT + piece.markdown)
+            text, _ = addressed(sent.id, piece.markdown, "", "", item=piece.kind == "i")
+            made.append(self._put(content(text), gap, piece, sent))
             gap = Around(gap.parent_id, made[-1], gap.next_id)
         return tuple(made)
 
@@ -185,253 +202,215 @@ class KernelWriter:
         return (self._put(_source_of(change), gap, change, Delete(change.id)),)
 
     def _put(
-        self, source: BlockData, gap: Around, wanted: BlockText | Restore, inverse: Delete
-    ) -> str:
-        """Insert one block and return its id."""
-        named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
-        try:
-            return self._found(gap, inverse.id, named, problem, wanted)
-        except StepFailed:
-            back = Delete(inverse.id)
-            if back not in self.undo and self._kernel.standings([inverse.id]):
-                self.undo.append(back)  # the id did not exist before, so we created it
-            raise
-
-    def _found(
         self,
+        source: Mapping[str, object],
         gap: Around,
-        block_id: str,
-        named: frozenset[str],
-        problem: str,
         wanted: BlockText | Restore,
+        inverse: Delete,
     ) -> str:
-        """The id of the one block that was inserted in a gap; all there is, if it is not alone."""
-
-        def is_alone(standings: Mapping[str, TreeInfo]) -> bool:
-            return block_id in standings and standings[block_id].around == gap
-
-        own = self._look(lambda: self._kernel.standings([block_id]), is_alone)
-        if is_alone(own):
-            inside = there = [Child(block_id, own[block_id].kind, "", "", "")]
+        """Insert one block in a gap; return the id of the one block that is there."""
+        named, problem = self._write(lambda: self._kernel.insert(source, gap), inverse)
+        block_id = inverse.id
+        own = self._look(
+            lambda: [
+                one for one in self._kernel.standings([block_id]).values() if one.around == gap
+            ],
+            bool,
+        )
+        if own:
+            inside = there = [KernelNode(block_id, own[0].kind, "", "")]
         else:
             inside = self._kernel.children(gap.parent_id)
-            there = [*_between(gap, inside)]
-        ids = [child.id for child in there]
-        faults: list[str] = []
-        for child in there:
-            image = self._kernel.kramdown(child.id)
-            fault = _wrong(wanted, child.kind, image)
-            faults += filter(None, (fault,))
-            if child.id in named or not fault:
-                self.undo.append(Delete(child.id))
-                self.marks[child.id] = mark_of(image)
-            else:
-                self.astray.add(child.id)
-        others = self._kernel.standings(
-            sorted(named.difference((gap.parent_id, gap.previous_id, gap.next_id, *ids)))
-        )
-        elsewhere = {one.id for one in others.values() if one.parent_id not in (*named, *ids)}
-        self.astray |= elsewhere
+            there = _between(gap, inside)
+        images = {child.id: self._kernel.kramdown(child.id) for child in there}
+        faults = {child.id: _fault(wanted, child.kind, images[child.id]) for child in there}
+        ours = [one for one, fault in faults.items() if one in named or not fault]
+        self._undo += map(Delete, ours)
+        self._marks |= {one: mark_of(images[one]) for one in ours}
+        others = named.difference((gap.parent_id, gap.previous_id, gap.next_id, *images))
+        elsewhere = {
+            one.id
+            for one in self._kernel.standings(sorted(others)).values()
+            if one.parent_id not in (*named, *images)
+        }
+        self._astray |= elsewhere | (images.keys() - ours)
         if there:
-            self.late = ()
-        if len(there) != 1 or faults or elsewhere:
-            raise StepFailed(problem or (*faults, f"{len(there)} blocks where one should be")[0])
-        count = [child.id for child in inside].count(ids[0])
-        if count != 1:
-            raise StepFailed(f"{ids[0]} is there {count} times")
-        return ids[0]
+            self._late = ()
+        count = sum(child.id in images for child in inside)
+        if count == 1 and not any(faults.values()) and not elsewhere:
+            return there[0].id
+        back = Delete(block_id)
+        if back not in self._undo and self._kernel.standings([block_id]):
+            self._undo.append(back)  # the id did not exist before, so we created it
+        fault = next(filter(None, faults.values()), f"{count} blocks where one should be")
+        raise StepFailed(problem or fault)
 
     # Existing blocks
 
     def _rewrite(self, changes: Sequence[Update | Restore]) -> list[tuple[str, ...]]:
         """Rewrite blocks, in one request if possible; record all of them before raising."""
         ids = [change.id for change in changes]
-        before = self._states(ids)
-        doms = self._doms({one: state.image for one, state in before.items() if state.image})
-        parents = {state.standing.parent_id for state in before.values() if state.standing}
-        above = self._kernel.standings(sorted(parents))
-        lists = {one.id for one in above.values() if one.kind == "l"}
-        wanted = {
-            change.id: self._wanted(at, change, before[change.id], lists, doms)
-            for at, change in enumerate(changes)
-        }
-        sources = {one: each.source for one, each in wanted.items() if each.source}
+        standings = self._kernel.standings(ids)
+        images = self._kernel.images(standings)
+        doms = self._doms(images)
+        wanted: list[_Wanted] = []
+        for at, change in enumerate(changes):
+            if change.id not in images:
+                raise StepFailed(f"{change.id} is not there", at)
+            stood, dom = standings[change.id], doms.get(change.id, "")
+            wanted.append(self._wanted(change, stood, images[change.id], dom))
+        sources = {each.stood.id: each.source for each in wanted if each.source}
         problem = ""
         if sources:
-            inverses = [replace(wanted[one].back, over=SENT + wanted[one].text) for one in sources]
+            inverses = [each.back for each in wanted if each.source]
             _, problem = self._write(lambda: self._kernel.update(sources), *inverses)
-        seen = self._look(
-            lambda: self._states(ids),
-            lambda now: not any(each.fault(now[one]) for one, each in wanted.items()),
-        )
-        faults = [each.fault(seen[one]) for one, each in wanted.items()]
-        for (block_id, each), fault in zip(wanted.items(), faults, strict=True):
-            image = seen[block_id].image
-            is_changed = plain(image) != plain(each.back.image)
+
+        def look() -> tuple[Mapping[str, str], list[str]]:
+            places = self._kernel.standings(ids)
+            now = self._kernel.images(places)
+            return now, [
+                each.fault(places.get(one), now.get(one, ""))
+                for one, each in zip(ids, wanted, strict=True)
+            ]
+
+        now, faults = self._look(look, lambda seen: not any(seen[1]))
+        for each, fault in zip(wanted, faults, strict=True):
+            back, image = each.back, now.get(each.stood.id, "")
+            is_changed = plain(image) != plain(back.image)
             if is_changed:
-                back = Restore(block_id, each.back.image, *_beside(each.stood), dom=each.back.dom)
-                self.undo.append(each.back if image else back)
-            self.marks[block_id] = mark_of(image)
+                again = Restore(back.id, back.image, *_beside(each.stood), dom=back.dom)
+                self._undo.append(back if image else again)
+            self._marks[back.id] = mark_of(image)
             if is_changed or not fault:
-                self.late = ()
+                self._late = ()
         for at, fault in enumerate(faults):
             if fault:
                 raise StepFailed(problem or fault, at)
-        for at, (block_id, each) in enumerate(wanted.items()):
-            try:
-                self._keep_attributes(each, seen[block_id].image)
-            except StepFailed as failed:
-                raise StepFailed(str(failed), at) from None
+        for at, each in enumerate(wanted):
+            self._keep_attributes(at, each, now[each.stood.id])
         return [(one,) for one in ids]
 
-    def _states(self, ids: Sequence[str]) -> dict[str, _State]:
-        there = self._kernel.standings(ids)
-        images = self._kernel.images(ids, there)
-        return {one: _State(there.get(one), images.get(one, "")) for one in ids}
-
-    def _wanted(
-        self,
-        at: int,
-        change: Update | Restore,
-        now: _State,
-        lists: Collection[str],
-        doms: Mapping[str, str],
-    ) -> _Wanted:
+    def _wanted(self, change: Update | Restore, stood: TreeInfo, before: str, dom: str) -> _Wanted:
         """The state to which a change has to bring a block."""
-        stood, before = now
-        if stood is None or not before:
-            raise StepFailed(f"{change.id} is not there", at)
-        back = Restore(change.id, before, dom=doms.get(change.id, ""))
+        sent = change.image if isinstance(change, Restore) else change.markdown
+        back = Restore(change.id, before, over=SENT + sent, dom=dom)
         if isinstance(change, Restore):
             source = None if plain(before) == plain(change.image) else _source_of(change)
-            keep = to_keep(attributes_of(change.image)[change.id], same_kind=True)
-            return _Wanted(source, change.image, back, stood, keep, exact=change)
-        (piece,) = self._pieces(change.markdown, in_list=stood.parent_id in lists)
-        kind = "i" if stood.kind == "i" else piece.kind
+            return _Wanted(source, change, back, stood, {}, frozenset())
+        pieces = self._split(change.markdown)
+        piece = for_update(pieces, pieces[0].subtype if stood.kind == "i" and pieces else None)
         signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
-        new = addressed(change.id, change.markdown, before, signed)
-        had = attributes_of(new.kramdown if new.kept else before).get(change.id, {})
-        keep = to_keep(had, same_kind=bool(new.kept) or kind == stood.kind)
-        source = BlockData(new.kramdown)
-        return _Wanted(source, change.markdown, back, stood, keep, kind, new.kept)
+        text, kept = addressed(change.id, change.markdown, before, signed)
+        had = attributes_of(text if kept else before).get(change.id, {})
+        keep = to_keep(had, same_kind=bool(kept) or piece.kind == stood.kind)
+        return _Wanted(content(text), piece, back, stood, keep, kept)
 
-    def _keep_attributes(self, wanted: _Wanted, image: str) -> None:
-        """Set the attributes that the text did not bring; an exact block gets no others."""
+    def _keep_attributes(self, at: int, wanted: _Wanted, image: str) -> None:
+        """Set the attributes that the text did not bring."""
         block_id = wanted.stood.id
 
-        def lacking(attributes: dict[str, str]) -> dict[str, str]:
-            there, keep = to_keep(attributes, same_kind=True), wanted.keep
-            change = {name: value for name, value in keep.items() if there.get(name) != value}
-            more = {name: "" for name in there if name not in keep} if wanted.exact else {}
-            return change | more
+        def lacking(there: Mapping[str, str]) -> dict[str, str]:
+            return {name: value for name, value in wanted.keep.items() if there.get(name) != value}
 
         missing = lacking(attributes_of(image).get(block_id, {}))
-        if missing:
-            _, problem = self._write(lambda: self._kernel.set_attributes(block_id, missing))
-            lost = self._look(
-                lambda: lacking(self._kernel.attributes(block_id)), lambda names: not names
-            )
-            image = self._image(block_id)
-            self.marks[block_id] = mark_of(image)
-            if lost:
-                raise StepFailed(problem or f"attributes are lost: {', '.join(lost)}")
-        if wanted.exact and not _is_again(image, wanted.exact):
-            raise StepFailed("the block is not what it was")
+        if not missing:
+            return
+        _, problem = self._write(lambda: self._kernel.set_attributes(block_id, missing))
+        lost = self._look(
+            lambda: lacking(self._kernel.attributes(block_id)), lambda names: not names
+        )
+        self._marks[block_id] = mark_of(self._kernel.kramdown(block_id))
+        if lost:
+            raise StepFailed(problem or f"attributes are lost: {', '.join(lost)}", at)
 
     def _delete(self, block_id: str) -> tuple[str, ...]:
-        stood = self._standing(block_id)
-        parent = self._standing(stood.parent_id)
-        while parent.kind in VANISHING and not stood.previous_id and not stood.next_id:
-            stood, parent = parent, self._standing(parent.parent_id)
-        block_id = stood.id
-        image = self._image(block_id)
-        dom = self._doms({block_id: image}).get(block_id, "")
-        inverse = Restore(block_id, image, *_beside(stood), dom=dom)
-        _, problem = self._write(lambda: self._kernel.delete(block_id), inverse)
-        if settled(
-            self._kernel,
-            self._pause,
-            lambda: self._kernel.standings([block_id]),
-            lambda there: not there,
-            waited=False,
-        ):
-            raise StepFailed(problem or f"{block_id} is still there")
-        self.late = ()
-        self.marks.pop(block_id, None)
-        alone = not stood.previous_id and not stood.next_id
-        inside = self._kernel.children(parent.id) if alone else []
-        is_filled = parent.kind in ("d", "i") and len(inside) == 1
-        if is_filled and not inside[0].markdown.strip():
-            # the kernel leaves no document and no item empty
-            self.undo.append(Delete(inside[0].id))
-            self.undo.append(replace(inverse, side="before", anchor_id=inside[0].id))
-        else:
-            self.undo.append(inverse)
-        if not alone:
+        stood = self._with_emptied(self._standing(block_id))
+        inverse = self._bringing_back(stood)
+        _, problem = self._write(lambda: self._kernel.delete(stood.id), inverse)
+        look = partial(self._kernel.standings, [stood.id])
+        if self._kernel.settled(look, lambda there: not there, waited=False):
+            raise StepFailed(problem or f"{stood.id} is still there")
+        self._late = ()
+        self._marks.pop(stood.id, None)
+        self._undo.append(inverse)
+        if stood.previous_id or stood.next_id:
             edge = self._standing(stood.previous_id or stood.next_id)
-            if (edge.next_id if stood.previous_id else edge.previous_id) != (
-                stood.next_id if stood.previous_id else ""
-            ):
-                raise StepFailed(f"something stands where {block_id} was")
+            is_closed = edge.next_id == stood.next_id if stood.previous_id else not edge.previous_id
+            if not is_closed:
+                raise StepFailed(f"something stands where {stood.id} was")
+            return ()
+        inside = self._kernel.children(stood.parent_id)
+        if len(inside) == 1 and not inside[0].markdown.strip():
+            # The kernel leaves no document and no item empty; this goes after the block came back.
+            self._undo[-1:-1] = [Delete(inside[0].id)]
         return ()
 
     def _move(self, change: Move) -> tuple[str, ...]:
         """Move blocks one by one; what they leave empty goes, and comes back with them in it."""
         first, last = self._standing(change.ids[0]), self._standing(change.ids[-1])
         source = self._standing(first.parent_id)
-        leaves_nothing = not first.previous_id and not last.next_id
-        emptied = self._emptied(source) if leaves_nothing else None
-        inverses: list[Delete | Restore | Move]
-        if emptied is None:
-            around = Around(source.id, first.previous_id, last.next_id)
-            inverses = [Move(change.ids, *_beside(around))]
-        else:
-            image = self._image(emptied.id)
-            dom = self._doms({emptied.id: image}).get(emptied.id, "")
-            inverses = [*map(Delete, change.ids)]
-            inverses.append(Restore(emptied.id, image, *_beside(emptied), dom=dom))
         is_inside = change.side in ("first_in", "last_in")
         parent_id = change.anchor_id if is_inside else self._standing(change.anchor_id).parent_id
+        is_all = not first.previous_id and not last.next_id
+        leaves_nothing = is_all and source.id != parent_id
+        around = Around(source.id, first.previous_id, last.next_id)
+        inverses: list[Delete | Restore | Move] = [Move(change.ids, *_beside(around))]
+        gone = ""
+        if leaves_nothing and source.kind in VANISHING:
+            emptied = self._with_emptied(source, parent_id)
+            gone = emptied.id
+            # What comes beside it may be all that is around it: then that goes when it goes back.
+            outermost = self._with_emptied(emptied)
+            inverses = [*map(Delete, change.ids), self._bringing_back(outermost)]
         order = [one for one in _order(self._kernel, parent_id) if one not in change.ids]
-        at = 0 if change.side == "first_in" else len(order)
-        if not is_inside:
-            at = order.index(change.anchor_id) + (change.side == "after")
-        wanted = [*order[:at], *change.ids, *order[at:]]
-        problem, gone = "", emptied.id if emptied else ""
+        ends = {"first_in": 0, "last_in": len(order)}
+        at = (
+            ends[change.side]
+            if is_inside
+            else order.index(change.anchor_id) + (change.side == "after")
+        )
+        wanted = tuple(one for one in (*order[:at], *change.ids, *order[at:]) if one != gone)
+        problem, previous_id = "", order[at - 1] if at else ""
         try:
-            for block_id, previous_id in zip(wanted[at:], ["", *wanted][at:], strict=False):
-                if block_id in change.ids:
-                    send = partial(self._kernel.move, block_id, previous_id, parent_id)
-                    problem = self._write(send, *inverses)[1] or problem
+            for block_id in change.ids:
+                send = partial(self._kernel.move, block_id, previous_id, parent_id)
+                problem = self._write(send, *inverses)[1] or problem
+                previous_id = block_id
             if gone and self._kernel.standings([gone]):
                 self._write(partial(self._kernel.delete, gone), *inverses)
                 self._kernel.flush()
         finally:
-            self.undo += reversed(inverses)
-        now = self._look(
-            lambda: _order(self._kernel, parent_id),
-            lambda now: [*now] == [one for one in wanted if one != gone],
-        )
-        if [*now] != [one for one in wanted if one != gone]:
+            self._undo += reversed(inverses)
+        now = self._look(lambda: _order(self._kernel, parent_id), lambda now: now == wanted)
+        if now != wanted:
             raise StepFailed(problem or f"{change.ids[0]} did not come to its place")
         if source.kind == "d" and leaves_nothing:
-            # the kernel leaves no document empty; the filler goes after the blocks came back
-            fillers = _order(self._kernel, source.id)
-            self.undo[-1:-1] = map(Delete, fillers)
-        self.late = ()
+            # The kernel leaves no document empty; the filler goes after the blocks came back.
+            self._undo[-1:-1] = map(Delete, _order(self._kernel, source.id))
+        self._late = ()
         return change.ids
 
-    def _emptied(self, container: TreeInfo) -> TreeInfo | None:
-        """The container that goes with all that is in this one, outermost first; None for none."""
-        emptied: TreeInfo | None = None
-        while container.kind in VANISHING:
-            emptied = container
-            if container.previous_id or container.next_id:
-                break
-            container = self._standing(container.parent_id)
-        return emptied
-
     # Shared helpers
+
+    def _with_emptied(self, stood: TreeInfo, filled: str = "") -> TreeInfo:
+        """The outermost block that goes with one: most containers go with their last block.
+
+        `filled` is a container that gets other blocks meanwhile.
+        """
+        while not stood.previous_id and not stood.next_id:
+            parent = self._standing(stood.parent_id)
+            if parent.kind not in VANISHING or parent.id == filled:
+                break
+            stood = parent
+        return stood
+
+    def _bringing_back(self, stood: TreeInfo) -> Restore:
+        """The inverse of removing a block."""
+        image = self._kernel.kramdown(stood.id)
+        if not image:
+            raise StepFailed(f"{stood.id} has no text")
+        dom = self._doms({stood.id: image}).get(stood.id, "")
+        return Restore(stood.id, image, *_beside(stood), dom=dom)
 
     def _doms(self, images: Mapping[str, str]) -> dict[str, str]:
         """The DOM of blocks; blocks unchanged since the dry run use the DOM that it read."""
@@ -439,40 +418,32 @@ class KernelWriter:
         known = {
             one: held.doms[one]
             for one, image in images.items()
-            if held and one in held.doms and held.marks.get(one) == mark_of(image)
+            if one in held.doms and held.marks.get(one) == mark_of(image)
         }
-        missing = [one for one in images if one not in known]
-        return known | (self._kernel.doms(missing) if missing else {})
+        return known | self._kernel.doms([one for one in images if one not in known])
 
     def _write(
         self, send: Callable[[], frozenset[str]], *inverses: Restore | Delete | Move
     ) -> tuple[frozenset[str], str]:
         """Save the inverses, then send a write; return the ids answered, and the objection."""
-        self._keep((*inverses, *self.way_back(fresh=False)))
-        try:
-            named, problem = send(), ""
-        except KernelRefused as refused:
-            named, problem = frozenset[str](), str(refused)
-        except AnswerLost as lost:
-            named, problem = frozenset[str](), lost.detail
-            if lost.reason == "timeout":
-                self.late = tuple(one for inverse in inverses for one in _changed(inverse))
-        self.begun = True
-        return named, problem
+        self._keep((*inverses, *self._way_back()))
+        named, problem, late = attempted(send)
+        if late:
+            self._late = _changed(inverses)
+        self._begun = True
+        return named or frozenset(), problem
 
     def _look(self, look: Callable[[], Seen], good: Callable[[Seen], bool]) -> Seen:
-        waits_s = LATE_WAITS_S if self.late else WAITS_S
-        return settled(self._kernel, self._pause, look, good, waits_s=waits_s)
+        return self._kernel.settled(look, good, late=bool(self._late))
 
     def _gap(self, side: Side, anchor_id: str) -> Around:
+        """The gap at a side of a block."""
         if side in ("first_in", "last_in"):
-            ids = ["", *(child.id for child in self._kernel.children(anchor_id)), ""]
-            ends = ("", ids[1]) if side == "first_in" else (ids[-2], "")
-            return Around(anchor_id, *ends)
-        anchor = self._standing(anchor_id)
-        if side == "before":
-            return Around(anchor.parent_id, anchor.previous_id, anchor_id)
-        return Around(anchor.parent_id, anchor_id, anchor.next_id)
+            parent_id, ids = anchor_id, ("", *_order(self._kernel, anchor_id), "")
+        else:
+            anchor = self._standing(anchor_id)
+            parent_id, ids = anchor.parent_id, (anchor.previous_id, anchor_id, anchor.next_id)
+        return Around(parent_id, *(ids[:2] if side in ("first_in", "before") else ids[-2:]))
 
     def _standing(self, block_id: str) -> TreeInfo:
         found = self._kernel.standings([block_id])
@@ -480,114 +451,82 @@ class KernelWriter:
             raise StepFailed(f"{block_id} is not there")
         return found[block_id]
 
-    def _image(self, block_id: str) -> str:
-        image = self._kernel.kramdown(block_id)
-        if not image:
-            raise StepFailed(f"{block_id} has no text")
-        return image
-
-    def _pieces(self, markdown: str, *, in_list: bool) -> tuple[BlockText, ...]:
-        pieces = self._split(markdown)
-        try:
-            return for_place(pieces, pieces[0].subtype if in_list and pieces else None)
-        except Refusal as refused:  # the container changed since `prepare`
-            raise StepFailed(str(refused)) from None
-
     # Undo
 
-    def take_back(self, before: _Before, *, blind: bool) -> tuple[str, ...]:
+    def _way_back(self) -> tuple[Change, ...]:
+        """The changes that undo all; the first of each block expects its mark."""
+        marks = dict(self._marks)
+        return tuple(
+            change if isinstance(change, Move) else replace(change, over=marks.pop(change.id, ""))
+            for change in reversed(self._undo)
+        )
+
+    def _take_back(self, *, blind: bool) -> tuple[str, ...]:
         """Undo all that can be undone; return what still differs. `blind`: an answer got lost."""
-        back = KernelWriter(self._kernel, self._split, self._pause)
-        for change in reversed(self.undo):
-            with suppress(StepFailed, Refusal):  # the result is read below
-                back.make(change)
-        made = {change.id for change in self.undo if isinstance(change, Delete)}
-        with suppress(StepFailed, Refusal):
-            for block_id in self._kernel.standings(sorted(made)):  # created more than once
-                with suppress(StepFailed):
-                    back.make(Delete(block_id))
-        ours = self.astray | back.astray | {one for each in self.undo for one in _changed(each)}
+        kernel, images = self._kernel, self._images
+        back = KernelWriter(kernel, self._split, HeldBlocks((), {}))
+        back._attempt(reversed(self._undo))
+        made = {change.id for change in self._undo if isinstance(change, Delete)}
+        with suppress(Refusal):
+            back._attempt(map(Delete, kernel.standings(sorted(made))))  # created more than once
+        ours = self._astray | back._astray | {*_changed(self._undo)}
         try:
-            self._kernel.flush()
-            left = set(self._kernel.standings(sorted(ours - before.images.keys())))
-            left |= {one for one, image in before.images.items() if not back.is_back(one, image)}
-            places = self._kernel.standings([*before.places])
-            left |= {one for one, place in before.places.items() if places.get(one) != place}
-            for container, order in before.orders.items():
-                now = _order(self._kernel, container)
-                if tuple(now if blind else (one for one in now if one in order)) != order:
-                    left.add(container)
-        except NotesUnavailable:
-            left = ours | before.images.keys() | before.orders.keys() | before.places.keys()
-        return tuple(dict.fromkeys((*self.late, *sorted(left))))
+            kernel.flush()
+            left = set(kernel.standings(sorted(ours - images.keys())))
+            other = [one for one, image in images.items() if not same(kernel.kramdown(one), image)]
+            back._attempt(Restore(one, images[one]) for one in other)
+            left |= {one for one in other if not same(kernel.kramdown(one), images[one])}
+            places = kernel.standings([*self._places])
+            left |= {one for one, place in self._places.items() if places.get(one) != place}
+            left |= {
+                container
+                for container, order in self._orders.items()
+                if order != tuple(one for one in _order(kernel, container) if blind or one in order)
+            }
+        except Refusal:  # no answer, or none that can be read
+            left = ours | images.keys() | self._orders.keys() | self._places.keys()
+        return tuple(dict.fromkeys((*self._late, *sorted(left))))
 
-    def is_back(self, block_id: str, image: str) -> bool:
-        """Whether a block has its former text, after one more attempt to restore it."""
-        if same(self._kernel.kramdown(block_id), image):
-            return True
-        with suppress(StepFailed, Refusal):
-            self.make(Restore(block_id, image))
-        return same(self._kernel.kramdown(block_id), image)
-
-    def way_back(self, *, fresh: bool = True) -> tuple[Change, ...]:
-        """The changes that undo all; each expects a mark, read `fresh` or saved after the write."""
-        ids = [change.id for change in self.undo if _expects(change)]
-        marks = self.marks
-        if fresh:
-            with suppress(NotesUnavailable):
-                images = self._kernel.images(ids)
-                marks = {one: mark_of(images[one]) if one in images else "" for one in ids}
-        marked: set[str] = set()
-        changes: list[Change] = []
-        for change in reversed(self.undo):
-            if _expects(change) and change.id not in marked:
-                marked.add(change.id)
-                changes.append(replace(change, over=marks.get(change.id, "")))
-            else:
-                changes.append(change)
-        return tuple(changes)
+    def _attempt(self, changes: Iterable[Change]) -> None:
+        """Make the changes that can be made: what came of it is read afterwards."""
+        for change in changes:
+            with suppress(StepFailed, Refusal):
+                self._make(change)
 
 
-def _expects(change: Change) -> TypeGuard[Delete | Restore]:
-    """Whether the change expects the block in a certain state."""
-    return isinstance(change, Delete) or (isinstance(change, Restore) and change.side is None)
+def _changed(changes: Iterable[Delete | Restore | Move]) -> tuple[str, ...]:
+    """The blocks that changes are about."""
+    return tuple(
+        one
+        for change in changes
+        for one in (change.ids if isinstance(change, Move) else (change.id,))
+    )
 
 
-def _changed(change: Delete | Restore | Move) -> tuple[str, ...]:
-    """The blocks that a change is about."""
-    return change.ids if isinstance(change, Move) else (change.id,)
+def _between(gap: Around, children: list[KernelNode]) -> list[KernelNode]:
+    """The children of a container that are in a gap; none if there is no such gap."""
+    ids = ["", *(child.id for child in children), ""]
+    if gap.previous_id not in ids or gap.next_id not in ids:
+        return []
+    return children[ids.index(gap.previous_id) : ids.index(gap.next_id, 1) - 1]
 
 
-def _between(gap: Around, children: Sequence[Child]) -> Sequence[Child]:
-    """The children of a container that are in a gap. Raises StepFailed if there is no such gap."""
-    ids = [child.id for child in children]
-    for edge in filter(None, (gap.previous_id, gap.next_id)):
-        if edge not in ids:
-            raise StepFailed(f"{edge} is not there")
-    start = ids.index(gap.previous_id) + 1 if gap.previous_id else 0
-    stop = ids.index(gap.next_id) if gap.next_id else len(ids)
-    if stop < start:
-        raise StepFailed(f"{gap.previous_id} and {gap.next_id} are no neighbours")
-    return children[start:stop]
-
-
-def _wrong(wanted: BlockText | Restore, kind: str, image: str) -> str:
-    """The fault of a block that was inserted, or empty."""
+def _fault(wanted: BlockText | Restore, kind: str, image: str) -> str:
+    """The fault of a block that was written, or empty."""
     if isinstance(wanted, Restore):
-        return "" if _is_again(image, wanted) else "came back as another block"
+        # Exactly if it was written as DOM, else it is alike.
+        is_again = (
+            same(image, wanted.image) if not wanted.dom else plain(image) == plain(wanted.image)
+        )
+        return "" if is_again else "came back as another block"
     if kind != wanted.kind:
         return f"a block is {kind or 'of no kind'}, not {wanted.kind}"
     return differing(wanted.markdown, image)
 
 
-def _is_again(image: str, change: Restore) -> bool:
-    """Whether a block is restored: exactly if it was written as DOM, else if it is alike."""
-    return plain(image) == plain(change.image) or (not change.dom and same(image, change.image))
-
-
-def _source_of(change: Restore) -> BlockData:
+def _source_of(change: Restore) -> Mapping[str, object]:
     """The data that restores a block: its DOM, since Markdown would lose styles and more."""
-    return BlockData(change.dom, "dom") if change.dom else BlockData(change.image)
+    return content(change.dom, "dom") if change.dom else content(change.image)
 
 
 def _beside(stood: Around) -> tuple[Side, str]:
@@ -600,77 +539,23 @@ def _beside(stood: Around) -> tuple[Side, str]:
     return next(place for place in anchors if place[1])
 
 
-def execute(
-    kernel: Kernel,
-    split: SplitBlocks,
-    prepared: Prepared,
-    held: HeldBlocks,
-    pause: Pause,
-    keep: KeepUndo = kept_nowhere,
-) -> ChangesDone:
-    """Make the changes. BlockChanged, NotesRolledBack, NotesTorn; NotesUnavailable before any."""
-    if not prepared.changes:
-        return ChangesDone(())
-    kernel.flush()
-    before = _read(kernel, held)
-    for document_id in held.documents:
-        with suppress(KernelRefused, NotesUnavailable):  # a second safety net, not the first
-            kernel.keep_history(document_id)
-    writing = KernelWriter(kernel, split, pause, keep, held)
-    made: list[tuple[str, ...]] = []
-    for index, group in _together(prepared.changes, held.idle):
-        blind = False
-        try:
-            made += writing.make(*group)
-            continue
-        except StepFailed as failed:
-            index += failed.at
-            detail = str(failed)
-        except NotesUnavailable as lost:
-            if not writing.begun:
-                raise
-            detail, blind = lost.detail, True
-        left = writing.take_back(before, blind=blind)
-        if left:
-            raise NotesTorn(index, detail, left)
-        raise NotesRolledBack(index, named(prepared.changes[index])[0], detail)
-    done = iter(made)
-    ids = tuple(
-        named(change) if index in held.idle else next(done)
-        for index, change in enumerate(prepared.changes)
-    )
-    return ChangesDone(ids, writing.way_back())
-
-
-def _together(changes: Sequence[Change], idle: Collection[int]) -> list[tuple[int, list[Change]]]:
-    """Group changes with work to do, by index; rewrites of different blocks share a request."""
-    groups: list[tuple[int, list[Change]]] = []
-    for index, change in enumerate(changes):
-        if index in idle:
-            continue
-        first, group = groups[-1] if groups else (0, [])
-        joins = first + len(group) == index and all(map(_rewrites, (change, *group)))
-        if group and joins and named(change) not in {named(one) for one in group}:
-            group.append(change)
+def _together(changes: Sequence[Change], idle: Collection[int]) -> list[list[int]]:
+    """Group the changes with work to do; rewrites of different blocks share a request."""
+    groups: list[list[int]] = []
+    for index in (at for at in range(len(changes)) if at not in idle):
+        change = changes[index]
+        others = [changes[at] for at in groups[-1]] if groups else []
+        are_rewrites = others and all(map(_rewrites, (change, *others)))
+        if are_rewrites and named(change) not in {named(one) for one in others}:
+            groups[-1].append(index)
         else:
-            groups.append((index, [change]))
+            groups.append([index])
     return groups
 
 
 def _rewrites(change: Change) -> bool:
     """Whether the change gives a new text to an existing block."""
     return isinstance(change, Update) or (isinstance(change, Restore) and change.side is None)
-
-
-def _read(kernel: Kernel, held: HeldBlocks) -> _Before:
-    """Re-read the affected blocks; raises BlockChanged if one changed since the dry run."""
-    found = kernel.images(list(held.marks))
-    for block_id, mark in held.marks.items():
-        if mark_of(found.get(block_id, "")) != mark:
-            raise BlockChanged(block_id=block_id)
-    orders = {container: _order(kernel, container) for container in held.containers}
-    run = [one for each in held.runs.values() for one in each]
-    return _Before(found, orders, kernel.standings(run))
 
 
 def _order(kernel: Kernel, container_id: str) -> tuple[str, ...]:
