@@ -26,8 +26,12 @@ ATTRIBUTES, AGAIN_PARSED = "attributes", "again"
 HOLDS = frozenset((DOCUMENT, AGAIN_PARSED, LIST, ITEM, QUOTE, SUPER, CALLOUT, NOTE))
 """The kinds that have children."""
 
-_FRAMES = EMBED, IFRAME, WIDGET, VIDEO, AUDIO, VIEW
-TEXT = frozenset((PARAGRAPH, CODE, HTML, MATH, TABLE, MATTER, CONFLICT, *_FRAMES))
+TEXT = frozenset(
+    (
+        *(PARAGRAPH, CODE, HTML, MATH, TABLE, MATTER, CONFLICT),
+        *(EMBED, IFRAME, WIDGET, VIDEO, AUDIO, VIEW),
+    )
+)
 """The kinds that take lines as text."""
 
 

@@ -44,7 +44,7 @@ from copydesk.notes.markdown.tree import (
 )
 from copydesk.text.change import Edit
 
-_FENCE = re.compile(rb"`+|~+|\$+").match
+_FENCE = re.compile(rb"\A(?:`+|~+|\$+)").findall
 _TERMINATOR = re.compile(rb"\r\n|\n|\r").findall
 _HTML_ENDS = (b"", b"</script>", b"-->", b"?>", b">", b"]]>")
 
@@ -76,9 +76,8 @@ def last_kind(block: Block) -> str:
 def touches(tree: Tree, block: Block) -> bool:
     """Whether the next line could continue the block; the next item of a list never does."""
     after = next((each.next for each in (block, *block.ancestors()) if each.next is not None), None)
-    if after is None or after.kind == ITEM or is_phantom(after):
-        return False
-    return not apart(tree, block, after)
+    can = after is not None and after.kind != ITEM and not is_phantom(after)
+    return can and not apart(tree, block, after)
 
 
 def is_tight(tree: Tree, item: Block) -> bool:
@@ -106,10 +105,10 @@ def marker_holder(tree: Tree, block: Block) -> Block | None:
     return holder if holder.start >= line_start(tree.data, block.first) else None
 
 
-def bullet(tree: Tree, block: Block) -> bytes:
-    """The item's bullet if it could be part of a thematic break; else empty."""
+def makes_break(tree: Tree, block: Block, line: bytes) -> bool:
+    """Whether a line would be a thematic break, together with the bullet of an item before it."""
     sign = marker_of(tree.data, block)
-    return sign if sign in (b"-", b"*") else b""
+    return sign in (b"-", b"*") and not line.strip(BLANK + sign)
 
 
 def closing(tree: Tree, block: Block) -> list[bytes]:
@@ -120,14 +119,13 @@ def closing(tree: Tree, block: Block) -> list[bytes]:
         return [b">>>>>>>"]
     start = prefix_within(tree, block)
     if block.kind == SUPER:
-        count = sum(each.kind == SUPER and not each.closed for each in last_inside(block))
-        return [start + b"}}}"] * count
+        opened = sum(each.kind == SUPER and not each.closed for each in last_inside(block))
+        return [start + b"}}}"] * opened
     first = text_of(tree, lines_of(tree, block)[0])
     if block.kind == HTML:
         kind = 1 if tree.profile == "siyuan" else html_kind(first, 0, in_paragraph=False)
         return [start + _HTML_ENDS[kind]]
-    found = _FENCE(first)
-    return [start + found[0]] if found is not None else []
+    return [start + fence for fence in _FENCE(first)]
 
 
 def content_lines(markdown: str) -> list[bytes]:
@@ -185,12 +183,8 @@ def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> li
     new_lines = lines[: first[0]]
     for item, start, stop in zip(items, first, [*first[1:], len(lines)], strict=True):
         old = marker_of(text, item)
-        if old[-1:] == marker[-1:]:  # same bullet or delimiter: items of one list
-            new_lines += lines[start:stop]
-            continue
-        at = len(lines[start]) - len(lines[start].lstrip(b" \t"))
         new = old[:-1] + marker[-1:] if old[-1:] in b".)" and marker[-1:] in b".)" else marker
-        new_lines.append(lines[start][:at] + new + lines[start][at + len(old) :])
+        new_lines.append(lines[start].replace(old, new, 1))
         new_lines += _shifted(lines[start + 1 : stop], len(new) - len(old))
     return new_lines
 
@@ -246,20 +240,20 @@ def _put(
     prefix: bytes,
     after: bytes,
     *,
-    bullet: bytes = b"",
+    holder: Block | None = None,
     marker: bytes = b"",
 ) -> Edit:
     """Insert a text at byte `at`, between `before` and `after`.
 
     `prefix` goes before every line of the text but the first, without its trailing spaces on an
-    empty line; the terminator of the tree ends each line but the last. `bullet`: the one before it
-    on the same line, if there is one. `marker`: between items, that of one of them.
+    empty line; the terminator of the tree ends each line but the last. `holder`: whose marker is
+    before it on the same line, if there is one. `marker`: between items, that of one of them.
     """
     lines, blocks = read_new(markdown, tree.profile)
     if marker:
         lines = as_items(lines, blocks, marker)
-    if bullet and not lines[0].strip(BLANK + bullet):
-        before += tree.newline + prefix  # with the bullet it would be a thematic break
+    if holder is not None and makes_break(tree, holder, lines[0]):
+        before += tree.newline + prefix
     if not at and tree.profile == "gfm" and lines[0].startswith(b"---"):
         before += tree.newline  # it would be front matter
     return Edit(at, at, before + prefixed(lines, prefix, tree.newline) + after)
@@ -267,9 +261,8 @@ def _put(
 
 def _gap(tree: Tree, block: Block, prefix: bytes) -> bytes:
     """A line end, and a blank line unless the list is tight around the item."""
-    if block.kind == ITEM and is_tight(tree, block):
-        return tree.newline
-    return tree.newline + blank_line(prefix) + tree.newline
+    tight = block.kind == ITEM and is_tight(tree, block)
+    return tree.newline if tight else tree.newline + blank_line(prefix) + tree.newline
 
 
 def _before(tree: Tree, block: Block, markdown: str) -> Edit:
@@ -281,8 +274,7 @@ def _before(tree: Tree, block: Block, markdown: str) -> Edit:
         return _put(tree, markdown, block.start, b"", prefix, gap + prefix, marker=marker)
     if holder is not None:
         filler = b" " * filler_at(data, block.first, block.column)
-        sign = bullet(tree, holder)
-        return _put(tree, markdown, block.first, filler, prefix, gap + prefix, bullet=sign)
+        return _put(tree, markdown, block.first, filler, prefix, gap + prefix, holder=holder)
     before, previous = prefix, block.previous
     if previous is not None and not is_phantom(previous) and not apart(tree, previous, block):
         before = gap[len(newline) :] + prefix
@@ -309,8 +301,7 @@ def _into_empty(tree: Tree, block: Block, markdown: str) -> Edit:
         return _put(tree, markdown, at, newline + prefix, prefix, b"")
     filler = b"" if data[block.stop - 1 : block.stop] in (b" ", b"\t") else b" "
     after = newline + blank_line(prefix) if touches(tree, block) else b""
-    sign = bullet(tree, block)
-    return _put(tree, markdown, block.stop, filler, prefix, after, bullet=sign)
+    return _put(tree, markdown, block.stop, filler, prefix, after, holder=block)
 
 
 _EMPTIED = (ITEM, LIST, QUOTE, NOTE)
@@ -344,9 +335,7 @@ def deletion(tree: Tree, block: Block) -> Edit:
     holder = marker_holder(tree, block)
     if holder is not None and after is not None:
         return _pulled_up(tree, block, after, holder)
-    before = block.previous
-    if before is not None and is_phantom(before):
-        before = None
+    before = None if block.previous is None or is_phantom(block.previous) else block.previous
     start = max(line_start(data, block.first), tree.root.start)
     stop = line_stop(data, block.end)
     bare = blank_line(prefix_beside(block))
@@ -368,10 +357,8 @@ def deletion(tree: Tree, block: Block) -> Edit:
 def _pulled_up(tree: Tree, block: Block, after: Block, holder: Block) -> Edit:
     """Delete a container's first block; move the next to its line if that parses the same."""
     data = tree.data
-    sign = bullet(tree, holder)
-    text = data[after.start : line_stop(data, after.start)]
-    rules = sign and not text.strip(BLANK + sign)
-    if not rules and not after.indent and not (holder.mark and after.kind != PARAGRAPH):
+    breaks = makes_break(tree, holder, data[after.start : line_stop(data, after.start)])
+    if not breaks and not after.indent and not (holder.mark and after.kind != PARAGRAPH):
         return Edit(block.start, after.start, b"")
     stop = line_start(data, after.first) - 1
     stop -= data[stop - 1 : stop + 1] == b"\r\n"
@@ -402,8 +389,7 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
         lines, blocks = read_new(decode(b"\n".join(lines)), tree.profile)
     if block.attributes is None or block.attributes[0] < block.stop or len(blocks) < 2:
         return _in_place(tree, block, lines, blocks)
-    text = b"\n".join(lines)
-    second = text.count(b"\n", 0, blocks[1].start)
+    second = b"\n".join(lines).count(b"\n", 0, blocks[1].start)
     first = content_lines(decode(b"\n".join(lines[:second])))
     behind = insertion(tree, block, "after", decode(b"\n".join(lines[second:])))
     return (*_in_place(tree, block, first, blocks[:1]), behind)
@@ -461,9 +447,7 @@ def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
     start, before = block.first, b" " * filler_at(data, block.first, block.column)
     holder = marker_holder(tree, block)
     if holder is not None:
-        sign = bullet(tree, holder)
-        if sign and not lines[0].strip(BLANK + sign):
-            before += newline + prefix
+        before += newline + prefix if makes_break(tree, holder, lines[0]) else b""
     elif _follows_closely(tree, block):
         start = line_start(data, block.first)
         before = blank_line(prefix) + newline + prefix

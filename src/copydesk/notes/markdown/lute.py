@@ -93,10 +93,8 @@ def _columns(line: bytes) -> int:
 
 def _split(line: bytes) -> list[bytes]:
     """The cells of a row, without empty ones before the first and after the last `|`."""
-    cells = _ESCAPED(b"__", line).split(b"|")
-    if cells and not cells[-1]:
-        cells.pop()
-    if cells and not cells[0].strip(b" "):
+    cells = _ESCAPED(b"__", line).removesuffix(b"|").split(b"|")
+    if not cells[0].strip(b" "):
         del cells[0]
     if cells and not cells[-1].strip(b" "):
         cells.pop()
@@ -197,32 +195,29 @@ def finish_list(parser: Parser, node: Node) -> None:
 
 
 def finish_quote(parser: Parser, node: Node) -> None:
-    """A quote that begins with `[!NAME]` is a callout; an empty one gets a paragraph."""
-    if not node.nodes:
-        node.close_with(PARAGRAPH, node.stop, node.stop)
-    elif node.nodes[0].kind == PARAGRAPH:
-        title, _, rest = _text(parser, node.nodes[0]).partition(b"\n")
-        if rest and title.startswith(b"[!") and b"]" in title:
-            node.kind = CALLOUT
-            finish_callout(parser, node)
+    """A quote that begins with `[!NAME]` is a callout, and that line none of its children.
 
-
-def finish_callout(parser: Parser, node: Node) -> None:
-    """Remove the title from a callout's children; with nothing else in it, it is a quote."""
-    first = node.nodes[0]
-    title, newline, _ = _text(parser, first).partition(b"\n")
-    if len(node.nodes) == 1 and not newline:
-        node.kind = QUOTE
+    One that began as a callout is a quote if it has nothing else. An empty one gets a paragraph.
+    """
+    first = node.nodes[0] if node.nodes else node.close_with(PARAGRAPH, node.stop, node.stop)
+    if node.kind == QUOTE and first.kind != PARAGRAPH:
         return
-    node.subtype = decode(trim(trim(title)[2:].partition(b"]")[0]))
-    if first.kind != PARAGRAPH:
-        return
-    pieces = parser.pieces_of(first)
-    del pieces[:2]
-    if pieces:
-        first.first, first.column, first.start = pieces[0], 0, SPACES(parser.data, pieces[0]).end()
+    title, newline, rest = _text(parser, first).partition(b"\n")
+    if node.kind == QUOTE:
+        named = bool(rest) and title.startswith(b"[!") and b"]" in title
     else:
-        del node.nodes[0]
+        named = bool(newline) or len(node.nodes) > 1
+    node.kind = CALLOUT if named else QUOTE
+    if named:
+        node.subtype = decode(trim(trim(title)[2:].partition(b"]")[0]))
+    if named and first.kind == PARAGRAPH:
+        pieces = parser.pieces_of(first)
+        del pieces[:2]
+        if pieces:
+            first.start = SPACES(parser.data, pieces[0]).end()
+            first.first, first.column = pieces[0], 0
+        else:
+            del node.nodes[0]
 
 
 def finish_super(parser: Parser, node: Node) -> None:
@@ -261,8 +256,8 @@ def _settled(parser: Parser, node: Node) -> list[Node]:
             continue
         if kept:
             kept[-1].attributes = (child.start, child.stop)
-    bare = marked and node.kind != SUPER and not kept
-    if bare and all(child.kind != ATTRIBUTES for child in node.nodes):
+    named = any(child.kind == ATTRIBUTES for child in node.nodes)
+    if marked and node.kind != SUPER and not kept and not named:
         kept.append(Node(PARAGRAPH, node, node.stop, 0, node.stop, node.stop))
     return kept
 
@@ -288,13 +283,13 @@ _NAMES = (
     " head header hr html iframe legend li link main menu menuitem nav noframes ol optgroup option"
     " p param section source summary table tbody td tfoot th thead title tr track ul video audio"
 )
-_BODY = _NAMES.split()
 _SCRIPT = re.compile(rb"<script|<pre|<style|<textarea").search
 _BLOCK = re.compile(
-    "|".join([f"<{tag}" for tag in _BODY] + [f"</{tag}" for tag in _BODY]).encode()
+    "|".join([f"<{sign}{tag}" for sign in ("", "/") for tag in _NAMES.split()]).encode()
 ).search
 SCRIPT_END = re.compile(rb"</script>|</pre>|</style>|</textarea>").search
 
+_NAME_ENDS = re.compile(rb"[ \t\n\v\f\r]|/?>").match
 _NAME = re.compile(rb"[A-Za-z][A-Za-z0-9-]*\Z").match
 _TAG = re.compile(
     rb"""[A-Za-z][A-Za-z0-9-]*+
@@ -305,7 +300,8 @@ _TAG = re.compile(
     ))*+ \Z""",
     re.VERBOSE,
 ).match
-"""The inside of a tag; of an attribute of one character, or that begins with `=`, all is sound."""
+"""The inside of a tag, whose attributes are words: white space ends even a quoted value. Of an
+attribute of one character, or that begins with `=`, all is sound."""
 _DECLARATION = re.compile(rb"<!--|<\?|<![A-Z]|<!\[CDATA\[").match
 
 
@@ -318,21 +314,14 @@ def html_kind(text: bytes, in_paragraph: bool) -> int:
     if found is not None and text[len(found[0])] in b" \t\n\v\f\r>":
         return SCRIPT
     found = _BLOCK(text)
-    if found is not None:
-        after = len(found[0])
-        if text[after] in b" \t\n\v\f\r>" or text[after : after + 2] == b"/>":
-            return RAW
+    if found is not None and _NAME_ENDS(text, len(found[0])):
+        return RAW
     tag = text.strip(SPACE)
-    closes = len(tag) >= 4 and tag[1] == 47 and tag.endswith(b">")
-    if not in_paragraph and (_open_tag(tag) or (closes and _NAME(tag[2:-1]))):
+    inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
+    closes = len(tag) >= 4 and tag[1] == 47 and _NAME(tag[2:-1])
+    if not in_paragraph and tag.endswith(b">") and (closes or _TAG(inner)):
         return OPEN
     return -1 if _DECLARATION(text) else 0
-
-
-def _open_tag(tag: bytes) -> bool:
-    """Whether this is one tag, whose attributes are words: white space ends even a quoted value."""
-    inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
-    return tag.endswith(b">") and _TAG(inner) is not None
 
 
 def conflict_start(parser: Parser, container: Node) -> int:
@@ -345,9 +334,8 @@ def conflict_start(parser: Parser, container: Node) -> int:
 
 def conflict_resume(parser: Parser, node: Node) -> int:
     """A conflict continues until a line begins with seven `>`."""
-    if not parser.line.startswith(b">>>>>>>"):
-        return STAYS
-    return parser.end(node, len(parser.line))
+    ends = parser.line.startswith(b">>>>>>>")
+    return parser.end(node, len(parser.line)) if ends else STAYS
 
 
 _HTML_BLOCKS = tuple(
@@ -366,11 +354,9 @@ _HTML_BLOCKS = tuple(
 
 def html_start(parser: Parser, container: Node) -> int:
     """A frame, a player, a view, or HTML that begins with `<div`; other HTML only closes blocks."""
-    if b"<span " in parser.line:
-        return NO
     text = parser.line[parser.nonspace :]
     kind = html_kind(text, parser.tip.kind == PARAGRAPH)
-    if not kind:
+    if not kind or b"<span " in parser.line:
         return NO
     parser.close_unmatched()
     text = trim(text)
@@ -486,12 +472,8 @@ def list_start(parser: Parser, container: Node) -> int:
 
 def attributes_start(parser: Parser, container: Node) -> int:
     """A line of attributes belongs to the block before it, else to an empty paragraph."""
-    tip = parser.tip
-    if tip.kind == ITEM and not tip.nodes:
-        return NO
-    text = parser.line[parser.nonspace :]
-    pairs = line_attributes(text)
-    if not pairs:
+    tip, pairs = parser.tip, line_attributes(parser.line[parser.nonspace :])
+    if not pairs or (tip.kind == ITEM and not tip.nodes):
         return NO
     parser.close_unmatched()
     start, stop = parser.at + parser.nonspace, parser.at + len(parser.line)
@@ -564,7 +546,7 @@ RULES = BlockRules(
         PARAGRAPH: finish_paragraph,
         LIST: finish_list,
         QUOTE: finish_quote,
-        CALLOUT: finish_callout,
+        CALLOUT: finish_quote,
         SUPER: finish_super,
     },
     keeps_indentation=True,

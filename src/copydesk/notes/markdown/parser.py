@@ -51,8 +51,7 @@ _INTERRUPTED = (PARAGRAPH, TABLE)
 _PASSES_BLANK = frozenset((LIST, ITEM, NOTE))
 
 Pattern = Callable[[bytes, int], re.Match[bytes] | None]
-Start = Callable[["Parser", Node], int]
-Resume = Callable[["Parser", Node], int]
+Rule = Callable[["Parser", Node], int]
 Finish = Callable[["Parser", Node], None]
 Markers = tuple[Pattern, Pattern]
 
@@ -66,14 +65,14 @@ class BlockRules:
     document keeps the indentation of its lines.
     """
 
-    starts: Mapping[bytes, tuple[Start, ...]]
-    resume: Mapping[str, Resume]
+    starts: Mapping[bytes, tuple[Rule, ...]]
+    resume: Mapping[str, Rule]
     finish: Mapping[str, Finish]
-    indented: tuple[Start, ...] = ()
+    indented: tuple[Rule, ...] = ()
     keeps_indentation: bool = False
 
 
-def by_byte(starts: Mapping[bytes, tuple[Start, ...]]) -> dict[bytes, tuple[Start, ...]]:
+def by_byte(starts: Mapping[bytes, tuple[Rule, ...]]) -> dict[bytes, tuple[Rule, ...]]:
     """What starts at each of several bytes, by each of them."""
     return {bytes([sign]): tried for signs, tried in starts.items() for sign in signs}
 
@@ -363,10 +362,10 @@ def _heading(pattern: Pattern, parser: Parser, container: Node) -> int:
     return whole_line(parser, node)
 
 
-heading_start: Start = partial(_heading, re.compile(rb"#{1,6}(?![^ \t\v\f])").match)
+heading_start: Rule = partial(_heading, re.compile(rb"#{1,6}(?![^ \t\v\f])").match)
 """One to six `#` and a space; Lute counts form feeds as spaces."""
 
-strict_heading_start: Start = partial(_heading, re.compile(rb"#{1,6}(?![^ \t])").match)
+strict_heading_start: Rule = partial(_heading, re.compile(rb"#{1,6}(?![^ \t])").match)
 """One to six `#` and a space, as in CommonMark."""
 
 
@@ -401,15 +400,15 @@ def _fenced(kind: str, pattern: Pattern, parser: Parser, container: Node) -> int
     return LEAF
 
 
-fence_start: Start = partial(_fenced, CODE, re.compile(rb"`{3,}+(?=[^`]*+\Z)|~{3,}+").match)
+fence_start: Rule = partial(_fenced, CODE, re.compile(rb"`{3,}+(?=[^`]*+\Z)|~{3,}+").match)
 """Three or more backticks or tildes; no backtick in the info string after backticks."""
 
-lute_fence_start: Start = partial(
+lute_fence_start: Rule = partial(
     _fenced, CODE, re.compile(rb"`{3,}+(?=[^`~]*+\Z)|~{3,}+(?=[^~]*+\Z)").match
 )
 """Like `fence_start`, but allows no tilde in any info string either."""
 
-math_start: Start = partial(_fenced, MATH, re.compile(rb"\${2,}+(?=[ \t]*+\Z)").match)
+math_start: Rule = partial(_fenced, MATH, re.compile(rb"\${2,}+(?=[ \t]*+\Z)").match)
 """Two or more `$` alone on a line."""
 
 
@@ -435,9 +434,8 @@ Pairs = list[tuple[bytes, bytes]]
 
 def line_attributes(text: bytes) -> Pairs:
     """Parse a line that is only an attribute list; `text` has no terminator."""
-    if not text.startswith(b"{:") or not text.endswith(b"}") or len(text) < 6:
-        return []
-    return _pairs(text[2:-1].removeprefix(b"{:"))
+    is_list = text.startswith(b"{:") and text.endswith(b"}") and len(text) >= 6
+    return _pairs(text[2:-1].removeprefix(b"{:")) if is_list else []
 
 
 def at_start(line: bytes, at: int) -> tuple[Pairs, int]:
@@ -452,9 +450,7 @@ def at_start(line: bytes, at: int) -> tuple[Pairs, int]:
 
 def leading_attributes(text: bytes) -> Pairs:
     """Parse an attribute list at the start of `text`; other text may follow."""
-    if not text.startswith(b"{:"):
-        return []
-    end = text.find(b"}", 2)
+    end = text.find(b"}") if text.startswith(b"{:") else 0
     return _pairs(text[2:end]) if end >= 5 else []
 
 
@@ -526,15 +522,17 @@ _NAMES = (
     "|head|hr|html|iframe|legend|link|li|main|menuitem|menu|nav|noframes|ol|optgroup|option"
     "|param|p|search|section|summary|table|tbody|td|tfoot|thead|th|title|track|tr|ul"
 )
-_STARTS = (
-    rb"<(?:script|pre|style|textarea)(?:[ \t>]|\Z)",
-    rb"<!--",
-    rb"<\?",
-    rb"<![A-Za-z]",
-    rb"<!\[CDATA\[",
-    b"</?(?:" + _NAMES.encode() + rb")(?:[ \t]|/?>|\Z)",
+_START = tuple(
+    re.compile(each, re.IGNORECASE).match
+    for each in (
+        rb"<(?:script|pre|style|textarea)(?:[ \t>]|\Z)",
+        rb"<!--",
+        rb"<\?",
+        rb"<![A-Za-z]",
+        rb"<!\[CDATA\[",
+        b"</?(?:" + _NAMES.encode() + rb")(?:[ \t]|/?>|\Z)",
+    )
 )
-_START = tuple(re.compile(each, re.IGNORECASE).match for each in _STARTS)
 _TAG = re.compile(
     rb"""(?:<[A-Za-z][A-Za-z0-9-]*+
     (?:[ \t]++[A-Za-z_:][A-Za-z0-9_.:-]*+
@@ -542,8 +540,11 @@ _TAG = re.compile(
     [ \t]*+/?> | </[A-Za-z][A-Za-z0-9-]*+[ \t]*+>)[ \t]*+\Z""",
     re.VERBOSE,
 ).match
-_ENDS = (rb"</(?:script|pre|style|textarea)>", rb"-->", rb"\?>", rb">", rb"\]\]>")
-_END = tuple(re.compile(each, re.IGNORECASE).search for each in _ENDS)
+HTML_ENDS = tuple(
+    re.compile(each, re.IGNORECASE).search
+    for each in (rb"</(?:script|pre|style|textarea)>", rb"-->", rb"\?>", rb">", rb"\]\]>")
+)
+"""The end markers of the first kinds."""
 
 
 def html_kind(line: bytes, at: int, in_paragraph: bool) -> int:
@@ -552,8 +553,3 @@ def html_kind(line: bytes, at: int, in_paragraph: bool) -> int:
         if start(line, at):
             return kind
     return OPEN if not in_paragraph and _TAG(line, at) else 0
-
-
-def html_ends(kind: int, line: bytes, at: int) -> bool:
-    """Whether the line, from byte `at` on, has the end marker of an HTML block of this kind."""
-    return kind <= LAST_CLOSED and _END[kind - 1](line, at) is not None

@@ -50,6 +50,7 @@ from copydesk.notes.markdown.block import (
 from copydesk.notes.markdown.parser import (
     AGAIN,
     DEFINED,
+    HTML_ENDS,
     INDENTED,
     INTO,
     LAST_CLOSED,
@@ -66,7 +67,6 @@ from copydesk.notes.markdown.parser import (
     by_byte,
     fence_resume,
     fence_start,
-    html_ends,
     html_kind,
     indented_resume,
     leading_attributes,
@@ -155,9 +155,7 @@ _TASK = re.compile(rb"\[[ xX]\](?=[ \t\n])[ \t]*\n?").match
 
 def html_start(parser: Parser, container: Node) -> int:
     """Any of CommonMark's seven start conditions; a tag alone does not interrupt a paragraph."""
-    lazy = parser.oldtip is not parser.matched and parser.tip.kind == PARAGRAPH
-    in_paragraph = container.kind == PARAGRAPH or lazy
-    kind = html_kind(parser.line, parser.nonspace, in_paragraph)
+    kind = html_kind(parser.line, parser.nonspace, parser.tip.kind == PARAGRAPH)
     if not kind:
         return NO
     node = parser.add(HTML)
@@ -168,9 +166,10 @@ def html_start(parser: Parser, container: Node) -> int:
 
 def html_resume(parser: Parser, node: Node) -> int:
     """HTML continues until the line with its end marker; without one, until a blank line."""
-    if html_ends(node.sort, parser.line, parser.offset):
+    has_end = node.sort <= LAST_CLOSED
+    if has_end and HTML_ENDS[node.sort - 1](parser.line, parser.offset):
         return parser.end(node, len(parser.line))
-    return AGAIN if parser.blank and node.sort > LAST_CLOSED else STAYS
+    return AGAIN if parser.blank and not has_end else STAYS
 
 
 def list_start(parser: Parser, container: Node) -> int:
@@ -300,8 +299,6 @@ _GFM = BlockRules(
 )
 
 
-_BLANKS = (b" ", b"\t")
-
 _QUOTED, _ALL = 0, -1
 """How a line is cut, if not by a number of columns: at a `>`, or all its indentation."""
 
@@ -392,7 +389,7 @@ def markdown_of(tree: Tree, block: Block) -> str:
     one_line = b"\n" not in source and b"\r" not in source  # prefixes come before its start
     if (
         (one_line or not (_cuts(block) or _own(tree, block) or block.indent))
-        and source[:1] not in _BLANKS
+        and not source.startswith((b" ", b"\t"))
         and not (block.children and (b"{:" in source or b"^" in source))
     ):  # nothing has to be cut from any line
         source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -417,9 +414,8 @@ def prefix_inside(block: Block) -> bytes:
 
 def filler_at(data: bytes, at: int, column: int) -> int:
     """How many columns of the tab at byte `at` come before `column`; 0 if it is not split."""
-    if data[at : at + 1] != b"\t":
-        return 0
-    return max(column - column_after(data[line_start(data, at) : at]), 0)
+    is_tab = data.startswith(b"\t", at)
+    return max(column - column_after(data[line_start(data, at) : at]), 0) if is_tab else 0
 
 
 def line_start(data: bytes, at: int) -> int:
