@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Literal, cast
 
 from copydesk.text.snapshot import computed_once
@@ -58,12 +58,13 @@ def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
     if returns and not returns == data.count(b"\r\n") == data.count(b"\n"):
         spans = [found.span(1) for found in _LINES(data, at)]
         return [data[start:stop] for start, stop in spans], [start for start, _ in spans]
-    end = b"\r\n" if returns else b"\n"
+    end, width = (b"\r\n", 2) if returns else (b"\n", 1)
     lines = data[at:].split(end)
-    starts = accumulate((len(line) + len(end) for line in lines[:-1]), initial=at)
+    sizes = accumulate(map(len, lines), initial=at)
+    starts = [size + width * number for number, size in enumerate(sizes)]
     if not lines[-1]:
         lines.pop()
-    return lines, list(islice(starts, len(lines)))
+    return lines, starts[: len(lines)]
 
 
 def encode(text: str) -> bytes:

@@ -76,8 +76,12 @@ def last_kind(block: Block) -> str:
 def touches(tree: Tree, block: Block) -> bool:
     """Whether the next line could continue the block; the next item of a list never does."""
     after = next((each.next for each in (block, *block.ancestors()) if each.next is not None), None)
-    can = after is not None and after.kind != ITEM and not is_phantom(after)
-    return can and not apart(tree, block, after)
+    return (
+        after is not None
+        and after.kind != ITEM
+        and not is_phantom(after)
+        and not apart(tree, block, after)
+    )
 
 
 def is_tight(tree: Tree, item: Block) -> bool:
@@ -213,6 +217,7 @@ def insertion(tree: Tree, block: Block, where: Where, markdown: str) -> Edit:
     of a task, an only line `[!NAME]` that gets company (SiYuan's callout), and a line `---` in a
     text that begins with one (the two become front matter).
     """
+    holder = block.parent
     if where in ("first_in", "last_in"):
         if not block.holds_blocks:
             raise ValueError(f"a block of kind {block.kind!r} holds no blocks")
@@ -221,14 +226,14 @@ def insertion(tree: Tree, block: Block, where: Where, markdown: str) -> Edit:
             return _into_empty(tree, block, markdown)
         block = children[-1 if where == "last_in" else 0]
         behind = where == "last_in" or block.kind == MATTER
-    elif block.parent is None or (where == "before" and block.kind == MATTER):
+    elif holder is None or (where == "before" and block.kind == MATTER):
         raise ValueError(f"there is no place {where} this block")
     elif not is_phantom(block):
         behind = where == "after"
     elif block.next is not None:
         block, behind = block.next, False
     else:
-        return _into_empty(tree, block.parent, markdown)
+        return _into_empty(tree, holder, markdown)
     return (_after if behind else _before)(tree, block, markdown)
 
 
@@ -461,8 +466,12 @@ def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
 def _follows_closely(tree: Tree, block: Block) -> bool:
     """Whether a block starts on the line after the previous one, without attributes between."""
     before = block.previous
-    bare = before is not None and before.end == before.stop and not is_phantom(before)
-    return bare and not apart(tree, before, block)
+    return (
+        before is not None
+        and before.end == before.stop
+        and not is_phantom(before)
+        and not apart(tree, before, block)
+    )
 
 
 def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tuple[Edit, ...]:

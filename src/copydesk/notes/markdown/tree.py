@@ -389,7 +389,7 @@ def markdown_of(tree: Tree, block: Block) -> str:
     one_line = b"\n" not in source and b"\r" not in source  # prefixes come before its start
     if (
         (one_line or not (_cuts(block) or _own(tree, block) or block.indent))
-        and not source.startswith((b" ", b"\t"))
+        and source[:1] not in (b" ", b"\t")
         and not (block.children and (b"{:" in source or b"^" in source))
     ):  # nothing has to be cut from any line
         source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -592,9 +592,8 @@ _parse_part = lru_cache(maxsize=8)(partial(parse, part=True))
 def _settle(data: bytes, root: Node) -> None:
     """Turn the nodes into blocks: set their columns, anchors and children."""
     marks = b"^" in data
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
+    every = [root]
+    for node in every:  # parents first; it grows
         if node.attributes is not None:
             node.anchor = attributes_id(data[slice(*node.attributes)]) or node.anchor
         for index, child in enumerate(node.nodes):
@@ -603,7 +602,7 @@ def _settle(data: bytes, root: Node) -> None:
             if marks and child.kind in (PARAGRAPH, HEADING):
                 owner = node if not index and node.kind == ITEM else child
                 owner.anchor = owner.anchor or marked_id(data, child.start, child.stop)
-        waiting += node.nodes
+        every += node.nodes
         node.children = tuple(node.nodes)
         del node.holder, node.nodes, node.pieces, node.run  # which only parsing needs
 
