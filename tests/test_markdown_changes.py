@@ -83,7 +83,7 @@ INSERTIONS: tuple[tuple[str, str, Where, str, str], ...] = (
 @pytest.mark.parametrize(("text", "path", "where", "markdown", "expected"), INSERTIONS, ids=repr)
 def test_insertions(text: str, path: str, where: Where, markdown: str, expected: str) -> None:
     tree = parse(text)
-    edit = insertion(tree, at(tree, path), where).edit(markdown)
+    edit = insertion(tree, at(tree, path), where, markdown)
     assert edit.start == edit.stop
     assert ChangeSet.of(len(tree.data), [edit]).apply(tree.data).decode() == expected
 
@@ -112,7 +112,7 @@ def test_insertions_as_siyuan_has_them(
     text: str, path: str, where: Where, markdown: str, expected: str
 ) -> None:
     tree = parse(text, "siyuan")
-    edit = insertion(tree, at(tree, path), where).edit(markdown)
+    edit = insertion(tree, at(tree, path), where, markdown)
     assert ChangeSet.of(len(tree.data), [edit]).apply(tree.data).decode() == expected
 
 
@@ -219,7 +219,7 @@ def test_deletions(text: str, path: str, expected: str) -> None:
 def test_no_place(text: str, path: str, where: Where) -> None:
     tree = parse(text)
     with pytest.raises(ValueError, match="block"):
-        insertion(tree, at(tree, path), where)
+        insertion(tree, at(tree, path), where, "x")
 
 
 def test_nothing_is_no_text() -> None:

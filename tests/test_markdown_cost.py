@@ -163,7 +163,7 @@ def test_depth_is_no_matter(sign: str, holders: int, depth: int, profile: Profil
     assert len(lines_of(tree, tree.root.children[0])) == 1
     (edit,) = replacement(tree, last, "b")
     assert (edit.start, edit.stop, edit.new) == (last.start, last.stop, b"b")
-    assert insertion(tree, last, "after").edit("b").new.endswith(b"b")
+    assert insertion(tree, last, "after", "b").new.endswith(b"b")
 
 
 @pytest.mark.slow

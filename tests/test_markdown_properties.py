@@ -163,12 +163,12 @@ def test_an_insertion_adds_its_blocks_and_nothing_else(
     new = parse(snippet, profile, part=True)
     if holder is None or not holder.holds_blocks:
         with pytest.raises(ValueError, match=NO_PLACE):
-            insertion(tree, block, where)
+            insertion(tree, block, where, snippet)
         return
     if holder.kind == "l" or meets(holder, new):
         return
     at = {"first_in": 0, "last_in": len(holder.children), "before": block.index}.get(where)
-    after = made(tree, insertion(tree, block, where).edit(snippet))
+    after = made(tree, insertion(tree, block, where, snippet))
     added = [shape(new, each) for each in new.root.children]
     wanted = changed(tree, holder, None, added, block.index + 1 if at is None else at)
     assert shape(after, after.root) == wanted
@@ -183,7 +183,7 @@ def test_an_item_goes_among_items(
     tree = parse("- one\n- two\n\n" + text, profile)
     item = data.draw(st.sampled_from([block for block in tree.root.walk() if block.kind == "i"]))
     where: Where = data.draw(st.sampled_from(("before", "after")))
-    after = made(tree, insertion(tree, item, where).edit(snippet))
+    after = made(tree, insertion(tree, item, where, snippet))
     before = [block for block in tree.root.walk() if block.kind == "l"]
     lists = [block for block in after.root.walk() if block.kind == "l"]
     grown = [len(b.children) - len(a.children) for a, b in zip(before, lists, strict=True)]
@@ -256,7 +256,7 @@ def test_no_change_fails_on_any_text(
     where: Where = data.draw(st.sampled_from(("before", "after", "first_in", "last_in")))
     kept = 0
     try:
-        edit = insertion(tree, block, where).edit(snippet)
+        edit = insertion(tree, block, where, snippet)
         kept += 1
         assert edit.start == edit.stop
         made(tree, edit)
@@ -271,5 +271,5 @@ def test_no_change_fails_on_any_text(
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_new_lines_end_as_those_of_the_text(newline: str) -> None:
     tree = parse(newline.join(["- a", "", "b"]))
-    edit = insertion(tree, tree.root.children[1], "after").edit("c\nd")
+    edit = insertion(tree, tree.root.children[1], "after", "c\nd")
     assert edit.new.decode() == newline.join(["", "", "c", "d"])

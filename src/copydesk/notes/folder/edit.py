@@ -285,7 +285,7 @@ class WorkingDocument:
     ) -> tuple[str, ...]:
         """Insert `count` blocks; return their ids. InvalidArgs if they would merge with others."""
         span = _span_to_fill(window, block, where)
-        edit = insertion(window.tree, block, where).edit(markdown)
+        edit = insertion(window.tree, block, where, markdown)
         added = self._make(window, (edit,), span, count)
         if added is None:
             raise InvalidArgs("markdown", _RUNS_ON)

@@ -8,7 +8,7 @@
 the text is parsed again. Every change is an `Edit` of bytes, to be put into a `ChangeSet`:
 
     replacement(tree, block, markdown)        # replaces its text
-    insertion(tree, block, "after").edit(markdown)
+    insertion(tree, block, "after", markdown)
     deletion(tree, block)
 
 `markdown_of` returns a block as it is read, and as searches compare it: its source without the
@@ -21,7 +21,6 @@ exactly the blocks that SiYuan's kernel makes of the text.
 
 from copydesk.notes.markdown.block import Block, Profile, Tree, heading_of, section
 from copydesk.notes.markdown.edit import (
-    Insertion,
     Where,
     deleted_with,
     deletion,
@@ -33,7 +32,6 @@ from copydesk.notes.markdown.tree import Line, lines_of, markdown_of, parse, tex
 
 __all__ = [
     "Block",
-    "Insertion",
     "Line",
     "Profile",
     "Tree",

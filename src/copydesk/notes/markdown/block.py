@@ -26,8 +26,12 @@ ATTRIBUTES, AGAIN_PARSED = "attributes", "again"
 HOLDS = frozenset((DOCUMENT, AGAIN_PARSED, LIST, ITEM, QUOTE, SUPER, CALLOUT, NOTE))
 """The kinds that have children."""
 
-_FRAMES = EMBED, IFRAME, WIDGET, VIDEO, AUDIO, VIEW
-TEXT = frozenset((PARAGRAPH, CODE, HTML, MATH, TABLE, MATTER, CONFLICT, *_FRAMES))
+TEXT = frozenset(
+    (
+        *(PARAGRAPH, CODE, HTML, MATH, TABLE, MATTER, CONFLICT),
+        *(EMBED, IFRAME, WIDGET, VIDEO, AUDIO, VIEW),
+    )
+)
 """The kinds that take lines as text."""
 
 
@@ -45,21 +49,21 @@ BLANK = b" \t"
 TAB = 4
 """Tab stops are this many columns apart."""
 
-_LINES = re.compile(rb"[^\r\n]*+(?:\r\n|\n|\r)|[^\r\n]+\Z").finditer
+_LINES = re.compile(rb"(?!\Z)([^\r\n]*+)(?:\r\n|[\r\n]|\Z)").finditer
 
 
 def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
     """Split `data` from byte `at` into lines without terminators; return them and their starts."""
     returns = data.count(b"\r")
     if returns and not returns == data.count(b"\r\n") == data.count(b"\n"):
-        found = list(_LINES(data, at))
-        return [each[0].rstrip(b"\r\n") for each in found], [each.start() for each in found]
+        spans = [found.span(1) for found in _LINES(data, at)]
+        return [data[start:stop] for start, stop in spans], [start for start, _ in spans]
     end, width = (b"\r\n", 2) if returns else (b"\n", 1)
     lines = data[at:].split(end)
+    sizes = accumulate(map(len, lines), initial=at)
+    starts = [size + width * number for number, size in enumerate(sizes)]
     if not lines[-1]:
         lines.pop()
-    sizes = accumulate(map(len, lines[:-1]), initial=at)
-    starts = [size + width * number for number, size in enumerate(sizes)]
     return lines, starts[: len(lines)]
 
 
@@ -78,12 +82,10 @@ def decode(data: bytes) -> str:
 
 def newline_of(data: bytes) -> bytes:
     """The terminator of most lines: CRLF, CR if there is no LF at all, else LF."""
-    if b"\r" not in data:
-        return b"\n"
     pairs, feeds = data.count(b"\r\n"), data.count(b"\n")
     if 2 * pairs > feeds:
         return b"\r\n"
-    return b"\n" if feeds else b"\r"
+    return b"\n" if feeds or b"\r" not in data else b"\r"
 
 
 Profile = Literal["gfm", "siyuan"]
@@ -225,89 +227,50 @@ def heading_of(block: Block) -> Block | None:
     return at
 
 
-@dataclass(slots=True)
-class Marker:
-    """The marker of an item: its indentation, width and kind."""
-
-    offset: int
-    padding: int
-    length: int
-    """The columns of the marker itself, equal to its bytes."""
-    sign: int
-    """The bullet, or the delimiter after the number."""
-    task: bool = False
-
-
 _NO_NODES: list[Node] = []
 """What leaves share; nothing is ever appended to it."""
 
 
 class Node(Block):
-    """A block being parsed; once `settled` it is only a block.
+    """A block being parsed; once that is done it is only a block.
 
-    `holder`, `nodes`: the parent and the children so far. `pieces`: for a paragraph, start and stop
-    of each line's text, alternately; None while that is the lines from `start` to `stop` as they
-    are. `marker`: for a list, its first. `fence`: for fenced code, the signs that opened it. `run`:
-    for super blocks directly in one another, all open ones. `sort`: for HTML, how it ends; for
-    math, whether there was a `$$`. `within_item`: whether it is in an item, at any depth.
+    `holder`, `nodes`: the parent, for the root itself, and the children so far. `pieces`: for a
+    paragraph, start and stop of each line's text, alternately; None while that is the lines from
+    `start` to `stop` as they are. `sign`: for what has fences, the one that opened it; for a list,
+    the bullet or delimiter of its items, in SiYuan with a `t` for tasks. `run`: for super blocks
+    directly in one another, all open ones. `sort`: for HTML, how it ends; for math, whether there
+    was a `$$`. `within_item`: whether it is in an item, at any depth.
     """
 
-    __slots__ = (
-        "fence",
-        "holder",
-        "marker",
-        "nodes",
-        "open",
-        "pieces",
-        "run",
-        "sort",
-        "within_item",
-    )
+    __slots__ = ("holder", "nodes", "open", "pieces", "run", "sign", "sort", "within_item")
 
     def __init__(
         self, kind: str, holder: Node | None, first: int, column: int, start: int, stop: int
     ) -> None:
         super().__init__(kind, first, column, start, stop)
-        self.open = True
-        self.holder = holder
-        self.nodes = _NO_NODES
+        self.holder: Node = holder or self
+        self.open, self.sign, self.sort = True, b"", 0
+        self.nodes = self.run = _NO_NODES
         self.pieces: list[int] | None = None
-        self.marker: Marker | None = None
-        self.fence = b""
-        self.run: list[Node] | None = None
-        self.sort = 0
         self.within_item: bool = holder is not None and (holder.within_item or holder.kind == ITEM)
 
-    def append(self, child: Node) -> None:
-        if self.nodes:
-            self.nodes.append(child)
-        else:
-            self.nodes = [child]
+    def append(self, child: Node) -> Node:
+        self.nodes = self.nodes or []
+        self.nodes.append(child)
+        return child
 
     def close_with(self, kind: str, start: int, stop: int) -> Node:
         """Append a child that is closed already, and take it in."""
-        child = Node(kind, self, start, 0, start, stop)
+        child = self.append(Node(kind, self, start, 0, start, stop))
         child.open = False
-        self.append(child)
         self.stop = max(self.stop, stop)
         return child
-
-    def settled(self) -> None:
-        """Release what only parsing needs."""
-        self.holder = self.pieces = self.marker = self.run = None
-        self.nodes = _NO_NODES
-
-
-def can_hold(parent: Node, kind: str) -> bool:
-    """Whether a node of `kind` may become a child of `parent`."""
-    return parent.kind in HOLDS and (parent.kind == LIST) == (kind == ITEM)
 
 
 def column_after(text: bytes, column: int = 0) -> int:
     """The column after a text that starts at a column; tabs go to the next tab stop."""
-    for byte in text:
-        column += 1 if byte != 9 else TAB - column % TAB
-    return column
+    past = column % TAB  # columns behind the last tab stop
+    return column - past + len((b" " * past + text).expandtabs(TAB))
 
 
 class LineCursor:
@@ -317,9 +280,6 @@ class LineCursor:
     it there are; `blank` is true if there is none. If a tab is consumed in part (`partial`), the
     offset is still that of the tab.
     """
-
-    def __init__(self) -> None:
-        self.load(b"")
 
     def load(self, line: bytes) -> None:
         """Move to the start of another line."""
@@ -334,11 +294,11 @@ class LineCursor:
         if self.offset > self.nonspace:
             self.nonspace = nonspace = SPACES(self.line, self.offset).end()
             self.blank = nonspace == len(self.line)
-            if self.tabs:
-                space = self.line[self.offset : nonspace]
-                self.nonspace_column = column_after(space, self.column)
-            else:
-                self.nonspace_column = self.column + nonspace - self.offset
+            self.nonspace_column = (
+                column_after(self.line[self.offset : nonspace], self.column)
+                if self.tabs
+                else self.column + nonspace - self.offset
+            )
         self.indent = self.nonspace_column - self.column
 
     def to_nonspace(self) -> None:
@@ -357,9 +317,7 @@ class LineCursor:
         """Consume spaces and tabs of `count` columns, or as many as the line has."""
         line, size = self.line, len(self.line)
         if not self.tabs:
-            count = min(count, size - self.offset)
-            self.offset += count
-            self.column += count
+            self.skip(min(count, size - self.offset))
             return
         while count and self.offset < size:
             width = TAB - self.column % TAB if line[self.offset] == 9 else 1
@@ -373,3 +331,12 @@ class LineCursor:
         """Consume one column of space, if there is one."""
         if self.offset < len(self.line) and self.line[self.offset] in BLANK:
             self.skip_columns(1)
+
+    def skip_quote(self) -> bool:
+        """Consume a `>` and the space after it; return whether there is one."""
+        if self.blank or self.indent >= TAB or self.line[self.nonspace] != 62:
+            return False
+        self.to_nonspace()
+        self.skip(1)
+        self.skip_one_blank()
+        return True

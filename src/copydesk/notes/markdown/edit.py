@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -45,7 +44,7 @@ from copydesk.notes.markdown.tree import (
 )
 from copydesk.text.change import Edit
 
-_FENCE = re.compile(rb"`+|~+|\$+").match
+_FENCE = re.compile(rb"\A(?:`+|~+|\$+)").findall
 _TERMINATOR = re.compile(rb"\r\n|\n|\r").findall
 _HTML_ENDS = (b"", b"</script>", b"-->", b"?>", b">", b"]]>")
 
@@ -77,9 +76,12 @@ def last_kind(block: Block) -> str:
 def touches(tree: Tree, block: Block) -> bool:
     """Whether the next line could continue the block; the next item of a list never does."""
     after = next((each.next for each in (block, *block.ancestors()) if each.next is not None), None)
-    if after is None or after.kind == ITEM or is_phantom(after):
-        return False
-    return not apart(tree, block, after)
+    return (
+        after is not None
+        and after.kind != ITEM
+        and not is_phantom(after)
+        and not apart(tree, block, after)
+    )
 
 
 def is_tight(tree: Tree, item: Block) -> bool:
@@ -107,10 +109,10 @@ def marker_holder(tree: Tree, block: Block) -> Block | None:
     return holder if holder.start >= line_start(tree.data, block.first) else None
 
 
-def bullet(tree: Tree, block: Block) -> bytes:
-    """The item's bullet if it could be part of a thematic break; else empty."""
+def makes_break(tree: Tree, block: Block, line: bytes) -> bool:
+    """Whether a line would be a thematic break, together with the bullet of an item before it."""
     sign = marker_of(tree.data, block)
-    return sign if sign in (b"-", b"*") else b""
+    return sign in (b"-", b"*") and not line.strip(BLANK + sign)
 
 
 def closing(tree: Tree, block: Block) -> list[bytes]:
@@ -121,14 +123,13 @@ def closing(tree: Tree, block: Block) -> list[bytes]:
         return [b">>>>>>>"]
     start = prefix_within(tree, block)
     if block.kind == SUPER:
-        count = sum(each.kind == SUPER and not each.closed for each in last_inside(block))
-        return [start + b"}}}"] * count
+        opened = sum(each.kind == SUPER and not each.closed for each in last_inside(block))
+        return [start + b"}}}"] * opened
     first = text_of(tree, lines_of(tree, block)[0])
     if block.kind == HTML:
         kind = 1 if tree.profile == "siyuan" else html_kind(first, 0, in_paragraph=False)
         return [start + _HTML_ENDS[kind]]
-    found = _FENCE(first)
-    return [start + found[0]] if found is not None else []
+    return [start + fence for fence in _FENCE(first)]
 
 
 def content_lines(markdown: str) -> list[bytes]:
@@ -186,12 +187,8 @@ def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> li
     new_lines = lines[: first[0]]
     for item, start, stop in zip(items, first, [*first[1:], len(lines)], strict=True):
         old = marker_of(text, item)
-        if old[-1:] == marker[-1:]:  # same bullet or delimiter: items of one list
-            new_lines += lines[start:stop]
-            continue
-        at = len(lines[start]) - len(lines[start].lstrip(b" \t"))
         new = old[:-1] + marker[-1:] if old[-1:] in b".)" and marker[-1:] in b".)" else marker
-        new_lines.append(lines[start][:at] + new + lines[start][at + len(old) :])
+        new_lines.append(lines[start].replace(old, new, 1))
         new_lines += _shifted(lines[start + 1 : stop], len(new) - len(old))
     return new_lines
 
@@ -206,115 +203,110 @@ Where = Literal["before", "after", "first_in", "last_in"]
 """Next to a block, or in it as its first or last child."""
 
 
-@dataclass(frozen=True, slots=True)
-class Insertion:
-    """A place for new blocks of a tree: text goes to byte `at`, between `before` and `after`.
+def insertion(tree: Tree, block: Block, where: Where, markdown: str) -> Edit:
+    """Return the edit that inserts a text, without its outer blank lines, beside or in a block.
 
-    `prefix` goes before every line of the text but the first, without its trailing spaces on an
-    empty line; the terminator of the tree ends each line but the last.
+    Only items go between items: they take the kind of marker used there, and a text that is not a
+    list becomes one. At a paragraph that has no bytes, the text takes its place. Raises ValueError
+    for a place in a block that holds none, next to the document, and before its front matter.
 
-    Law: the tree after `edit` is the tree before it with the blocks of the text in this place, and
+    Law: the tree after it is the tree before it with the blocks of the text in this place, and
     no byte of any other block changes. Markdown cannot keep everything apart; the law does not hold
     for a list next to a list of the same marker (they become one), a list before a block that is
     itself indented (it becomes part of the last item), anything but a paragraph as the first block
     of a task, an only line `[!NAME]` that gets company (SiYuan's callout), and a line `---` in a
     text that begins with one (the two become front matter).
     """
-
-    tree: Tree
-    at: int
-    before: bytes
-    prefix: bytes
-    after: bytes
-    bullet: bytes = b""
-    """The bullet before it on the same line, if there is one."""
-    marker: bytes = b""
-    """Between items: the marker of one of them."""
-
-    def edit(self, markdown: str) -> Edit:
-        """Return the edit that inserts the text here, without its outer blank lines."""
-        newline, profile, before = self.tree.newline, self.tree.profile, self.before
-        lines, blocks = read_new(markdown, profile)
-        if self.marker:
-            lines = as_items(lines, blocks, self.marker)
-        if self.bullet and not lines[0].strip(BLANK + self.bullet):
-            before += newline + self.prefix  # with the bullet it would be a thematic break
-        if not self.at and profile == "gfm" and lines[0].startswith(b"---"):
-            before += newline  # it would be front matter
-        text = prefixed(lines, self.prefix, newline)
-        return Edit(self.at, self.at, before + text + self.after)
-
-
-def insertion(tree: Tree, block: Block, where: Where) -> Insertion:
-    """Return the place before or after a block, or in it before its first or after its last child.
-
-    Only items go between items: they take the kind of marker used there, and a text that is not a
-    list becomes one. At a paragraph that has no bytes, the text takes its place. Raises ValueError
-    for a place in a block that holds none, next to the document, and before its front matter.
-    """
+    holder = block.parent
     if where in ("first_in", "last_in"):
         if not block.holds_blocks:
             raise ValueError(f"a block of kind {block.kind!r} holds no blocks")
         children = [child for child in block.children if not is_phantom(child)]
         if not children:
-            return _into_empty(tree, block)
-        if where == "last_in":
-            return _after(tree, children[-1])
-        if children[0].kind == MATTER:
-            return _after(tree, children[0])
-        return _before(tree, children[0])
-    if block.parent is None or (where == "before" and block.kind == MATTER):
+            return _into_empty(tree, block, markdown)
+        block = children[-1 if where == "last_in" else 0]
+        behind = where == "last_in" or block.kind == MATTER
+    elif holder is None or (where == "before" and block.kind == MATTER):
         raise ValueError(f"there is no place {where} this block")
-    if is_phantom(block):
-        follower = block.next
-        return _before(tree, follower) if follower is not None else _into_empty(tree, block.parent)
-    return _before(tree, block) if where == "before" else _after(tree, block)
+    elif not is_phantom(block):
+        behind = where == "after"
+    elif block.next is not None:
+        block, behind = block.next, False
+    else:
+        return _into_empty(tree, holder, markdown)
+    return (_after if behind else _before)(tree, block, markdown)
+
+
+def _put(
+    tree: Tree,
+    markdown: str,
+    at: int,
+    before: bytes,
+    prefix: bytes,
+    after: bytes,
+    *,
+    holder: Block | None = None,
+    marker: bytes = b"",
+) -> Edit:
+    """Insert a text at byte `at`, between `before` and `after`.
+
+    `prefix` goes before every line of the text but the first, without its trailing spaces on an
+    empty line; the terminator of the tree ends each line but the last. `holder`: whose marker is
+    before it on the same line, if there is one. `marker`: between items, that of one of them.
+    """
+    lines, blocks = read_new(markdown, tree.profile)
+    if marker:
+        lines = as_items(lines, blocks, marker)
+    if holder is not None and makes_break(tree, holder, lines[0]):
+        before += tree.newline + prefix
+    if not at and tree.profile == "gfm" and lines[0].startswith(b"---"):
+        before += tree.newline  # it would be front matter
+    return Edit(at, at, before + prefixed(lines, prefix, tree.newline) + after)
 
 
 def _gap(tree: Tree, block: Block, prefix: bytes) -> bytes:
     """A line end, and a blank line unless the list is tight around the item."""
-    if block.kind == ITEM and is_tight(tree, block):
-        return tree.newline
-    return tree.newline + blank_line(prefix) + tree.newline
+    tight = block.kind == ITEM and is_tight(tree, block)
+    return tree.newline if tight else tree.newline + blank_line(prefix) + tree.newline
 
 
-def _before(tree: Tree, block: Block) -> Insertion:
+def _before(tree: Tree, block: Block, markdown: str) -> Edit:
     data, newline = tree.data, tree.newline
     prefix, marker = beside(block), marker_of(data, block)
     gap = _gap(tree, block, prefix)
     holder = marker_holder(tree, block)
     if holder is not None and block.kind == ITEM:
-        return Insertion(tree, block.start, b"", prefix, gap + prefix, marker=marker)
+        return _put(tree, markdown, block.start, b"", prefix, gap + prefix, marker=marker)
     if holder is not None:
         filler = b" " * filler_at(data, block.first, block.column)
-        after = gap + prefix_beside(block)
-        return Insertion(tree, block.first, filler, prefix, after, bullet(tree, holder))
+        return _put(tree, markdown, block.first, filler, prefix, gap + prefix, holder=holder)
     before, previous = prefix, block.previous
     if previous is not None and not is_phantom(previous) and not apart(tree, previous, block):
         before = gap[len(newline) :] + prefix
     start = max(line_start(data, block.first), tree.root.start)
-    return Insertion(tree, start, before, prefix, gap, marker=marker)
+    return _put(tree, markdown, start, before, prefix, gap, marker=marker)
 
 
-def _after(tree: Tree, block: Block) -> Insertion:
+def _after(tree: Tree, block: Block, markdown: str) -> Edit:
     newline, prefix, marker = tree.newline, beside(block), marker_of(tree.data, block)
     after = newline + blank_line(prefix) if touches(tree, block) else b""
     ends = b"".join(newline + line for line in closing(tree, block))
-    before = ends + _gap(tree, block, prefix) + prefix
-    return Insertion(tree, line_stop(tree.data, block.end), before, prefix, after, marker=marker)
+    before, at = ends + _gap(tree, block, prefix) + prefix, line_stop(tree.data, block.end)
+    return _put(tree, markdown, at, before, prefix, after, marker=marker)
 
 
-def _into_empty(tree: Tree, block: Block) -> Insertion:
+def _into_empty(tree: Tree, block: Block, markdown: str) -> Edit:
     data, newline, prefix = tree.data, tree.newline, prefix_inside(block)
     if block.kind == DOCUMENT:
         line = line_start(data, len(data))
         before = newline if len(data) > max(line, block.start) else b""
-        return Insertion(tree, len(data), before, b"", newline)
+        return _put(tree, markdown, len(data), before, b"", newline)
     if block.kind == SUPER:
-        return Insertion(tree, line_stop(data, block.start), newline + prefix, prefix, b"")
+        at = line_stop(data, block.start)
+        return _put(tree, markdown, at, newline + prefix, prefix, b"")
     filler = b"" if data[block.stop - 1 : block.stop] in (b" ", b"\t") else b" "
     after = newline + blank_line(prefix) if touches(tree, block) else b""
-    return Insertion(tree, block.stop, filler, prefix, after, bullet(tree, block))
+    return _put(tree, markdown, block.stop, filler, prefix, after, holder=block)
 
 
 _EMPTIED = (ITEM, LIST, QUOTE, NOTE)
@@ -348,9 +340,7 @@ def deletion(tree: Tree, block: Block) -> Edit:
     holder = marker_holder(tree, block)
     if holder is not None and after is not None:
         return _pulled_up(tree, block, after, holder)
-    before = block.previous
-    if before is not None and is_phantom(before):
-        before = None
+    before = None if block.previous is None or is_phantom(block.previous) else block.previous
     start = max(line_start(data, block.first), tree.root.start)
     stop = line_stop(data, block.end)
     bare = blank_line(prefix_beside(block))
@@ -360,10 +350,9 @@ def deletion(tree: Tree, block: Block) -> Edit:
         close = tree.newline + bare if touches(tree, block) else b""
         return Edit(line_stop(data, before.end), stop, close)
     follows = line_start(data, after.first)
-    if before is None:
-        opens = after.kind == BREAK and start == tree.root.start
-        return Edit(start, stop if opens else follows, b"")
-    if block.kind == ITEM or apart(tree, before, block):
+    if after.kind == BREAK and start == tree.root.start:  # a first line `---` is front matter
+        return Edit(start, stop, b"")
+    if before is None or block.kind == ITEM or apart(tree, before, block):
         return Edit(start, follows, b"")
     if apart(tree, block, after):
         return Edit(start, line_after(data, stop), b"")
@@ -373,17 +362,15 @@ def deletion(tree: Tree, block: Block) -> Edit:
 def _pulled_up(tree: Tree, block: Block, after: Block, holder: Block) -> Edit:
     """Delete a container's first block; move the next to its line if that parses the same."""
     data = tree.data
-    sign = bullet(tree, holder)
-    text = data[after.start : line_stop(data, after.start)]
-    rules = sign and not text.strip(BLANK + sign)
-    if not rules and not after.indent and not (holder.mark and after.kind != PARAGRAPH):
+    breaks = makes_break(tree, holder, data[after.start : line_stop(data, after.start)])
+    if not breaks and not after.indent and not (holder.mark and after.kind != PARAGRAPH):
         return Edit(block.start, after.start, b"")
     stop = line_start(data, after.first) - 1
     stop -= data[stop - 1 : stop + 1] == b"\r\n"
     return Edit(len(data[: block.first].rstrip(BLANK)), stop, b"")
 
 
-_MARKER = re.compile(rb"([-+*]|[0-9]{1,9}[.)])(?:[ \t]+|\Z)").match
+_MARKER = re.compile(rb"\A(?:[-+*]|[0-9]{1,9}[.)])(?:[ \t]+|\Z)").sub
 
 
 def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
@@ -398,7 +385,7 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
     if block.kind == DOCUMENT or not markdown.strip():
         raise ValueError("a document is not replaced, nor a block by nothing")
     if block.start == block.stop:
-        return (insertion(tree, block, "before").edit(markdown),)
+        return (insertion(tree, block, "before", markdown),)
     if content_lines(markdown) == content_lines(markdown_of(tree, block)):
         return ()
     lines, blocks = read_new(markdown, tree.profile, front=block.kind == MATTER)
@@ -407,34 +394,29 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
         lines, blocks = read_new(decode(b"\n".join(lines)), tree.profile)
     if block.attributes is None or block.attributes[0] < block.stop or len(blocks) < 2:
         return _in_place(tree, block, lines, blocks)
-    text = b"\n".join(lines)
-    second = text.count(b"\n", 0, blocks[1].start)
+    second = b"\n".join(lines).count(b"\n", 0, blocks[1].start)
     first = content_lines(decode(b"\n".join(lines[:second])))
-    behind = insertion(tree, block, "after").edit(decode(b"\n".join(lines[second:])))
+    behind = insertion(tree, block, "after", decode(b"\n".join(lines[second:])))
     return (*_in_place(tree, block, first, blocks[:1]), behind)
 
 
 def _in_place(
     tree: Tree, block: Block, lines: list[bytes], blocks: tuple[Block, ...]
 ) -> tuple[Edit, ...]:
-    kinds = [block.kind] * 2 if block.kind == ITEM else [each.kind for each in blocks] or [""]
-    runs_on = _may_run_on(tree, block, lines) or _fronts(tree, block, lines)
-    begins = kinds[0] == block.kind and (block.kind == ITEM or not runs_on)
-    ends = kinds[-1] == block.kind
-    if blocks and last_kind(blocks[-1]) != last_kind(block):
-        ends = False
+    is_item = block.kind == ITEM
+    kinds = [block.kind if is_item else each.kind for each in blocks] or [""]
+    ends = kinds[-1] == block.kind and (not blocks or last_kind(blocks[-1]) == last_kind(block))
     if ends and tree.profile == "gfm" and last_kind(block) == HTML:  # it may end at a blank line
         new, old = _html_kind(b"\n".join(lines), blocks[-1]), _html_kind(tree.data, block)
         ends = new <= LAST_CLOSED or new == old
     ends = ends or block.end > block.stop or not touches(tree, block)
     behind = b"" if ends else tree.newline + blank_line(beside(block))
-    if not begins:
+    runs_on = _may_run_on(tree, block, lines) or _fronts(tree, block, lines)
+    if kinds[0] != block.kind or (runs_on and not is_item):
         return (_anew(tree, block, lines, behind),)
-    if block.kind == ITEM and block.attributes is not None and block.attributes[0] < block.stop:
-        marker = _MARKER(lines[0])
-        if marker is not None:
-            end, text = marker.end(), tree.data[block.attributes[0] : block.attributes[1]]
-            lines = [lines[0][:end] + text + lines[0][end:], *lines[1:]]
+    if is_item and block.attributes is not None and block.attributes[0] < block.stop:
+        text = tree.data[slice(*block.attributes)]
+        lines = [_MARKER(lambda found: found[0] + text, lines[0]), *lines[1:]]
     return _altered(tree, block, lines, behind)
 
 
@@ -454,11 +436,13 @@ def _fronts(tree: Tree, block: Block, lines: list[bytes]) -> bool:
 def _may_run_on(tree: Tree, block: Block, lines: list[bytes]) -> bool:
     """Whether a new paragraph in its place could continue the one on the line before."""
     before = block.previous
-    if lines[0] == text_of(tree, lines_of(tree, block)[0]):
-        return False
-    if before is None or block.kind != PARAGRAPH or not _follows_closely(tree, block):
-        return False
-    return last_kind(before) == PARAGRAPH
+    return (
+        block.kind == PARAGRAPH
+        and before is not None
+        and last_kind(before) == PARAGRAPH
+        and _follows_closely(tree, block)
+        and lines[0] != text_of(tree, lines_of(tree, block)[0])
+    )
 
 
 def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
@@ -468,9 +452,7 @@ def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
     start, before = block.first, b" " * filler_at(data, block.first, block.column)
     holder = marker_holder(tree, block)
     if holder is not None:
-        sign = bullet(tree, holder)
-        if sign and not lines[0].strip(BLANK + sign):
-            before += newline + prefix
+        before += newline + prefix if makes_break(tree, holder, lines[0]) else b""
     elif _follows_closely(tree, block):
         start = line_start(data, block.first)
         before = blank_line(prefix) + newline + prefix
@@ -484,26 +466,26 @@ def _anew(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> Edit:
 def _follows_closely(tree: Tree, block: Block) -> bool:
     """Whether a block starts on the line after the previous one, without attributes between."""
     before = block.previous
-    if before is None or is_phantom(before) or before.end > before.stop:
-        return False
-    return not apart(tree, before, block)
+    return (
+        before is not None
+        and before.end == before.stop
+        and not is_phantom(before)
+        and not apart(tree, before, block)
+    )
 
 
 def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tuple[Edit, ...]:
     """Replace by a text of the same kind: write only the lines that change."""
     old = lines_of(tree, block)
     texts = [text_of(tree, line) for line in old]
-    head = 0
-    while head < min(len(texts), len(lines)) and texts[head] == lines[head]:
-        head += 1
+    same = [text == line for text, line in zip(texts, lines, strict=False)]
+    head = [*same, False].index(False)
     if head == len(texts) == len(lines) and not behind:
         return ()
-    tail = 0
-    most = min(len(texts), len(lines)) - max(head, 1)
-    while tail < most and texts[-1 - tail] == lines[-1 - tail] and not old[-1 - tail].lazy:
-        tail += 1
-    if behind:
-        tail = 0
+    pairs = zip(reversed(old), reversed(texts), reversed(lines), strict=False)
+    same = [text == line and not each.lazy for each, text, line in pairs]
+    most = 0 if behind else max(len(same) - max(head, 1), 0)
+    tail = [*same[:most], False].index(False)
     first, *others = old
     newline = tree.data[first.end : others[0].at] if others else tree.newline
     prefix = prefix_within(tree, block)

@@ -9,6 +9,7 @@ from copydesk.notes.markdown.block import (
     AGAIN_PARSED,
     ATTRIBUTES,
     AUDIO,
+    BLANK,
     CALLOUT,
     CODE,
     CONFLICT,
@@ -28,11 +29,14 @@ from copydesk.notes.markdown.block import (
     VIEW,
     WIDGET,
     Node,
+    decode,
+    encode,
 )
 from copydesk.notes.markdown.parser import (
     AGAIN,
     INTO,
     LEAF,
+    LUTE_MARKERS,
     NO,
     SPACE,
     STAYS,
@@ -44,6 +48,7 @@ from copydesk.notes.markdown.parser import (
     bare_attributes,
     blank_ends,
     break_start,
+    by_byte,
     fence_resume,
     heading_start,
     indented_resume,
@@ -88,10 +93,8 @@ def _columns(line: bytes) -> int:
 
 def _split(line: bytes) -> list[bytes]:
     """The cells of a row, without empty ones before the first and after the last `|`."""
-    cells = _ESCAPED(b"__", line).split(b"|")
-    if cells and not cells[-1]:
-        cells.pop()
-    if cells and not cells[0].strip(b" "):
+    cells = _ESCAPED(b"__", line).removesuffix(b"|").split(b"|")
+    if not cells[0].strip(b" "):
         del cells[0]
     if cells and not cells[-1].strip(b" "):
         cells.pop()
@@ -111,12 +114,12 @@ _ALL = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
 
 def trim(text: bytes) -> bytes:
     """Strip white space at both ends, Unicode's included."""
-    return text.decode("utf-8", "surrogateescape").strip(_ALL).encode("utf-8", "surrogateescape")
+    return encode(decode(text).strip(_ALL))
 
 
 def trim_left(text: bytes) -> bytes:
     """Strip white space at the start, Unicode's included."""
-    return text.decode("utf-8", "surrogateescape").lstrip(_ALL).encode("utf-8", "surrogateescape")
+    return encode(decode(text).lstrip(_ALL))
 
 
 def _text(parser: Parser, node: Node) -> bytes:
@@ -127,7 +130,7 @@ def _text(parser: Parser, node: Node) -> bytes:
 def finish_paragraph(parser: Parser, node: Node) -> None:
     """Turn the paragraph into attributes, the blocks of a task, or a table if it is one."""
     parent = node.holder
-    if node.stop <= node.start or parent is None:
+    if node.stop <= node.start:
         return
     if parent.kind == ITEM and parent.nodes[0] is node:
         if _begins(parser, node, b"{") and bare_attributes(_text(parser, node)):
@@ -137,41 +140,30 @@ def finish_paragraph(parser: Parser, node: Node) -> None:
             return
         if parent.subtype == "t" and _finish_task(parser, node):
             return
-    if parser.data.find(b"|", node.start, node.stop) >= 0:
-        _find_table(parser, node)
-
-
-def _find_table(parser: Parser, node: Node) -> None:
-    data, parent = parser.data, node.holder
+    if parser.data.find(b"|", node.start, node.stop) < 0:
+        return
     before = lines_before_table(_text(parser, node).split(b"\n"))
-    if before is None or parent is None:
-        return
-    if not before:
+    if before:
+        pieces = parser.pieces_of(node)
+        table = parent.close_with(TABLE, pieces[2 * before], node.stop)
+        table.start = SPACES(parser.data, table.first).end()
+        del pieces[2 * before :]
+        node.stop = pieces[-1]
+    elif before == 0:
         node.kind = TABLE
-        return
-    pieces = parser.pieces_of(node)
-    table = parent.close_with(TABLE, pieces[2 * before], node.stop)
-    table.start = SPACES(data, table.first).end()
-    del pieces[2 * before :]
-    node.stop = pieces[-1]
 
 
 def _finish_task(parser: Parser, node: Node) -> bool:
     """Remove the checkbox of a task; return whether other blocks replaced the paragraph."""
-    text = _text(parser, node)
-    mark = 0
-    if leading_attributes(text):
-        mark = text.index(b"}") + 1
+    parent, text = node.holder, _text(parser, node)
+    mark = text.index(b"}") + 1 if leading_attributes(text) else 0
     if _TASK_TEXT(text, mark) is None:
         return False
-    parent = node.holder
-    assert parent is not None
     parent.mark = node.start + mark + 3
     rest = trim(text[mark + 3 :])
     parser.drop_text(node, len(text) - len(trim_left(text[mark + 3 :])) if rest else len(text))
-    if not rest or parser.depth >= MOST_PARSED:
-        return False
-    if not parser.rules.table[rest[0]] and b"|" not in rest:
+    starts = rest[:1] in parser.rules.starts or b"|" in rest
+    if not starts or parser.depth >= MOST_PARSED:
         return False
     root = Node(AGAIN_PARSED, parent, node.start, 0, node.start, node.start)
     inner = Parser(parser.data, parser.rules, root, parser.go_on, parser.depth + 1)
@@ -203,39 +195,34 @@ def finish_list(parser: Parser, node: Node) -> None:
 
 
 def finish_quote(parser: Parser, node: Node) -> None:
-    """A quote that begins with `[!NAME]` is a callout; an empty one gets a paragraph."""
-    if not node.nodes:
-        node.close_with(PARAGRAPH, node.stop, node.stop)
-    elif node.nodes[0].kind == PARAGRAPH:
-        title, _, rest = _text(parser, node.nodes[0]).partition(b"\n")
-        if rest and title.startswith(b"[!") and b"]" in title:
-            node.kind = CALLOUT
-            finish_callout(parser, node)
+    """A quote that begins with `[!NAME]` is a callout, and that line none of its children.
 
-
-def finish_callout(parser: Parser, node: Node) -> None:
-    """Remove the title from a callout's children; with nothing else in it, it is a quote."""
-    first = node.nodes[0]
-    text = _text(parser, first)
-    if len(node.nodes) == 1 and b"\n" not in text:
-        node.kind = QUOTE
+    One that began as a callout is a quote if it has nothing else. An empty one gets a paragraph.
+    """
+    first = node.nodes[0] if node.nodes else node.close_with(PARAGRAPH, node.stop, node.stop)
+    if node.kind == QUOTE and first.kind != PARAGRAPH:
         return
-    title = trim(text.partition(b"\n")[0])
-    node.subtype = trim(title[2 : title.index(b"]")]).decode("utf-8", "surrogateescape")
-    if first.kind != PARAGRAPH:
-        return
-    pieces = parser.pieces_of(first)
-    del pieces[:2]
-    if not pieces:
-        node.nodes = node.nodes[1:]
-        return
-    first.first, first.column, first.start = pieces[0], 0, SPACES(parser.data, pieces[0]).end()
+    title, newline, rest = _text(parser, first).partition(b"\n")
+    if node.kind == QUOTE:
+        named = bool(rest) and title.startswith(b"[!") and b"]" in title
+    else:
+        named = bool(newline) or len(node.nodes) > 1
+    node.kind = CALLOUT if named else QUOTE
+    if named:
+        node.subtype = decode(trim(trim(title)[2:].partition(b"]")[0]))
+    if named and first.kind == PARAGRAPH:
+        pieces = parser.pieces_of(first)
+        del pieces[:2]
+        if pieces:
+            first.start = SPACES(parser.data, pieces[0]).end()
+            first.first, first.column = pieces[0], 0
+        else:
+            del node.nodes[0]
 
 
 def finish_super(parser: Parser, node: Node) -> None:
     """Take the super block off the run of nested ones; make an empty unclosed one a paragraph."""
-    if node.run is not None:
-        node.run.pop()
+    node.run.pop()
     if not node.nodes and not node.closed:
         node.kind, node.closed = PARAGRAPH, True
 
@@ -269,24 +256,22 @@ def _settled(parser: Parser, node: Node) -> list[Node]:
             continue
         if kept:
             kept[-1].attributes = (child.start, child.stop)
-    bare = marked and node.kind != SUPER and not kept
-    if bare and all(child.kind != ATTRIBUTES for child in node.nodes):
+    named = any(child.kind == ATTRIBUTES for child in node.nodes)
+    if marked and node.kind != SUPER and not kept and not named:
         kept.append(Node(PARAGRAPH, node, node.stop, 0, node.stop, node.stop))
     return kept
 
 
 def _is_lost(parser: Parser, node: Node) -> bool:
     """Whether Lute takes a paragraph, text and all, for attributes of the block before it."""
-    if node.kind != PARAGRAPH or not _begins(parser, node, b"{:"):
-        return False
-    return bool(leading_attributes(_text(parser, node)))
+    begins = node.kind == PARAGRAPH and _begins(parser, node, b"{:")
+    return begins and bool(leading_attributes(_text(parser, node)))
 
 
 def _begins(parser: Parser, node: Node, sign: bytes) -> bool:
     """Whether the text of a paragraph begins with `sign`."""
-    return parser.data.startswith(sign, node.start, node.stop) and (
-        node.pieces is None or not node.pieces or node.pieces[0] == node.start
-    )
+    begins = parser.data.startswith(sign, node.start, node.stop)
+    return begins and (not node.pieces or node.pieces[0] == node.start)
 
 
 SCRIPT, RAW, OPEN = 1, 6, 7
@@ -298,13 +283,13 @@ _NAMES = (
     " head header hr html iframe legend li link main menu menuitem nav noframes ol optgroup option"
     " p param section source summary table tbody td tfoot th thead title tr track ul video audio"
 )
-_BODY = _NAMES.split()
 _SCRIPT = re.compile(rb"<script|<pre|<style|<textarea").search
 _BLOCK = re.compile(
-    "|".join([f"<{tag}" for tag in _BODY] + [f"</{tag}" for tag in _BODY]).encode()
+    "|".join([f"<{sign}{tag}" for sign in ("", "/") for tag in _NAMES.split()]).encode()
 ).search
 SCRIPT_END = re.compile(rb"</script>|</pre>|</style>|</textarea>").search
 
+_NAME_ENDS = re.compile(rb"[ \t\n\v\f\r]|/?>").match
 _NAME = re.compile(rb"[A-Za-z][A-Za-z0-9-]*\Z").match
 _TAG = re.compile(
     rb"""[A-Za-z][A-Za-z0-9-]*+
@@ -315,7 +300,8 @@ _TAG = re.compile(
     ))*+ \Z""",
     re.VERBOSE,
 ).match
-"""The inside of a tag; of an attribute of one character, or that begins with `=`, all is sound."""
+"""The inside of a tag, whose attributes are words: white space ends even a quoted value. Of an
+attribute of one character, or that begins with `=`, all is sound."""
 _DECLARATION = re.compile(rb"<!--|<\?|<![A-Z]|<!\[CDATA\[").match
 
 
@@ -328,21 +314,14 @@ def html_kind(text: bytes, in_paragraph: bool) -> int:
     if found is not None and text[len(found[0])] in b" \t\n\v\f\r>":
         return SCRIPT
     found = _BLOCK(text)
-    if found is not None:
-        after = len(found[0])
-        if text[after] in b" \t\n\v\f\r>" or text[after : after + 2] == b"/>":
-            return RAW
+    if found is not None and _NAME_ENDS(text, len(found[0])):
+        return RAW
     tag = text.strip(SPACE)
-    closes = len(tag) >= 4 and tag[1] == 47 and tag.endswith(b">")
-    if not in_paragraph and (_open_tag(tag) or (closes and _NAME(tag[2:-1]))):
+    inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
+    closes = len(tag) >= 4 and tag[1] == 47 and _NAME(tag[2:-1])
+    if not in_paragraph and tag.endswith(b">") and (closes or _TAG(inner)):
         return OPEN
     return -1 if _DECLARATION(text) else 0
-
-
-def _open_tag(tag: bytes) -> bool:
-    """Whether this is one tag, whose attributes are words: white space ends even a quoted value."""
-    inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
-    return tag.endswith(b">") and _TAG(inner) is not None
 
 
 def conflict_start(parser: Parser, container: Node) -> int:
@@ -355,9 +334,8 @@ def conflict_start(parser: Parser, container: Node) -> int:
 
 def conflict_resume(parser: Parser, node: Node) -> int:
     """A conflict continues until a line begins with seven `>`."""
-    if not parser.line.startswith(b">>>>>>>"):
-        return STAYS
-    return parser.end(node, len(parser.line))
+    ends = parser.line.startswith(b">>>>>>>")
+    return parser.end(node, len(parser.line)) if ends else STAYS
 
 
 _HTML_BLOCKS = tuple(
@@ -376,11 +354,9 @@ _HTML_BLOCKS = tuple(
 
 def html_start(parser: Parser, container: Node) -> int:
     """A frame, a player, a view, or HTML that begins with `<div`; other HTML only closes blocks."""
-    if b"<span " in parser.line:
-        return NO
     text = parser.line[parser.nonspace :]
     kind = html_kind(text, parser.tip.kind == PARAGRAPH)
-    if not kind:
+    if not kind or b"<span " in parser.line:
         return NO
     parser.close_unmatched()
     text = trim(text)
@@ -390,31 +366,20 @@ def html_start(parser: Parser, container: Node) -> int:
     node = parser.add(block)
     if block == HTML:
         node.sort, node.closed = kind, kind != SCRIPT
+        html_resume(parser, node)  # the end may be on the same line
     return LEAF
 
 
 def html_resume(parser: Parser, node: Node) -> int:
-    """HTML continues until a blank line, its end tag, or a line of attributes."""
+    """HTML continues until a blank line, its end tag, or a line of attributes with an id."""
     if parser.blank:
         return AGAIN if node.sort in (RAW, OPEN) else STAYS
     rest = parser.line[parser.offset :]
-    if _named(rest):
-        if node.within_item:
-            rest = rest.lstrip(SPACE)
-        if line_attributes(rest):
-            return AGAIN
+    if b'id="' in rest and line_attributes(rest.lstrip(SPACE) if node.within_item else rest):
+        return AGAIN
+    if node.sort == SCRIPT and SCRIPT_END(rest):
+        return parser.end(node, len(parser.line))
     return STAYS
-
-
-def html_taken(parser: Parser, node: Node) -> None:
-    """HTML of the script kind ends with the line of its end tag."""
-    if node.sort == SCRIPT and SCRIPT_END(parser.line, parser.offset):
-        parser.end(node, len(parser.line))
-
-
-def _named(text: bytes) -> bool:
-    """Whether Lute looks for attributes in the text at all."""
-    return len(text) > 6 and b'id="' in text and text.lstrip(SPACE).startswith(b"{:")
 
 
 def math_start(parser: Parser, container: Node) -> int:
@@ -427,20 +392,20 @@ def math_start(parser: Parser, container: Node) -> int:
     node.stop = parser.at + len(parser.line)
     parser.to_nonspace()
     parser.skip(min(indent, len(parser.line) - parser.offset))
+    math_goes_on(parser, node)
     return LEAF
 
 
-def math_taken(parser: Parser, node: Node) -> None:
+def math_goes_on(parser: Parser, node: Node) -> int:
     """Math ends with a line that ends with `$$`, if there was another `$$` before."""
     whole = node.holder is parser.root and parser.line[:1] in (b" ", b"\t")
-    text = parser.line if whole else parser.line[parser.offset :]
-    first = text.find(b"$$")
-    if first < 0:
-        return
+    text = parser.line[0 if whole else parser.offset :]
     last = text.rfind(b"$$")
-    if (node.sort or last != first) and trim(text[last:]) == b"$$":
-        parser.end(node, len(parser.line))
-    node.sort = 1
+    if last >= 0:
+        if (node.sort or text.find(b"$$") < last) and trim(text[last:]) == b"$$":
+            return parser.end(node, len(parser.line))
+        node.sort = 1
+    return STAYS
 
 
 def math_resume(parser: Parser, node: Node) -> int:
@@ -451,11 +416,11 @@ def math_resume(parser: Parser, node: Node) -> int:
     if parser.indent < 4:
         if rest.startswith(b"$$") and not rest.rstrip(SPACE).strip(b"$"):
             return parser.end(node, len(parser.line))
-        if _named(rest) and line_attributes(rest):
+        if b'id="' in rest and line_attributes(rest):
             node.attributes = (parser.at + parser.nonspace, parser.at + len(parser.line))
             parser.finish(node)
             return TAKEN
-    return STAYS
+    return math_goes_on(parser, node)
 
 
 def embed_start(parser: Parser, container: Node) -> int:
@@ -483,22 +448,22 @@ def callout_start(parser: Parser, container: Node) -> int:
     return INTO
 
 
+_SUBTYPES = {b"t": "t", b".": "o", b")": "o"}
+"""The subtype of a list and its items, by the last sign of the list; of all others it is `u`."""
+
+
 def list_start(parser: Parser, container: Node) -> int:
     """An item, with its attributes and task mark; an item never begins with a list."""
-    marker = read_marker(parser, container, strict=False)
-    if marker is None:
+    marker, width = read_marker(parser, container, LUTE_MARKERS)
+    if not marker:
         return NO
-    line = parser.line
+    line, tip = parser.line, parser.tip
     pairs, at = at_start(line, parser.offset)
-    marker.task = _TASK(line, at) is not None
-    empty = parser.tip if parser.tip.kind == ITEM else None
     parser.close_unmatched()
-    if empty is not None and not empty.nodes:
-        empty.close_with(PARAGRAPH, empty.stop, empty.stop)
-    item = add_item(parser, container, marker)
-    item.subtype = "t" if marker.task else "o" if marker.sign in b".)" else "u"
-    if item.holder is not None and not item.holder.subtype:
-        item.holder.subtype = item.subtype
+    if tip.kind == ITEM and not tip.nodes:
+        tip.close_with(PARAGRAPH, tip.stop, tip.stop)
+    item = add_item(parser, container, marker, width, task=_TASK(line, at) is not None)
+    item.subtype = item.holder.subtype = _SUBTYPES.get(item.holder.sign[-1:], "u")
     if pairs:
         item.attributes = (parser.at + parser.offset, parser.at + at)
         parser.skip(min(len(spelled(pairs)), len(line) - parser.offset))
@@ -507,12 +472,8 @@ def list_start(parser: Parser, container: Node) -> int:
 
 def attributes_start(parser: Parser, container: Node) -> int:
     """A line of attributes belongs to the block before it, else to an empty paragraph."""
-    tip = parser.tip
-    if tip.kind == ITEM and not tip.nodes:
-        return NO
-    text = parser.line[parser.nonspace :]
-    pairs = line_attributes(text)
-    if not pairs:
+    tip, pairs = parser.tip, line_attributes(parser.line[parser.nonspace :])
+    if not pairs or (tip.kind == ITEM and not tip.nodes):
         return NO
     parser.close_unmatched()
     start, stop = parser.at + parser.nonspace, parser.at + len(parser.line)
@@ -524,10 +485,8 @@ def attributes_start(parser: Parser, container: Node) -> int:
         return LEAF
     if parser.matched.kind in (DOCUMENT, AGAIN_PARSED, ITEM, QUOTE, CALLOUT, SUPER):
         tip = parser.tip
-        last = tip.nodes[-1] if tip.nodes else None
-        if last is None or (
-            last.kind == ATTRIBUTES and not parser.data.startswith(spelled(pairs), last.start)
-        ):
+        same = parser.data.startswith(spelled(pairs), tip.nodes[-1].start) if tip.nodes else False
+        if not same and (not tip.nodes or tip.nodes[-1].kind == ATTRIBUTES):
             tip.close_with(PARAGRAPH, start, start)
     return whole_line(parser, parser.add(ATTRIBUTES))
 
@@ -538,13 +497,11 @@ def super_start(parser: Parser, container: Node) -> int:
     if found is None:
         return NO
     parser.close_unmatched()
-    tip = parser.tip
+    run = parser.tip.run or []
     node = parser.add(SUPER)
-    run = tip.run if tip.run is not None else []
     run.append(node)
     node.run, node.closed = run, False
-    node.stop = parser.at + len(parser.line)
-    parser.offset = len(parser.line)
+    whole_line(parser, node)
     parser.nonspace = -1
     return INTO
 
@@ -559,20 +516,21 @@ def super_resume(parser: Parser, node: Node) -> int:
     return parser.end(parser.tip, len(parser.line))
 
 
-STARTS = {
-    b"<": (conflict_start, html_start),
-    b">": (callout_start, quote_start),
-    b"#": (heading_start,),
-    b"`~": (lute_fence_start,),
-    b"*-": (break_start, list_start),
-    b"_": (break_start,),
-    b"+0123456789": (list_start,),
-    b"$": (math_start,),
-    b"{": (attributes_start, embed_start, super_start),
-}
-
 RULES = BlockRules(
-    starts={byte: tried for signs, tried in STARTS.items() for byte in signs},
+    starts=by_byte(
+        {
+            BLANK: (),
+            b"<": (conflict_start, html_start),
+            b">": (callout_start, quote_start),
+            b"#": (heading_start,),
+            b"`~": (lute_fence_start,),
+            b"*-": (break_start, list_start),
+            b"_": (break_start,),
+            b"+0123456789": (list_start,),
+            b"$": (math_start,),
+            b"{": (attributes_start, embed_start, super_start),
+        }
+    ),
     resume={
         PARAGRAPH: blank_ends,
         CODE: fence_resume,
@@ -584,12 +542,11 @@ RULES = BlockRules(
         ITEM: indented_resume,
         SUPER: super_resume,
     },
-    taken={HTML: html_taken, MATH: math_taken},
     finish={
         PARAGRAPH: finish_paragraph,
         LIST: finish_list,
         QUOTE: finish_quote,
-        CALLOUT: finish_callout,
+        CALLOUT: finish_quote,
         SUPER: finish_super,
     },
     keeps_indentation=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -17,8 +17,10 @@ from copydesk.notes.markdown.block import (
     BREAK,
     CODE,
     HEADING,
+    HOLDS,
     ITEM,
     LIST,
+    MATH,
     NOTE,
     PARAGRAPH,
     QUOTE,
@@ -27,9 +29,7 @@ from copydesk.notes.markdown.block import (
     TEXT,
     AlwaysMatches,
     LineCursor,
-    Marker,
     Node,
-    can_hold,
     cut,
 )
 
@@ -51,36 +51,39 @@ _INTERRUPTED = (PARAGRAPH, TABLE)
 _PASSES_BLANK = frozenset((LIST, ITEM, NOTE))
 
 Pattern = Callable[[bytes, int], re.Match[bytes] | None]
-Start = Callable[["Parser", Node], int]
-Resume = Callable[["Parser", Node], int]
+Rule = Callable[["Parser", Node], int]
 Finish = Callable[["Parser", Node], None]
+Markers = tuple[Pattern, Pattern]
 
 
 @dataclass(frozen=True)
 class BlockRules:
-    """A profile: how blocks start (`starts`: by first byte, in order), continue and end."""
+    """A profile: how blocks start (`starts`: by first byte, in order), continue and end.
 
-    starts: Mapping[int, tuple[Start, ...]]
-    resume: Mapping[str, Resume]
+    `starts` has the blanks too, which start nothing: a line whose first byte is not in it is text.
+    `indented`: what starts at an indented line. `keeps_indentation`: whether text directly in the
+    document keeps the indentation of its lines.
+    """
+
+    starts: Mapping[bytes, tuple[Rule, ...]]
+    resume: Mapping[str, Rule]
     finish: Mapping[str, Finish]
-    taken: Mapping[str, Finish] = field(default_factory=dict[str, Finish])
-    """Called after a block of this kind has consumed a line as text."""
-    indented: tuple[Start, ...] = ()
+    indented: tuple[Rule, ...] = ()
     keeps_indentation: bool = False
-    """Whether text directly in the document keeps the indentation of its lines."""
-    table: tuple[tuple[Start, ...], ...] = field(init=False)
-    plain: bytes = field(init=False)
-    """By byte: 1 if a line that begins with it, at column 0, can only be text."""
 
-    def __post_init__(self) -> None:
-        table = tuple(self.starts.get(byte, ()) for byte in range(256))
-        plain = bytes(not table[byte] and byte not in BLANK for byte in range(256))
-        object.__setattr__(self, "table", table)
-        object.__setattr__(self, "plain", plain)
+
+def by_byte(starts: Mapping[bytes, tuple[Rule, ...]]) -> dict[bytes, tuple[Rule, ...]]:
+    """What starts at each of several bytes, by each of them."""
+    return {bytes([sign]): tried for signs, tried in starts.items() for sign in signs}
 
 
 class Parser(LineCursor):
-    """Parses a text, or a paragraph again. The line starts at byte `at`; `tip` is the open node."""
+    """Parses a text, or a paragraph again. The line starts at byte `at`; `tip` is the open node.
+
+    `go_on` is called every so many lines and blocks, and raises to stop parsing. `depth`: how many
+    times the text, as that of a task, was parsed before. `no_break`: a break character of the line,
+    and where a thematic break of it fails.
+    """
 
     def __init__(
         self,
@@ -90,109 +93,79 @@ class Parser(LineCursor):
         go_on: Callable[[], None],
         depth: int = 0,
     ) -> None:
-        super().__init__()
-        self.go_on = go_on
-        """Called every so many lines and blocks; raises to stop parsing."""
-        self.blocks = 0
-        self.data = data
-        self.rules = rules
-        self.root = root
-        self.tip = root
-        self.depth = depth
-        """How many times this text, as that of a task, was parsed before."""
-        self.at = self.first = self.first_column = self.begin = 0
-        self.matched = root
-        self.oldtip = root
-        self.closed = True
+        self.load(b"")
+        self.data, self.rules, self.go_on, self.depth = data, rules, go_on, depth
+        self.root = self.tip = self.oldtip = self.matched = root
+        self.blocks = self.at = self.first = self.first_column = self.begin = 0
         self.no_break: tuple[int, int] = (0, 0)
-        """A break character of the line, and where a thematic break of it fails."""
         self._blank_from: Node | None = None
         self._blank_tip = self._blank_to = root
 
     def run(self, lines: Sequence[bytes], starts: Sequence[int]) -> None:
         """Parse all lines and close the open blocks."""
-        root, plain = self.root, self.rules.plain
+        root, special = self.root, self.rules.starts
         for number, (line, at) in enumerate(zip(lines, starts, strict=True)):
             if not number % LOOKED_AT:
                 self.go_on()
             tip = self.tip
-            if tip is root:
-                if not line:
-                    continue
-                if plain[line[0]]:
-                    stop = at + len(line)
-                    node = Node(PARAGRAPH, root, at, 0, at, stop)
-                    root.append(node)
-                    self.tip = node
-                    continue
-            elif tip.holder is root:
-                if tip.kind == PARAGRAPH:
-                    if not line:
-                        self.finish(tip)
-                        continue
-                    if plain[line[0]]:
-                        tip.stop = stop = at + len(line)
-                        if tip.pieces is not None:
-                            tip.pieces += (at, stop)
-                        continue
-                elif tip.kind == CODE and tip.fence and line and plain[line[0]]:
-                    tip.stop = at + len(line)
-                    continue
-            self.take(line, at)
-        while True:
-            tip = self.tip
-            self.finish(tip)
-            if tip is root:
-                return
+            text = tip.holder is root and tip.kind == PARAGRAPH
+            # most lines are text, or blank, directly in the document: nothing is tried on them
+            if not line and (text or tip is root):
+                if text:
+                    self.finish(tip)
+            elif line[:1] in special:
+                self.take(line, at)
+            elif tip is root:
+                self.tip = root.append(Node(PARAGRAPH, root, at, 0, at, at + len(line)))
+            elif tip.holder is root and (
+                (text and tip.pieces is None) or (tip.kind == CODE and tip.sign and line)
+            ):
+                tip.stop = at + len(line)
+            else:
+                self.take(line, at)
+        while self.tip is not root:
+            self.finish(self.tip)
 
     def take(self, line: bytes, at: int) -> None:
         """Process one line, which starts at byte `at`."""
         self.load(line)
-        self.at = at
-        self.no_break = (0, 0)
-        self.oldtip = self.tip
+        self.at, self.no_break, self.oldtip = at, (0, 0), self.tip
         container = self._descend()
         if container is None:
             return
-        self.closed = container is self.oldtip
         self.matched = container
-        kind = container.kind
-        if kind in _INTERRUPTED or kind not in TEXT:
+        if container.kind in _INTERRUPTED or container.kind not in TEXT:
             container = self._start(container)
-        self._add(container)
+        if self.oldtip is not self.matched and self.tip.kind == PARAGRAPH and not self.blank:
+            container = self.tip  # which continues, although the line lacks its prefix
+        else:
+            self.close_unmatched()
+        if not self.blank and self.offset < len(self.line):
+            self.add_text(container if container.kind in TEXT else self.add(PARAGRAPH))
 
     def _descend(self) -> Node | None:
         """Return the deepest open node that the line continues; None if the line is used up."""
-        resume = self.rules.resume
         container = self.root
         seen: Node | None = None
-        while container.nodes:
+        while container.nodes and container.nodes[-1].open:
             child = container.nodes[-1]
-            if not child.open:
-                break
-            if self.offset > self.nonspace:
-                self.peek()
-            else:
-                self.indent = self.nonspace_column - self.column
-            kind = child.kind
-            if self.blank and seen is None and kind in _PASSES_BLANK:
+            self.peek()
+            if self.blank and seen is None and child.kind in _PASSES_BLANK:
                 if child is self._blank_from and self.oldtip is self._blank_tip:
                     self.to_nonspace()
                     return self._blank_to
                 seen = child
-            if kind == LIST:
+            if child.kind == LIST:
                 container = child  # a list ends only when something else is added to its container
                 continue
-            if kind == SUPER and child.run is not None:
+            if child.kind == SUPER:
                 child = child.run[-1]
-            going = resume.get(kind)
-            if going is None:
-                break
-            says = going(self, child)
-            if says == AGAIN:
-                break
+            resume = self.rules.resume.get(child.kind)
+            says = resume(self, child) if resume is not None else AGAIN
             if says == TAKEN:
                 return None
+            if says == AGAIN:
+                break
             container = child
         if seen is not None:
             self._blank_from, self._blank_tip, self._blank_to = seen, self.oldtip, container
@@ -200,40 +173,21 @@ class Parser(LineCursor):
 
     def _start(self, container: Node) -> Node:
         """Start the blocks that begin on the line; return the node that gets the rest of it."""
-        table, indented = self.rules.table, self.rules.indented
+        starts, indented = self.rules.starts, self.rules.indented
         while True:
             self.peek()
             self.first, self.first_column, self.begin = self.offset, self.column, self.nonspace
-            if self.blank:
-                self.to_nonspace()
-                return container
-            tried = indented if self.indent >= INDENTED else table[self.line[self.nonspace]]
-            for start in tried:
+            sign = self.line[self.nonspace : self.nonspace + 1]
+            for start in indented if self.indent >= INDENTED else starts.get(sign, ()):
                 says = start(self, container)
-                if says == INTO:
-                    container = self.tip
+                if says != NO:
                     break
-                if says == LEAF:
-                    return self.tip
             else:
                 self.to_nonspace()
                 return container
-
-    def _add(self, container: Node) -> None:
-        """Give the rest of the line to the node that accepts it."""
-        tip = self.tip
-        if not self.closed and not self.blank and tip.kind == PARAGRAPH:
-            self.add_text(tip)
-            return
-        self.close_unmatched()
-        if container.kind in TEXT:
-            if container.open:
-                self.add_text(container)
-                after = self.rules.taken.get(container.kind)
-                if after is not None:
-                    after(self, container)
-        elif not self.blank and self.offset < len(self.line):
-            self.add_text(self.add(PARAGRAPH))
+            container = self.tip
+            if says == LEAF:
+                return container
 
     def add(self, kind: str) -> Node:
         """Close what the line does not continue; add a node at the next character.
@@ -244,46 +198,34 @@ class Parser(LineCursor):
         self.blocks += 1
         if not self.blocks % LOOKED_AT:
             self.go_on()
-        while not can_hold(self.tip, kind):
+        while self.tip.kind not in HOLDS or (self.tip.kind == LIST) != (kind == ITEM):
             self.finish(self.tip)
-        tip, at = self.tip, self.at
-        start = at + self.begin
-        node = Node(kind, tip, at + self.first, self.first_column, start, start)
-        tip.append(node)
-        self.tip = node
-        return node
+        tip, at, start = self.tip, self.at, self.at + self.begin
+        self.tip = tip.append(Node(kind, tip, at + self.first, self.first_column, start, start))
+        return self.tip
 
     def add_text(self, node: Node) -> None:
         """Add the rest of the line to a node that holds text."""
         line, at = self.line, self.at
-        if self.blank or self.offset == len(line):
-            return
         stop = at + len(line)
-        if node.kind != PARAGRAPH:
-            node.stop = stop
-            return
-        start = at + self.offset
-        if node.start < 0:
-            node.start = node.first = start
-        if self.rules.keeps_indentation and node.holder is self.root and line[0] in BLANK:
-            start = at
-        if node.pieces is not None or node.stop > node.start or start != node.start:
-            pieces = self.pieces_of(node)
-            pieces += (start, stop)
+        if node.kind == PARAGRAPH:
+            start = at + self.offset
+            if node.start < 0:
+                node.start = node.first = start
+            if self.rules.keeps_indentation and node.holder is self.root and line[0] in BLANK:
+                start = at
+            if node.pieces is not None or node.stop > node.start or start != node.start:
+                pieces = self.pieces_of(node)
+                pieces += (start, stop)
         node.stop = stop
 
     def pieces_of(self, node: Node) -> list[int]:
         """Where the text of each line of a paragraph starts and stops, alternately."""
         if node.pieces is None:
-            pieces: list[int] = []
-            node.pieces = pieces
-            if node.holder is not self.root:  # a second line would have created the pieces
-                pieces += (node.start, node.stop) if node.stop > node.start else ()
-            else:
-                lines, starts = cut(self.data[node.start : node.stop], 0)
-                for line, start in zip(lines, starts, strict=True):
-                    start += node.start
-                    pieces += (start, start + len(line))
+            node.pieces = []
+            lines, starts = cut(self.data[node.start : node.stop])
+            for line, start in zip(lines, starts, strict=True):
+                node.pieces += (node.start + start, node.start + start + len(line))
         return node.pieces
 
     def text_of(self, node: Node) -> bytes:
@@ -293,19 +235,15 @@ class Parser(LineCursor):
 
     def close_unmatched(self) -> None:
         """Close the blocks that the line does not continue."""
-        if self.closed:
-            return
         while self.oldtip is not self.matched:
-            parent = self.oldtip.holder
-            assert parent is not None
             self.finish(self.oldtip)
-            self.oldtip = parent
-        self.closed = True
+            self.oldtip = self.tip
 
     def end(self, node: Node, stop: int) -> int:
         """Finish a node whose end mark reaches up to this byte of the line, which is used up."""
         node.stop = self.at + stop
         node.closed = True
+        self.offset = len(self.line)
         self.finish(node)
         return TAKEN
 
@@ -322,18 +260,26 @@ class Parser(LineCursor):
     def finish(self, node: Node) -> None:
         """Close a node; its parent becomes the tip."""
         node.open = False
-        parent = node.holder
         ends = self.rules.finish.get(node.kind)
         if ends is not None:
             ends(self, node)
-        if parent is not None:
-            if node.stop > parent.stop:
-                parent.stop = node.stop
-            self.tip = parent
+        self.tip = node.holder
+        if node.stop > self.tip.stop:
+            self.tip.stop = node.stop
 
 
-_MARKER = re.compile(rb"(?:[-+*]|([0-9]{1,9})[.)])(?=[ \t]|\Z)").match
-_LUTE_MARKER = re.compile(rb"(?:[-+*]|([0-9]{1,9})[.)])(?=[ \t\v\f]|\Z)").match
+STRICT_MARKERS: Markers = (
+    re.compile(rb"(?:[-+*]|[0-9]{1,9}[.)])(?=[ \t]|\Z)").match,
+    re.compile(rb"(?:[-+*]|0{0,8}1[.)])(?=[ \t]++[^ \t])").match,
+)
+"""The marker of an item, and one that interrupts a paragraph: if a number, 1, and not alone."""
+
+LUTE_MARKERS: Markers = (
+    re.compile(rb"(?:[-+*]|[0-9]{1,9}[.)])(?=[ \t\v\f]|\Z)").match,
+    re.compile(rb"(?:[-+*]|1[.)])(?=[ \t\v\f])").match,
+)
+"""Form feeds count as spaces; of numbers, only `1.` (not `01.`) interrupts a paragraph, but any
+marker does that is followed only by spaces."""
 
 _MOST_SPACES = 5
 """From this many columns after a marker, the item starts with indented code."""
@@ -341,20 +287,15 @@ _MOST_SPACES = 5
 
 def quote_start(parser: Parser, container: Node) -> int:
     """`>`, with the space after it, if there is one."""
-    parser.to_nonspace()
-    parser.skip(1)
-    parser.skip_one_blank()
+    parser.skip_quote()
     parser.add(QUOTE).stop = parser.at + len(parser.line)
     return INTO
 
 
 def quote_resume(parser: Parser, node: Node) -> int:
     """A quote continues on a line that starts with `>`."""
-    if parser.blank or parser.indent >= 4 or parser.line[parser.nonspace] != 62:
+    if not parser.skip_quote():
         return AGAIN
-    parser.to_nonspace()
-    parser.skip(1)
-    parser.skip_one_blank()
     node.stop = parser.at + len(parser.line)
     return STAYS
 
@@ -364,67 +305,51 @@ def indented_resume(parser: Parser, node: Node) -> int:
 
     It continues over blank lines once it has any content.
     """
-    if parser.blank:
-        if not node.nodes:
-            return AGAIN
-        parser.to_nonspace()
-        return STAYS
     width = node.width if node.kind == ITEM else INDENTED
-    if parser.indent < width:
+    if parser.blank and node.nodes:
+        parser.to_nonspace()
+    elif parser.blank or parser.indent < width:
         return AGAIN
-    parser.skip_columns(width)
+    else:
+        parser.skip_columns(width)
     return STAYS
 
 
-def read_marker(parser: Parser, container: Node, strict: bool) -> Marker | None:
-    """Consume a list marker and the space that belongs to it; None if there is none.
+def read_marker(parser: Parser, container: Node, markers: Markers) -> tuple[bytes, int]:
+    """Consume a list marker and the space that belongs to it; empty if there is none.
 
-    `strict` follows CommonMark; otherwise the rules are Lute's: form feeds count as spaces; of
-    numbers, only `1.` (not `01.`) interrupts a paragraph; so does a bullet followed only by spaces.
+    Returns it, and the columns from where the content of the container starts to the item's.
     """
-    line, at = parser.line, parser.nonspace
-    found = (_MARKER if strict else _LUTE_MARKER)(line, at)
+    found = markers[container.kind == PARAGRAPH](parser.line, parser.nonspace)
     if found is None:
-        return None
-    number, after = found[1], found.end()
-    if container.kind == PARAGRAPH:
-        is_first = number is None or (int(number) == 1 if strict else number == b"1")
-        if not is_first or after == len(line.rstrip(BLANK) if strict else line):
-            return None
-    offset, length = parser.indent, after - at
+        return b"", 0
     parser.to_nonspace()
-    parser.skip(length)
-    before = (parser.offset, parser.column, parser.partial)
-    feeds = after < len(line) and line[after] in b"\v\f"
-    if feeds:
-        parser.skip(1)
+    parser.skip(len(found[0]))
+    column, feeds = parser.column, parser.line[parser.offset : parser.offset + 1] in (b"\v", b"\f")
+    parser.skip(feeds)
     parser.peek()
-    gap = parser.nonspace_column - before[1]
-    if gap >= _MOST_SPACES or gap < 1 or parser.blank:
-        padding = length + 1
-        parser.offset, parser.column, parser.partial = before
-        if feeds:
-            parser.nonspace = -1  # the peek went past what turns out to be text
+    if parser.blank or parser.nonspace_column - column >= _MOST_SPACES:
+        parser.skip(-feeds)
+        parser.nonspace = -1  # the peek went past what turns out to be text
         parser.skip_one_blank()
     else:
-        padding = length + gap
         parser.to_nonspace()
-    return Marker(offset, padding, length, found[0][-1])
+    return found[0], max(parser.column, column + 1) - parser.first_column
 
 
-def add_item(parser: Parser, container: Node, marker: Marker) -> Node:
+def add_item(
+    parser: Parser, container: Node, marker: bytes, width: int, *, task: bool = False
+) -> Node:
     """Add an item with this marker, to the open list if the marker fits that."""
     parser.close_unmatched()
-    first = container.marker if parser.tip.kind == container.kind == LIST else None
-    if first is None or (first.sign, first.task) != (marker.sign, marker.task):
-        parser.add(LIST).marker = marker
+    sign = marker[-1:] + b"t" * task
+    if not parser.tip.kind == container.kind == LIST or container.sign != sign:
+        parser.add(LIST).sign = sign
     item = parser.add(ITEM)
-    item.indent, item.width = marker.offset, marker.offset + marker.padding
-    item.stop = item.start + marker.length
+    item.width, item.stop = width, item.start + len(marker)
     return item
 
 
-_FENCE = re.compile(rb"`{3,}|~{3,}").match
 _BREAKS = {sign: cast(AlwaysMatches, re.compile(rb"[ \t%c]*" % sign).match) for sign in b"*-_"}
 
 
@@ -437,10 +362,10 @@ def _heading(pattern: Pattern, parser: Parser, container: Node) -> int:
     return whole_line(parser, node)
 
 
-heading_start: Start = partial(_heading, re.compile(rb"#{1,6}(?![^ \t\v\f])").match)
+heading_start: Rule = partial(_heading, re.compile(rb"#{1,6}(?![^ \t\v\f])").match)
 """One to six `#` and a space; Lute counts form feeds as spaces."""
 
-strict_heading_start: Start = partial(_heading, re.compile(rb"#{1,6}(?![^ \t])").match)
+strict_heading_start: Rule = partial(_heading, re.compile(rb"#{1,6}(?![^ \t])").match)
 """One to six `#` and a space, as in CommonMark."""
 
 
@@ -466,32 +391,34 @@ def whole_line(parser: Parser, node: Node) -> int:
     return LEAF
 
 
-def fence_start(parser: Parser, container: Node) -> int:
-    """Three or more backticks or tildes; no backtick in the info string after backticks."""
-    line, at = parser.line, parser.nonspace
-    found = _FENCE(line, at)
-    if found is None or (line[at] == 96 and line.find(b"`", found.end()) >= 0):
+def _fenced(kind: str, pattern: Pattern, parser: Parser, container: Node) -> int:
+    found = pattern(parser.line, parser.nonspace)
+    if found is None:
         return NO
-    node = parser.add(CODE)
-    node.fence, node.closed = found[0], False
+    node = parser.add(kind)
+    node.sign, node.closed = found[0], False
     return LEAF
 
 
-def lute_fence_start(parser: Parser, container: Node) -> int:
-    """Like `fence_start`, but allows no tilde in any info string either."""
-    found = _FENCE(parser.line, parser.nonspace)
-    if found is not None and parser.line.find(b"~", found.end()) >= 0:
-        return NO
-    return fence_start(parser, container)
+fence_start: Rule = partial(_fenced, CODE, re.compile(rb"`{3,}+(?=[^`]*+\Z)|~{3,}+").match)
+"""Three or more backticks or tildes; no backtick in the info string after backticks."""
+
+lute_fence_start: Rule = partial(
+    _fenced, CODE, re.compile(rb"`{3,}+(?=[^`~]*+\Z)|~{3,}+(?=[^~]*+\Z)").match
+)
+"""Like `fence_start`, but allows no tilde in any info string either."""
+
+math_start: Rule = partial(_fenced, MATH, re.compile(rb"\${2,}+(?=[ \t]*+\Z)").match)
+"""Two or more `$` alone on a line."""
 
 
 def fence_resume(parser: Parser, node: Node) -> int:
     """Code continues until a line with only its fence sign, at least as many as opened it."""
     line, at = parser.line, parser.nonspace
-    if parser.blank or parser.indent >= INDENTED or not line.startswith(node.fence, at):
+    if parser.blank or parser.indent >= INDENTED or not line.startswith(node.sign, at):
         return STAYS
     rest = line[at:].rstrip(b" \t\v\f")
-    return STAYS if rest.strip(node.fence[:1]) else parser.end(node, at + len(rest))
+    return STAYS if rest.strip(node.sign[:1]) else parser.end(node, at + len(rest))
 
 
 def blank_ends(parser: Parser, node: Node) -> int:
@@ -507,9 +434,8 @@ Pairs = list[tuple[bytes, bytes]]
 
 def line_attributes(text: bytes) -> Pairs:
     """Parse a line that is only an attribute list; `text` has no terminator."""
-    if not text.startswith(b"{:") or not text.endswith(b"}") or len(text) < 6:
-        return []
-    return _pairs(text[2:-1].removeprefix(b"{:"))
+    is_list = text.startswith(b"{:") and text.endswith(b"}") and len(text) >= 6
+    return _pairs(text[2:-1].removeprefix(b"{:")) if is_list else []
 
 
 def at_start(line: bytes, at: int) -> tuple[Pairs, int]:
@@ -524,9 +450,7 @@ def at_start(line: bytes, at: int) -> tuple[Pairs, int]:
 
 def leading_attributes(text: bytes) -> Pairs:
     """Parse an attribute list at the start of `text`; other text may follow."""
-    if not text.startswith(b"{:"):
-        return []
-    end = text.find(b"}", 2)
+    end = text.find(b"}") if text.startswith(b"{:") else 0
     return _pairs(text[2:end]) if end >= 5 else []
 
 
@@ -539,11 +463,6 @@ def bare_attributes(text: bytes) -> Pairs:
 def spelled(pairs: Pairs) -> bytes:
     """Write out an attribute list."""
     return b"{: " + b" ".join(name + b'="' + value + b'"' for name, value in pairs) + b"}"
-
-
-def value_of(pairs: Pairs, name: bytes) -> bytes | None:
-    """The last value of an attribute name; None if there is none."""
-    return next((value for key, value in reversed(pairs) if key == name), None)
 
 
 _ATTRIBUTE = re.compile(
@@ -581,7 +500,7 @@ _BARE = r"(?:\\[!-\xff]|[^\x00-\x20\x7f()])"
 _balanced = rf"{_BARE}*+"
 for _ in range(32):  # so deep may the parentheses of a destination be nested
     _balanced = rf"(?:{_BARE}|\({_balanced}\))*+"
-_DEFINITION = re.compile(
+DEFINED = re.compile(
     r"\[(?!\s*+\])(?:[^\\\[\]]|\\.){1,999}+\]:"
     rf"{_GAP}(?:<(?:[^<>\n\\]|\\[^\n])*+>|(?!<)(?=[^\s)]){_balanced})"
     rf"(?:(?=[ \t\n]){_GAP}(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\((?:[^()\\]|\\.)*+\))"
@@ -589,16 +508,6 @@ _DEFINITION = re.compile(
     re.DOTALL,
 ).match
 """One definition of a link, with its line end: label, destination, and a title or none."""
-
-
-def definitions(text: bytes) -> list[int]:
-    """Count the lines of each definition at the start of a paragraph `text` (joined by LF)."""
-    counts: list[int] = []
-    at = 0
-    while definition := _DEFINITION(text, at):
-        counts.append(text.count(b"\n", at, definition.end() - 1) + 1)
-        at = definition.end()
-    return counts
 
 
 LAST_CLOSED = 5
@@ -613,15 +522,17 @@ _NAMES = (
     "|head|hr|html|iframe|legend|link|li|main|menuitem|menu|nav|noframes|ol|optgroup|option"
     "|param|p|search|section|summary|table|tbody|td|tfoot|thead|th|title|track|tr|ul"
 )
-_STARTS = (
-    rb"<(?:script|pre|style|textarea)(?:[ \t>]|\Z)",
-    rb"<!--",
-    rb"<\?",
-    rb"<![A-Za-z]",
-    rb"<!\[CDATA\[",
-    b"</?(?:" + _NAMES.encode() + rb")(?:[ \t]|/?>|\Z)",
+_START = tuple(
+    re.compile(each, re.IGNORECASE).match
+    for each in (
+        rb"<(?:script|pre|style|textarea)(?:[ \t>]|\Z)",
+        rb"<!--",
+        rb"<\?",
+        rb"<![A-Za-z]",
+        rb"<!\[CDATA\[",
+        b"</?(?:" + _NAMES.encode() + rb")(?:[ \t]|/?>|\Z)",
+    )
 )
-_START = tuple(re.compile(each, re.IGNORECASE).match for each in _STARTS)
 _TAG = re.compile(
     rb"""(?:<[A-Za-z][A-Za-z0-9-]*+
     (?:[ \t]++[A-Za-z_:][A-Za-z0-9_.:-]*+
@@ -629,8 +540,11 @@ _TAG = re.compile(
     [ \t]*+/?> | </[A-Za-z][A-Za-z0-9-]*+[ \t]*+>)[ \t]*+\Z""",
     re.VERBOSE,
 ).match
-_ENDS = (rb"</(?:script|pre|style|textarea)>", rb"-->", rb"\?>", rb">", rb"\]\]>")
-_END = tuple(re.compile(each, re.IGNORECASE).search for each in _ENDS)
+HTML_ENDS = tuple(
+    re.compile(each, re.IGNORECASE).search
+    for each in (rb"</(?:script|pre|style|textarea)>", rb"-->", rb"\?>", rb">", rb"\]\]>")
+)
+"""The end markers of the first kinds."""
 
 
 def html_kind(line: bytes, at: int, in_paragraph: bool) -> int:
@@ -639,8 +553,3 @@ def html_kind(line: bytes, at: int, in_paragraph: bool) -> int:
         if start(line, at):
             return kind
     return OPEN if not in_paragraph and _TAG(line, at) else 0
-
-
-def html_ends(kind: int, line: bytes, at: int) -> bool:
-    """Whether the line, from byte `at` on, has the end marker of an HTML block of this kind."""
-    return kind <= LAST_CLOSED and _END[kind - 1](line, at) is not None

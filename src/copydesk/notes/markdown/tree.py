@@ -34,6 +34,7 @@ from copydesk.notes.markdown.block import (
     NOTE,
     PARAGRAPH,
     QUOTE,
+    SPACES,
     TABLE,
     Block,
     LineCursor,
@@ -48,31 +49,33 @@ from copydesk.notes.markdown.block import (
 )
 from copydesk.notes.markdown.parser import (
     AGAIN,
+    DEFINED,
+    HTML_ENDS,
     INDENTED,
     INTO,
     LAST_CLOSED,
     LEAF,
     NO,
     STAYS,
+    STRICT_MARKERS,
     BlockRules,
     Parser,
     add_item,
     at_start,
     blank_ends,
     break_start,
-    definitions,
+    by_byte,
     fence_resume,
     fence_start,
-    html_ends,
     html_kind,
     indented_resume,
     leading_attributes,
     line_attributes,
+    math_start,
     quote_resume,
     quote_start,
     read_marker,
     strict_heading_start,
-    value_of,
     whole_line,
 )
 
@@ -96,31 +99,27 @@ def setext_start(parser: Parser, container: Node) -> int:
 
 def split_definitions(parser: Parser, node: Node) -> bool:
     """Split off the definitions that a paragraph begins with; return whether any text is left."""
-    if node.stop <= node.start or parser.data[node.start] != 91:
-        return node.stop > node.start
-    lines = (line.lstrip(BLANK) for line in parser.text_of(node).split(b"\n"))
-    found = definitions(b"\n".join(lines))
-    holder = node.holder
-    if not found or holder is None:
-        return True
-    pieces = parser.pieces_of(node)
-    holder.nodes.pop()
-    first, column = node.first, node.column
-    for count in found:
-        whole = holder.close_with(DEFINITION, pieces[0], pieces[2 * count - 1])
-        whole.first, whole.column = first, column
-        del pieces[: 2 * count]
-        first, column = pieces[0] if pieces else -1, 0
-    node.start, node.first, node.column = first, first, column
-    if not pieces:
-        node.stop = -1
-    holder.append(node)
-    return bool(pieces)
+    if node.stop > node.start and parser.data[node.start] == 91:
+        holder, pieces, at = node.holder, parser.pieces_of(node), 0
+        text = b"\n".join(line.lstrip(BLANK) for line in parser.text_of(node).split(b"\n"))
+        holder.nodes.pop()
+        while definition := DEFINED(text, at):
+            count = 2 * text.count(b"\n", at, definition.end() - 1) + 2
+            at = definition.end()
+            whole = holder.close_with(DEFINITION, pieces[0], pieces[count - 1])
+            whole.first, whole.column = node.first, node.column
+            del pieces[:count]
+            node.start = node.first = pieces[0] if pieces else -1
+            node.column = 0
+        if not pieces:
+            node.stop = -1
+        holder.append(node)
+    return node.stop > node.start
 
 
 def finish_paragraph(parser: Parser, node: Node) -> None:
     """Make blocks of the definitions; drop the paragraph if it has nothing else."""
-    if not split_definitions(parser, node) and node.holder is not None:
+    if not split_definitions(parser, node):
         node.holder.nodes.pop()
 
 
@@ -136,14 +135,11 @@ def table_start(parser: Parser, container: Node) -> int:
     parser.close_unmatched()
     if len(pieces) == 2:
         container.kind = TABLE
-        container.stop = parser.at + len(line)
         return LEAF
     del pieces[-2:]
     container.stop = pieces[-1]
     parser.finish(container)
-    table = Node(TABLE, parser.tip, start, 0, start, stop)
-    parser.tip.append(table)
-    parser.tip = table
+    parser.tip = parser.tip.append(Node(TABLE, parser.tip, start, 0, start, stop))
     return LEAF
 
 
@@ -153,42 +149,37 @@ def _cells(row: bytes) -> int:
 
 
 _NOTE = re.compile(rb"\[\^[^\]\x00\t ]+\]:").match
-_MATH = re.compile(rb"\${2,}[ \t]*\Z").match
 _LONE_MARK = re.compile(rb"\^[A-Za-z0-9-]+[ \t]*\Z").match
 _TASK = re.compile(rb"\[[ xX]\](?=[ \t\n])[ \t]*\n?").match
 
 
 def html_start(parser: Parser, container: Node) -> int:
     """Any of CommonMark's seven start conditions; a tag alone does not interrupt a paragraph."""
-    lazy = not parser.closed and parser.tip.kind == PARAGRAPH
-    in_paragraph = container.kind == PARAGRAPH or lazy
-    kind = html_kind(parser.line, parser.nonspace, in_paragraph)
+    kind = html_kind(parser.line, parser.nonspace, parser.tip.kind == PARAGRAPH)
     if not kind:
         return NO
     node = parser.add(HTML)
     node.sort, node.closed = kind, kind > LAST_CLOSED
+    html_resume(parser, node)  # the end may be on the same line
     return LEAF
 
 
 def html_resume(parser: Parser, node: Node) -> int:
-    """HTML without an end marker of its own continues until a blank line."""
-    return AGAIN if parser.blank and node.sort > LAST_CLOSED else STAYS
-
-
-def html_taken(parser: Parser, node: Node) -> None:
-    """HTML ends with the line that contains its end marker."""
-    if html_ends(node.sort, parser.line, parser.offset):
-        parser.end(node, len(parser.line))
+    """HTML continues until the line with its end marker; without one, until a blank line."""
+    has_end = node.sort <= LAST_CLOSED
+    if has_end and HTML_ENDS[node.sort - 1](parser.line, parser.offset):
+        return parser.end(node, len(parser.line))
+    return AGAIN if parser.blank and not has_end else STAYS
 
 
 def list_start(parser: Parser, container: Node) -> int:
     """An item, with its attributes if they contain an id."""
-    marker = read_marker(parser, container, strict=True)
-    if marker is None:
+    marker, width = read_marker(parser, container, STRICT_MARKERS)
+    if not marker:
         return NO
-    item = add_item(parser, container, marker)
+    item = add_item(parser, container, marker, width)
     pairs, stop = at_start(parser.line, parser.offset)
-    if value_of(pairs, b"id"):
+    if dict(pairs).get(b"id"):
         item.stop = parser.at + stop
         item.attributes = (parser.at + parser.offset, item.stop)
         parser.skip(stop - parser.offset)
@@ -197,20 +188,17 @@ def list_start(parser: Parser, container: Node) -> int:
 
 def finish_list(parser: Parser, node: Node) -> None:
     """Make an item that begins with a checkbox a task; a list of tasks alone is a task list."""
-    data = parser.data
-    plain = "o" if node.marker is not None and node.marker.sign in b".)" else "u"
-    node.subtype = "t"
+    node.subtype = plain = "o" if node.sign in (b".", b")") else "u"
     for item in node.nodes:
         item.subtype = plain
-        first = item.nodes[0] if item.nodes else None
-        if first is not None and first.kind == PARAGRAPH and data[first.start] == 91:
+        first = item.nodes[0] if item.nodes else item
+        if first.kind == PARAGRAPH and parser.data[first.start] == 91:
             mark = _TASK(parser.text_of(first))
             if mark is not None:
-                item.subtype = "t"
-                item.mark = first.start + 3
+                item.subtype, item.mark = "t", first.start + 3
                 parser.drop_text(first, mark.end())
-        if item.subtype != "t":
-            node.subtype = plain
+    if all(item.mark for item in node.nodes):
+        node.subtype = "t"
 
 
 def code_start(parser: Parser, container: Node) -> int:
@@ -225,7 +213,7 @@ def code_start(parser: Parser, container: Node) -> int:
 
 def code_resume(parser: Parser, node: Node) -> int:
     """A fence continues until its end; indented code over blank and indented lines."""
-    if node.fence:
+    if node.sign:
         return fence_resume(parser, node)
     if parser.indent >= INDENTED:
         parser.skip_columns(INDENTED)
@@ -234,16 +222,6 @@ def code_resume(parser: Parser, node: Node) -> int:
     else:
         return AGAIN
     return STAYS
-
-
-def math_start(parser: Parser, container: Node) -> int:
-    """Two or more `$` alone on a line."""
-    found = _MATH(parser.line, parser.nonspace)
-    if found is None:
-        return NO
-    node = parser.add(MATH)
-    node.fence, node.closed = found[0].rstrip(BLANK), False
-    return LEAF
 
 
 def note_start(parser: Parser, container: Node) -> int:
@@ -261,11 +239,8 @@ def note_start(parser: Parser, container: Node) -> int:
 def attributes_start(parser: Parser, container: Node) -> int:
     """A line of attributes with an id belongs to the block before it; without an id it is text."""
     text = parser.line[parser.nonspace :].rstrip(b" \t")
-    if not value_of(line_attributes(text), b"id"):
-        return NO
-    if container.kind != PARAGRAPH and (
-        not container.nodes or container.nodes[-1].kind == ATTRIBUTES
-    ):
+    bare = not container.nodes or container.nodes[-1].kind == ATTRIBUTES
+    if (bare and container.kind != PARAGRAPH) or not dict(line_attributes(text)).get(b"id"):
         return NO
     return whole_line(parser, parser.add(ATTRIBUTES))
 
@@ -286,29 +261,29 @@ def settle_gfm(parser: Parser) -> None:
                 kept[-1].attributes = (child.start, child.stop)
                 continue
             kept.append(child)
-            if child.nodes:
-                waiting.append(child)
         node.nodes = kept
+        waiting += (child for child in kept if child.nodes)
 
-
-_STARTS = {
-    b">": (quote_start,),
-    b"#": (strict_heading_start,),
-    b"`~": (fence_start,),
-    b"<": (html_start,),
-    b"=": (setext_start,),
-    b"-": (setext_start, break_start, list_start, table_start),
-    b"*": (break_start, list_start),
-    b"_": (break_start,),
-    b"+0123456789": (list_start,),
-    b"|:": (table_start,),
-    b"$": (math_start,),
-    b"[": (note_start,),
-    b"{": (attributes_start,),
-}
 
 _GFM = BlockRules(
-    starts={byte: tried for signs, tried in _STARTS.items() for byte in signs},
+    starts=by_byte(
+        {
+            BLANK: (),
+            b">": (quote_start,),
+            b"#": (strict_heading_start,),
+            b"`~": (fence_start,),
+            b"<": (html_start,),
+            b"=": (setext_start,),
+            b"-": (setext_start, break_start, list_start, table_start),
+            b"*": (break_start, list_start),
+            b"_": (break_start,),
+            b"+0123456789": (list_start,),
+            b"|:": (table_start,),
+            b"$": (math_start,),
+            b"[": (note_start,),
+            b"{": (attributes_start,),
+        }
+    ),
     indented=(code_start,),
     resume={
         PARAGRAPH: blank_ends,
@@ -320,12 +295,9 @@ _GFM = BlockRules(
         ITEM: indented_resume,
         NOTE: indented_resume,
     },
-    taken={HTML: html_taken},
     finish={PARAGRAPH: finish_paragraph, LIST: finish_list},
 )
 
-
-_BLANKS = (b" ", b"\t")
 
 _QUOTED, _ALL = 0, -1
 """How a line is cut, if not by a number of columns: at a `>`, or all its indentation."""
@@ -364,26 +336,19 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
     cuts, own = _cuts(block), _own(tree, block)
     quoted = max((at for at, each in enumerate(cuts) if each == _QUOTED), default=-1)
     indented = block.kind == CODE and data[start] in BLANK
-    stop = start + len(texts[0])
-    lazy = False
-    cursor = LineCursor()
-    if block.parent is not None and block.parent.kind == CALLOUT and not block.index:
-        cursor.load(data[line_start(data, start) : stop])
-        lazy = not _cut_all(cursor, cuts, quoted)
-    pad = 0
-    if indented:
-        cursor.load(texts[0])
-        cursor.column = block.column
-        cursor.peek()
-        pad = cursor.indent
-    at = start + cursor.nonspace if indented else start
-    found = [Line(start, at, stop, stop, pad, lazy, hidden.pop(start, None))]
+    cursor, stop = LineCursor(), start + len(texts[0])
+    cursor.load(data[line_start(data, start) : stop])
+    titled = block.parent is not None and block.parent.kind == CALLOUT and not block.index
+    lazy = titled and not _cut_all(cursor, cuts, quoted)
+    at = SPACES(data, start).end() if indented else start
+    pad = column_after(data[start:at], block.column) - block.column
+    found = [Line(start, at, stop, stop, pad, lazy, hidden.get(start))]
     for text, offset in zip(texts[1:], starts[1:], strict=True):
         cursor.load(text)
         lazy = not _cut_all(cursor, cuts, quoted)
         cursor.peek()
         at, stop = start + offset, start + offset + len(text)
-        within = hidden.pop(at, None)
+        within = hidden.get(at)
         if within is not None and within[0] == at + cursor.nonspace:
             found[-1] = replace(found[-1], end=stop)
             continue
@@ -397,14 +362,12 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
 
 def _hidden(tree: Tree, block: Block) -> dict[int, tuple[int, int]]:
     """Return the attributes inside a block, except its own after it, by the start of their line."""
-    if not block.children:
-        return {}
-    found: dict[int, tuple[int, int]] = {}
-    for each in block.walk():
-        if each.attributes is not None and each.attributes[0] < block.stop:
-            at = max(line_start(tree.data, each.attributes[0]), block.start)
-            found.setdefault(at, each.attributes)
-    return found
+    spans = [each.attributes for each in block.walk() if each.attributes] if block.children else []
+    return {
+        max(line_start(tree.data, span[0]), block.start): span
+        for span in reversed(spans)  # the first of a line counts
+        if span[0] < block.stop
+    }
 
 
 def text_of(tree: Tree, line: Line) -> bytes:
@@ -422,28 +385,16 @@ def markdown_of(tree: Tree, block: Block) -> str:
     Lines end with LF, whatever the file has. The text of the document is that of its blocks, front
     matter included. Bytes that are not UTF-8 are lone surrogates.
     """
-    if _is_bare(tree, block):
-        source = tree.source(block)
+    source = tree.source(block)
+    one_line = b"\n" not in source and b"\r" not in source  # prefixes come before its start
+    if (
+        (one_line or not (_cuts(block) or _own(tree, block) or block.indent))
+        and source[:1] not in (b" ", b"\t")
+        and not (block.children and (b"{:" in source or b"^" in source))
+    ):  # nothing has to be cut from any line
         source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return decode(source.removesuffix(b"\n"))
     return decode(b"\n".join(text_of(tree, line) for line in lines_of(tree, block)))
-
-
-def _is_bare(tree: Tree, block: Block) -> bool:
-    """Whether the source of a block is its text: nothing has to be cut from any line."""
-    start, stop = block.start, block.stop
-    if start == stop or (
-        not block.children
-        and tree.data[start : start + 1] not in _BLANKS
-        and tree.data.find(b"\n", start, stop) < 0
-        and tree.data.find(b"\r", start, stop) < 0
-    ):
-        return True  # one line, in whatever container: prefixes come before its start
-    if _cuts(block) or _own(tree, block) or block.indent or tree.data[start : start + 1] in _BLANKS:
-        return False
-    return not block.children or (
-        tree.data.find(b"{:", start, stop) < 0 and tree.data.find(b"^", start, stop) < 0
-    )
 
 
 def prefix_within(tree: Tree, block: Block) -> bytes:
@@ -463,9 +414,8 @@ def prefix_inside(block: Block) -> bytes:
 
 def filler_at(data: bytes, at: int, column: int) -> int:
     """How many columns of the tab at byte `at` come before `column`; 0 if it is not split."""
-    if data[at : at + 1] != b"\t":
-        return 0
-    return max(column - column_after(data[line_start(data, at) : at]), 0)
+    is_tab = data.startswith(b"\t", at)
+    return max(column - column_after(data[line_start(data, at) : at]), 0) if is_tab else 0
 
 
 def line_start(data: bytes, at: int) -> int:
@@ -504,45 +454,30 @@ def _cuts_of(block: Block) -> list[int]:
 
 def _own(tree: Tree, block: Block) -> int:
     """How many columns a block cuts from its later lines: none where SiYuan keeps indentation."""
-    if block.kind == HTML:
+    keeps = tree.profile == "siyuan" and block.kind in (PARAGRAPH, CODE, MATH)
+    at_top = block.parent is not None and block.parent.kind == DOCUMENT
+    if block.kind == HTML or (keeps and at_top):
         return 0
-    if tree.profile == "siyuan" and block.kind in (PARAGRAPH, CODE, MATH):
-        if block.parent is not None and block.parent.kind == DOCUMENT:
-            return 0
-        if block.kind == PARAGRAPH:
-            return _ALL
-    return block.indent
+    return _ALL if keeps and block.kind == PARAGRAPH else block.indent
 
 
 def _cut_all(cursor: LineCursor, cuts: Sequence[int], quoted: int) -> bool:
-    """Consume the prefixes of all containers, the last quote at `quoted`; return as `_cut` does.
+    """Consume the prefixes of all containers, the last quote at `quoted`; whether all was there.
 
     In a blank line the others have nothing, however many they are.
     """
-    for at, each in enumerate(cuts):
+    for at, columns in enumerate(cuts):
         cursor.peek()
         if cursor.blank:
             cursor.to_nonspace()
             return at > quoted
-        if not _cut(cursor, each):
+        if columns == _QUOTED:
+            if not cursor.skip_quote():
+                return False
+        elif cursor.indent < columns:
             return False
-    return True
-
-
-def _cut(cursor: LineCursor, columns: int) -> bool:
-    """Consume the prefix of one container in a line with text; return whether all was there."""
-    if columns == _QUOTED:
-        if cursor.indent >= INDENTED or cursor.line[cursor.nonspace] != 62:
-            return False
-        cursor.to_nonspace()
-        cursor.skip(1)
-        cursor.skip_one_blank()
-    elif columns == _ALL:
-        cursor.to_nonspace()
-    elif cursor.indent < columns:
-        return False
-    else:
-        cursor.skip_columns(columns)
+        else:
+            cursor.skip_columns(cursor.indent if columns == _ALL else columns)
     return True
 
 
@@ -587,14 +522,11 @@ def attributes_id(text: bytes) -> str | None:
     """The id in a line of attributes, or in a `^id` mark that replaces one."""
     if text.startswith(b"^"):
         return marked_id(text, 0, len(text))
-    pairs = leading_attributes(text) or line_attributes(text)
-    value = value_of(pairs, b"id")
-    return _text(value) if value else None
+    return _text(dict(leading_attributes(text) or line_attributes(text)).get(b"id", b""))
 
 
 def _text(value: bytes) -> str | None:
-    text = value.decode("utf-8", "replace").strip()
-    return text or None
+    return value.decode("utf-8", "replace").strip() or None
 
 
 _LARGE = 100_000
@@ -629,24 +561,17 @@ def parse(
     it raises ends parsing.
     """
     data = encode(text) if isinstance(text, str) else text
-    start = len(BOM) if profile == "gfm" and data.startswith(BOM) else 0
+    gfm = profile == "gfm"
+    start = len(BOM) if gfm and data.startswith(BOM) else 0
+    head = head_of(data) if gfm and not part else b""
     root = Node(DOCUMENT, None, start, 0, start, len(data))
-    before: Node | None = None
+    parser = Parser(data, _GFM if gfm else lute.RULES, root, check)
     with undisturbed(len(data)):
-        head = head_of(data) if profile == "gfm" and not part else b""
+        parser.run(*cut(data, line_after(data, len(head)) if head else start))
+        (settle_gfm if gfm else lute.settle)(parser)
         if head:
-            before = Node(MATTER, root, start, 0, start, len(head))
-            start = line_after(data, len(head))
-        lines, starts = cut(data, start)
-        parser = Parser(data, _GFM if profile == "gfm" else lute.RULES, root, check)
-        parser.run(lines, starts)
-        if profile == "gfm":
-            settle_gfm(parser)
-        else:
-            lute.settle(parser)
-        if before is not None:
-            root.nodes = [before, *root.nodes]
-            root.anchor = matter_id(data[before.start : before.stop])
+            root.nodes = [Node(MATTER, root, start, 0, start, len(head)), *root.nodes]
+            root.anchor = matter_id(head)
         _settle(data, root)
     return Tree(data, profile, root, newline_of(data))
 
@@ -667,26 +592,19 @@ _parse_part = lru_cache(maxsize=8)(partial(parse, part=True))
 def _settle(data: bytes, root: Node) -> None:
     """Turn the nodes into blocks: set their columns, anchors and children."""
     marks = b"^" in data
-    if root.attributes is not None and root.anchor is None:
-        root.anchor = attributes_id(data[slice(*root.attributes)])
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        children = node.nodes
-        for index, child in enumerate(children):
+    every = [root]
+    for node in every:  # parents first; it grows
+        if node.attributes is not None:
+            node.anchor = attributes_id(data[slice(*node.attributes)]) or node.anchor
+        for index, child in enumerate(node.nodes):
             child.parent, child.index = node, index
             _place(data, child)
-            if child.attributes is not None:
-                child.anchor = attributes_id(data[slice(*child.attributes)])
             if marks and child.kind in (PARAGRAPH, HEADING):
                 owner = node if not index and node.kind == ITEM else child
                 owner.anchor = owner.anchor or marked_id(data, child.start, child.stop)
-            if child.nodes:
-                waiting.append(child)
-            else:
-                child.settled()
-        node.children = tuple(children)
-        node.settled()
+        every += node.nodes
+        node.children = tuple(node.nodes)
+        del node.holder, node.nodes, node.pieces, node.run  # which only parsing needs
 
 
 def _place(data: bytes, node: Node) -> None:
@@ -699,5 +617,5 @@ def _place(data: bytes, node: Node) -> None:
             start -= 1
         node.start = node.first = stop = start
     node.stop = stop
-    if node.first < start and node.kind != ITEM:
+    if node.first < start:
         node.indent = column_after(data[node.first : start], node.column) - node.column
