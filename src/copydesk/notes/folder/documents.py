@@ -20,12 +20,12 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from threading import RLock
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from copydesk.errors import Failed, FileNotFound, FileTooLarge, Refusal
+from copydesk.errors import FileNotFound, FileTooLarge, Refusal
 from copydesk.notes.folder.blocks import (
     HASH_DIGITS,
     Fingerprint,
@@ -55,7 +55,7 @@ from copydesk.store.access import Rules
 from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
 from copydesk.store.locks import FileLocks
-from copydesk.store.protocol import Stamp
+from copydesk.store.protocol import Stamp, failed, refusing
 from copydesk.store.state import StateFolder
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
@@ -88,10 +88,9 @@ class SidecarChange(NamedTuple):
     splices: tuple[Splice, ...]
 
     def back(self) -> SidecarChange:
-        shift, splices = 0, list[Splice]()
-        for at, old, new in self.splices:
-            splices.append(Splice(at + shift, new, old))
-            shift += len(new) - len(old)
+        shifts = accumulate((len(new) - len(old) for _, old, new in self.splices), initial=0)
+        back = zip(self.splices, shifts, strict=False)  # the last shift is that of the end
+        splices = [Splice(at + shift, new, old) for (at, old, new), shift in back]
         return SidecarChange(self.after, self.before, tuple(splices))
 
     def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...]:
@@ -127,10 +126,9 @@ class Sidecars:
     """The sidecars of one notebook. Safe to use from many threads and processes."""
 
     def __init__(self, state: str, notebook: str) -> None:
-        home = StateFolder(state, name_of(notebook))
-        self._home = home
-        self._folder = home.folder("ids")
-        self._locks = FileLocks(home.folder("locks"))
+        self._home = StateFolder(state, name_of(notebook))
+        self._folder = self._home.folder("ids")
+        self._locks = FileLocks(self._home.folder("locks"))
 
     def cache_path(self, of: str) -> str:
         """The path of this machine's cache (SQLite is not shared) for members with equal rights."""
@@ -147,11 +145,8 @@ class Sidecars:
         """The id of the notebook; `fresh` is saved if it has none yet."""
         path = self._home.path("notebook.json")
         with self.held():
-            found = _json(path)
-            try:
-                return valid(found["id"])
-            except (KeyError, TypeError, InvalidBlockId):
-                pass  # none yet
+            with suppress(InvalidBlockId, *_DAMAGED):  # none yet
+                return valid(json.loads(_text(path))["id"])
             _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
             return fresh
 
@@ -170,8 +165,7 @@ class Sidecars:
         for saved in self._steps(path):
             for here, there in (saved[:2], saved[1::-1]):
                 is_new = here in known and there not in known
-                beyond = self._beyond(saved, known[here]) if is_new else None
-                if beyond is not None:
+                if is_new and (beyond := self._beyond(saved, known[here])) is not None:
                     known[there] = beyond
         return max(reversed(known.values()), key=lambda one: shared(one, texts))
 
@@ -186,40 +180,33 @@ class Sidecars:
 
     def _beyond(self, saved: SavedStep, sidecar: Sidecar) -> Sidecar | None:
         """The rows at the other end of a step; None if it is damaged."""
-        try:
+        with suppress(*_DAMAGED):
             step = _step(saved)
-            if step.before != sidecar.digest:
-                step = step.back()
+            step = step if step.before == sidecar.digest else step.back()
             rows = step.take(sidecar.rows)
-        except (ValueError, TypeError, AttributeError):
-            return None
-        return (
-            sidecar.then(step.after, rows) if len({row.id for row in rows}) == len(rows) else None
-        )
+            if len({row.id for row in rows}) == len(rows):
+                return sidecar.then(step.after, rows)
+        return None
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
-        found = _json(os.path.join(self._folder, name))
-        try:
-            if found["format"] not in _READ_FORMATS:
-                return None
+        with suppress(*_DAMAGED):
+            found = json.loads(_text(os.path.join(self._folder, name)))
             rows = _rows(found["blocks"])
             past = tuple([Tombstone(*each) for each in found["past"]])
-            sidecar = Sidecar(found["path"], found["digest"], rows, past)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None
-        return sidecar if are_ids({row.id for row in rows}, len(rows)) else None
+            if found["format"] in _READ_FORMATS and are_ids({row.id for row in rows}, len(rows)):
+                return Sidecar(found["path"], found["digest"], rows, past)
+        return None
 
     def head(self, path: str) -> tuple[str, Fingerprint | None]:
         """The digest of the text whose rows are saved, and the document's row; or ("", None)."""
-        try:
-            with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
-                first, _, row = (file.readline() for _ in range(3))
-            found = _DIGEST.search(first)
+        name = self._file(path, "json")
+        with suppress(OSError, *_DAMAGED), open(name, encoding="utf-8", newline="\n") as file:
+            first, _, row = (file.readline() for _ in range(3))
             (document,) = _rows([json.loads(row.rstrip(",\n"))])
-        except (OSError, ValueError, TypeError, AttributeError):
-            return "", None
-        return (found[1], document) if found is not None and is_id(document.id) else ("", None)
+            if (found := _DIGEST.search(first)) is not None and is_id(document.id):
+                return found[1], document
+        return "", None
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> tuple[str, str]:
         """Write a sidecar, under the lock; return its name and size and time, as in `files`.
@@ -228,10 +215,9 @@ class Sidecars:
         """
         rows = ",\n".join(_spelled(sidecar.rows))
         past = json.dumps(sidecar.past, separators=(",", ":"))
-        path = json.dumps(sidecar.path)
         text = (
-            f'{{"format": {_FORMAT}, "path": {path}, "digest": "{sidecar.digest}",\n'
-            f'"blocks": [\n{rows}\n],\n"past": {past}}}\n'
+            f'{{"format": {_FORMAT}, "path": {json.dumps(sidecar.path)}, '
+            f'"digest": "{sidecar.digest}",\n"blocks": [\n{rows}\n],\n"past": {past}}}\n'
         )
         name = self._file(sidecar.path, "json")
         _write(name, text, flush=flush)
@@ -260,7 +246,7 @@ class Sidecars:
         """The ids in the newer rows of all saved steps of a document."""
         ids = list[str]()
         for saved in self._steps(path):
-            with suppress(ValueError, TypeError, AttributeError):
+            with suppress(*_DAMAGED):
                 ids += [row.id for splice in _step(saved).splices for row in splice.new]
         return ids
 
@@ -321,11 +307,14 @@ _STEP = re.compile(r'^\["([0-9a-f]*)", "([0-9a-f]*)", (.*)\]$', re.MULTILINE)
 
 
 def _step(saved: SavedStep) -> SidecarChange:
-    """Parse a saved step; a damaged one raises ValueError, TypeError or AttributeError."""
+    """Parse a saved step; a damaged one raises one of `_DAMAGED`."""
     before, after, splices = saved
     found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
     return SidecarChange(before, after, tuple(found))
 
+
+_DAMAGED = (ValueError, TypeError, AttributeError, KeyError)
+"""What is raised by reading the values of a damaged file."""
 
 _DATE = 14
 """The characters of an id that hold its creation time."""
@@ -335,9 +324,8 @@ def _spelled(rows: Iterable[Fingerprint]) -> list[str]:
     """The rows as short JSON: hash and sketch in base 64; a repeated date is left out."""
     made, last = list[str](), ""
     for depth, block_id, kind, hash_, sketch, anchor in rows:
-        date = block_id[:_DATE]
-        name = block_id[_DATE:] if date == last else block_id
-        last = date
+        name = block_id.removeprefix(last)
+        last = block_id[:_DATE]
         named = f",{json.dumps(anchor, ensure_ascii=False)}" if anchor else ""
         signs = b2a_base64(bytes.fromhex(hash_ + sketch), newline=False).rstrip(b"=").decode()
         made.append(f'[{depth},"{name}","{kind}","{signs}"{named}]')
@@ -354,27 +342,16 @@ def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
         if made and name.startswith("-"):
             name = made[-1].id[:_DATE] + name
         told = a2b_base64(signs + "=" * (-len(signs) % 4)).hex()
-        hash_, sketch = told[:HASH_DIGITS], told[HASH_DIGITS:]
-        made.append(Fingerprint(depth, name, kind, hash_, sketch, *anchor))
+        made.append(Fingerprint(depth, name, kind, told[:HASH_DIGITS], told[HASH_DIGITS:], *anchor))
     return tuple(made)
 
 
 def _text(path: str) -> str:
     """The text of a file; empty if it is missing or damaged."""
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            return file.read()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return ""
-    except OSError as error:
-        raise Failed("read ids", error.strerror or str(error)) from None
-
-
-def _json(path: str) -> Any:
-    try:
-        return json.loads(_text(path))
-    except ValueError:
-        return None
+    missing = suppress(FileNotFoundError, UnicodeDecodeError)
+    with refusing("read ids"), missing, open(path, encoding="utf-8", newline="\n") as file:
+        return file.read()
+    return ""
 
 
 def _write(path: str, text: str, *, flush: bool) -> None:
@@ -389,7 +366,7 @@ def _write(path: str, text: str, *, flush: bool) -> None:
     except OSError as error:
         with suppress(OSError):
             os.unlink(temp)
-        raise Failed("keep ids", error.strerror or str(error)) from None
+        raise failed("keep ids", error) from None
 
 
 _VERSION = 4
@@ -398,7 +375,13 @@ _JOURNAL_BYTES = 1 << 16
 _LEVEL = 1
 """Compression level; a higher one saves a fifth but is slower than reading the files."""
 
-_SCHEMA = """
+_SETTINGS = f"""
+PRAGMA synchronous = OFF;
+PRAGMA journal_mode = PERSIST;
+PRAGMA journal_size_limit = {_JOURNAL_BYTES}
+"""
+
+_SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS paths (number INTEGER PRIMARY KEY, path TEXT UNIQUE);
 CREATE TABLE IF NOT EXISTS documents (
   path TEXT PRIMARY KEY, stamp TEXT, digest TEXT, unread TEXT) WITHOUT ROWID;
@@ -408,7 +391,8 @@ CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
 CREATE TABLE IF NOT EXISTS ids (
   hash INTEGER, path INTEGER, PRIMARY KEY (hash, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sidecars (
-  name TEXT PRIMARY KEY, path TEXT, size_and_time TEXT) WITHOUT ROWID
+  name TEXT PRIMARY KEY, path TEXT, size_and_time TEXT) WITHOUT ROWID;
+PRAGMA user_version = {_VERSION}
 """
 
 Answer = TypeVar("Answer")
@@ -429,7 +413,7 @@ def stamp_key(stamp: Stamp) -> str:
 
 
 class NotesIndex:
-    """An index in an SQLite file that may be deleted at any time. Safe to use from many threads.
+    """An index in an SQLite file that may be deleted at any time; the caller holds a lock.
 
     To stay small, it stores the texts of a document as one compressed value and ids as hashes. So
     `where` and `of_others` may name a document that does not have the id.
@@ -437,15 +421,13 @@ class NotesIndex:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
 
     def close(self) -> None:
-        with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                with suppress(sqlite3.Error):
-                    connection.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
 
     def indexed(self) -> dict[str, tuple[str, str]]:
         """The files that are indexed: the key of the stamp, and why it was not read, or empty.
@@ -457,15 +439,15 @@ class NotesIndex:
 
     def digest(self, path: str) -> str:
         """The digest of a document when it was indexed; empty if it was not."""
-        rows = self._rows("SELECT digest FROM documents WHERE path = ?", (path,))
-        return str(rows[0][0]) if rows else ""
+        (digest,) = self._column("SELECT digest FROM documents WHERE path = ?", path) or ("",)
+        return digest
 
     def index(
         self,
         path: str,
         stamp: Stamp,
         digest: str,
-        texts: Iterable[IndexedText] | None,
+        texts: Sequence[IndexedText] | None,
         anchors: Iterable[str],
         unread: str = "",
     ) -> None:
@@ -503,16 +485,14 @@ class NotesIndex:
 
     def anchored(self, block_id: str) -> list[str]:
         """The documents whose text has this anchor."""
-        rows = self._rows("SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,))
-        return [path for (path,) in rows]
+        return self._column("SELECT path FROM anchors WHERE id = ? ORDER BY path", block_id)
 
     def where(self, block_id: str) -> list[str]:
         """The documents that contain the block, or once contained it: a block may move."""
-        rows = self._rows(
+        return self._column(
             "SELECT paths.path FROM ids JOIN paths ON number = ids.path WHERE hash = ?",
-            _hashes([block_id]),
+            *_hashes([block_id]),
         )
-        return [path for (path,) in rows]
 
     def keep_ids(
         self, path: str, ids: Iterable[str], file: str = "", size_and_time: str = ""
@@ -548,19 +528,21 @@ class NotesIndex:
     @contextmanager
     def together(self) -> Generator[None]:
         """One transaction for what is done within, which is faster."""
-        with self._lock:
-            connection = self._try(lambda opened: opened)
-            if connection.in_transaction:
-                yield
-                return
+        connection = self._try(lambda opened: opened)
+        if connection.in_transaction:
+            yield
+            return
+        with suppress(sqlite3.Error):
+            connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
             with suppress(sqlite3.Error):
-                connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            finally:
-                with suppress(sqlite3.Error):
-                    if self._connection is not None and self._connection.in_transaction:
-                        self._connection.execute("COMMIT")
+                if self._connection is not None and self._connection.in_transaction:
+                    self._connection.execute("COMMIT")
+
+    def _column(self, sql: str, *values: object) -> list[str]:
+        return [first for (first,) in self._rows(sql, values)]
 
     def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         return self._try(lambda connection: connection.execute(sql, values).fetchall())
@@ -575,23 +557,16 @@ class NotesIndex:
 
     def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Run a query; replace a broken file by a new one, and that by a database in memory."""
-        with self._lock:
-            for remove in (False, True):
-                try:
-                    return ask(self._open(remove=remove))
-                except sqlite3.Error:
-                    self.close()
-            self._connection = _made(":memory:")
-            return ask(self._connection)
-
-    def _open(self, *, remove: bool = False) -> sqlite3.Connection:
-        if self._connection is None:
-            if remove:
-                for end in ("", "-journal"):
-                    with suppress(OSError):
-                        os.unlink(self._path + end)
-            self._connection = _made(self._path)
-        return self._connection
+        for _ in range(2):
+            with suppress(sqlite3.Error):
+                self._connection = self._connection or _made(self._path)
+                return ask(self._connection)
+            self.close()
+            for end in ("", "-journal"):
+                with suppress(OSError):
+                    os.unlink(self._path + end)
+        self._connection = _made(":memory:")
+        return ask(self._connection)
 
 
 _NUMBER = "(SELECT number FROM paths WHERE path = ?)"
@@ -614,22 +589,18 @@ def having(words: Iterable[str], of: Callable[[Iterable[bool]], bool] = all) -> 
     return lambda text: of(word in text for word in wanted)
 
 
-def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
+def _packed(texts: Sequence[IndexedText]) -> tuple[bytes, bytes]:
     """For each text of a document three numbers, and the texts; both compressed."""
-    marks, parts = array("Q"), list[bytes]()
-    for at, rank, length, text in texts:
-        marks.extend((at, rank, length))
-        parts.append(text)
-    whole = b"\0".join(parts)
-    return zlib.compress(marks.tobytes(), _LEVEL), zlib.compress(whole, _LEVEL)
+    marks = array("Q", chain.from_iterable(each[:3] for each in texts))
+    whole = b"\0".join([text for *_, text in texts])
+    return zlib.compress(marks, _LEVEL), zlib.compress(whole, _LEVEL)
 
 
 def _places(
     path: str, packed: bytes, folded: bytes, holds: Holds
 ) -> Iterator[tuple[int, int, str, int]]:
     """Rank, length, path and position of each text that `holds` accepts."""
-    marks = array("Q")
-    marks.frombytes(packed)
+    marks = memoryview(packed).cast("Q")
     for number, text in enumerate(folded.split(b"\0")):
         if holds(text):
             at, rank, length = marks[3 * number : 3 * number + 3]
@@ -640,17 +611,13 @@ def _made(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute("PRAGMA journal_mode = PERSIST")
-    connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
-    if connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        ).fetchall():
-            connection.execute(f'DROP TABLE "{name}"')
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-    for statement in _SCHEMA.split(";\n"):
-        connection.execute(statement)
+    connection.executescript(_SETTINGS)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if not version:
+        connection.executescript(_SCHEMA)
+    elif version != _VERSION:
+        connection.close()
+        raise sqlite3.DatabaseError("made by another version")
     return connection
 
 
