@@ -20,8 +20,8 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, chain
-from threading import RLock
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -627,14 +627,18 @@ _DEEPEST = 100
 
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
+_UNREAD = {FileNotFound.code: "", FileTooLarge.code: "TOO_LARGE"}
+"""The reasons of `NotRead` by the codes of refusals; all others are UNREADABLE."""
+
 
 class NotRead(Exception):
     """A Markdown file that cannot be read.
 
-    `reason`: UTF-16, NUL, TOO_LARGE, TOO_SLOW or UNREADABLE.
+    `reason`: UTF-16, NUL, TOO_LARGE, TOO_SLOW or UNREADABLE; empty for one that is missing or
+    forbidden, which may have no stamp.
     """
 
-    def __init__(self, reason: str, stamp: Stamp) -> None:
+    def __init__(self, reason: str, stamp: Stamp | None) -> None:
         super().__init__(reason)
         self.reason, self.stamp = reason, stamp
 
@@ -665,15 +669,15 @@ class Folder:
         links.sort()
         reals = set(found)
         for path in links:  # which grows
-            real = self._target(path)
-            if real is None or real in reals:
-                continue
-            stamp = self.stamp(path)
-            if stamp is not None:
-                reals.add(real)
-                found[path] = stamp
-            elif not (self.root.covers(real) or real.covers(self.root)):
-                links += [inner for inner, _ in self._below(path, seen)]
+            with suppress(Refusal):
+                real = self.files.resolve(path)
+                if real in reals or any(part.startswith(".") for part in real.parts):
+                    continue
+                if (stamp := self.stamp(path)) is not None:
+                    reals.add(real)
+                    found[path] = stamp
+                elif not (self.root.covers(real) or real.covers(self.root)):
+                    links += [inner for inner, _ in self._below(path, seen)]
         return MappingProxyType(dict(sorted(found.items())))
 
     def stamp(self, path: RelPath) -> Stamp | None:
@@ -683,24 +687,18 @@ class Folder:
             return None
         return None if self.ignored.leaves_out(path, self.root) else self._stamp(path)
 
-    def read(self, path: RelPath, stamp: Stamp) -> tuple[bytes, Stamp] | None:
-        """The bytes of a document and their stamp; None if missing or forbidden. Raises NotRead."""
-        if stamp.size > sizes.NOTE:
-            raise NotRead("TOO_LARGE", stamp)
+    def read(self, path: RelPath, stamp: Stamp | None) -> tuple[bytes, Stamp]:
+        """The bytes of a document with this stamp, and the stamp of these. Raises NotRead."""
+        if stamp is None or stamp.size > sizes.NOTE:
+            raise NotRead("" if stamp is None else "TOO_LARGE", stamp)
         try:
             found = self.files.read(path)
-        except FileNotFound:
-            return None
-        except FileTooLarge:
-            raise NotRead("TOO_LARGE", stamp) from None
-        except Refusal:
-            raise NotRead("UNREADABLE", stamp) from None
+        except Refusal as refusal:
+            raise NotRead(_UNREAD.get(refusal.code, "UNREADABLE"), stamp) from None
         if not self.rules.allows_read(found.real):
-            return None
-        if found.data[:2] in _WIDE:
-            raise NotRead("UTF-16", found.stamp)
-        if b"\0" in found.data:
-            raise NotRead("NUL", found.stamp)
+            raise NotRead("", found.stamp)
+        if found.data[:2] in _WIDE or b"\0" in found.data:
+            raise NotRead("UTF-16" if found.data[:2] in _WIDE else "NUL", found.stamp)
         return found.data, found.stamp
 
     def _stamp(self, path: RelPath) -> Stamp | None:
@@ -721,13 +719,8 @@ class Folder:
     def parent(self, path: RelPath) -> RelPath | None:
         """The parent document; None at the top, or if the folder has no document."""
         above = path.parent
-        if above == self.root or not self.root.covers(above):
-            return None
-        for ending in ENDINGS:
-            beside = RelPath((*above.parts[:-1], above.name + ending))
-            if self.stamp(beside) is not None:
-                return beside
-        return None
+        beside = (RelPath((*above.parts[:-1], above.name + ending)) for ending in ENDINGS)
+        return next((each for each in beside if self.stamp(each) is not None), None)
 
     def names(self, path: RelPath) -> frozenset[str]:
         """The case-folded names in a folder; empty if it is missing."""
@@ -740,8 +733,7 @@ class Folder:
     def _below(self, top: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
         """The files and links below a folder, and their kinds; each real folder once."""
         waiting = [top]
-        while waiting:
-            path = waiting.pop()
+        for path in waiting:  # which grows
             is_allowed = path == self.root or self.rules.allows_walk(path)
             if len(path.parts) > _DEEPEST or not is_allowed:
                 continue
@@ -760,14 +752,6 @@ class Folder:
                     waiting.append(inner)
                 else:
                     yield inner, entry.kind
-
-    def _target(self, link: RelPath) -> RelPath | None:
-        """What a link leads to; None for a hidden or missing file."""
-        try:
-            real = self.files.resolve(link)
-        except Refusal:
-            return None
-        return None if any(part.startswith(".") for part in real.parts) else real
 
 
 def is_document(path: RelPath) -> bool:
@@ -793,14 +777,14 @@ _STAYED = 0.2
 
 def names_document(note: str, path: RelPath) -> bool:
     """Whether a link may mean this file; it gives its name or the last parts of its path."""
-    spelled = posixpath.normpath(note.casefold()).split("/")
-    wanted = [part for part in spelled if part not in ("", ".", "..")]
-    for ending in ENDINGS:
-        if wanted and wanted[-1].endswith(ending):
-            wanted[-1] = wanted[-1][: -len(ending)]
-            break
-    parts = [*path.parts[:-1], stem(path)]
-    return bool(wanted) and [part.casefold() for part in parts][-len(wanted) :] == wanted
+    spelled = posixpath.normpath(note).split("/")
+    wanted = _named(RelPath(tuple(part for part in spelled if part not in ("", ".", ".."))))
+    return any(wanted) and _named(path)[-len(wanted) :] == wanted
+
+
+def _named(path: RelPath) -> list[str]:
+    """What links may give of a path, case-folded."""
+    return [part.casefold() for part in (*path.parts[:-1], stem(path))]
 
 
 def path_of(text: str) -> RelPath:
@@ -815,20 +799,13 @@ def texts_of(new: Sequence[Fingerprint]) -> set[str]:
 
 def shared(sidecar: Sidecar, texts: set[str]) -> float:
     """The share of texts that two documents have in common, relative to the larger one."""
-    old = {row.hash for row in sidecar.rows[1:] if row.sketch}
+    old = texts_of(sidecar.rows)
     most = max(len(old), len(texts))
     return len(old & texts) / most if most else 0.0
 
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PLACES = [36**place for place in range(7)]
-
-
-def _letters(seed: str) -> str:
-    """Seven letters or digits derived from a seed."""
-    data = seed.encode("utf-8", "surrogatepass")
-    number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
-    return "".join([_ALPHABET[number // place % 36] for place in _PLACES])
 
 
 _HELD = 32 << 20
@@ -851,9 +828,9 @@ Successor = Callable[[Stamp, str, bytes, tuple[Fingerprint, ...]], FolderDocumen
 
 
 class DocumentCache:
-    """The parsed documents of a folder and the ids of their blocks. Safe to use from many threads.
+    """The parsed documents of a folder and the ids of their blocks; the caller holds a lock.
 
-    `now` returns seconds since 1970. `learn_anchors` is called before a search for an unknown id.
+    `learn_anchors` is called before a search for an unknown id.
     """
 
     def __init__(
@@ -862,76 +839,58 @@ class DocumentCache:
         sidecars: Sidecars,
         index: NotesIndex,
         profile: Profile,
-        now: Callable[[], float] = time.time,
+        learn_anchors: Callable[[str], None],
     ) -> None:
         self.folder = folder
         self.sidecars = sidecars
         self.index = index
         self.profile: Profile = profile
-        self.lock = RLock()
-        self._now = now
+        self._learn_anchors = learn_anchors
         self._orphans: set[str] = set()  # known documents that the last scan did not find
         self._held: dict[RelPath, FolderDocument] = {}
         self._size = 0
-        self._glanced: tuple[str, Tree] | None = None
+        self._glanced: Tree | None = None
         self._scanned: Mapping[RelPath, Stamp] | None = None
         self._cards: dict[RelPath, Card] = {}
-        self.learn_anchors: Callable[[str], None] = lambda block_id: None
 
     def scan(self) -> Mapping[RelPath, Stamp]:
         """All current documents; within `one_look`, those of the first scan."""
         answers, key = ANSWERS.get(), (id(self), "scan", "")
-        with self.lock:
-            if answers is not None and key in answers and self._scanned is not None:
-                return self._scanned
-            self._scanned = scanned = self.folder.scan()
-            self._sync(scanned)
+        if self._scanned is None or answers is None or key not in answers:
+            self._scanned = self.folder.scan()
+            self._sync(self._scanned)
             if answers is not None:
                 answers[key] = True
-            return scanned
+        return self._scanned
 
     def scanned(self) -> Mapping[RelPath, Stamp]:
         """All documents that the last scan found."""
-        with self.lock:
-            return self._scanned if self._scanned is not None else self.scan()
+        return self._scanned if self._scanned is not None else self.scan()
 
     def look(self, path: RelPath) -> FolderDocument | None:
         """The current document; None if the file is missing, forbidden or not a document."""
-        with self.lock:
-            if self._scanned is None:
-                self.scan()
-            held = self._drop(path)
-            stamp = self.folder.stamp(path)
-            if stamp is None:
-                return None
+        self.scanned()
+        held, stamp = self._drop(path), self.folder.stamp(path)
+        with suppress(NotRead):
             if held is None or held.stamp != stamp or not held.stamp.settled:
-                try:
-                    found = self.folder.read(path, stamp)
-                    if found is None:
-                        return None
-                    data, stamp = found
-                    if held is not None and held.data == data:
-                        held.stamp = stamp
-                    else:
-                        held = self._read(path, data, stamp)
-                except NotRead:
-                    return None
+                data, stamp = self.folder.read(path, stamp)
+                if held is not None and held.data == data:
+                    held.stamp = stamp
+                else:
+                    held = self._read(path, data, stamp)
             self._hold(path, held)
             return held
+        return None
 
     def glance(
         self, path: RelPath, digest: str, check: Callable[[], None] = lambda: None
-    ) -> tuple[Stamp, str, Tree | None] | None:
-        """The stamp, digest and tree of a document, without ids; None if there is none.
+    ) -> tuple[Stamp, str, Tree | None]:
+        """The stamp, digest and tree of a document, without ids.
 
         The tree is None if the digest is the given one. Raises NotRead, and what `check` does,
         which is called now and then.
         """
-        stamp = self.folder.stamp(path)
-        found = self.folder.read(path, stamp) if stamp is not None else None
-        if found is None:
-            return None
-        data, stamp = found
+        data, stamp = self.folder.read(path, self.folder.stamp(path))
         now = hashlib.sha256(data).hexdigest()
         if now == digest:
             return stamp, now, None
@@ -940,55 +899,38 @@ class DocumentCache:
             return stamp, now, held.tree
         tree = self._parsed(data, stamp, check)
         if len(data) >= _LARGE:
-            self._glanced = (now, tree)  # the next read uses it
+            self._glanced = tree  # the next read uses it
         return stamp, now, tree
 
-    def cards(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, Card]:
-        """The ids and titles of documents, read without parsing blocks where possible."""
-        with self.lock:
-            self.scanned()
-            with self.index.together():
-                cards = {path: self._card(path, stamp) for path, stamp in stamps.items()}
-            return {path: card for path, card in cards.items() if card is not None}
-
-    def card(self, path: RelPath) -> Card | None:
-        """The card of one document."""
-        stamp = self.folder.stamp(path)
-        return self.cards({path: stamp}).get(path) if stamp is not None else None
-
-    def _card(self, path: RelPath, stamp: Stamp) -> Card | None:
-        known = self._cards.get(path)
+    def card(self, path: RelPath, stamp: Stamp | None = None) -> Card | None:
+        """The id and title of a document, read without parsing blocks where possible."""
+        self.scanned()
+        stamp, known = stamp or self.folder.stamp(path), self._cards.get(path)
         if known is not None and known.stamp == stamp and known.stamp.settled:
             return known
-        try:
-            found = self.folder.read(path, stamp)
-        except NotRead:
-            return None
-        if found is None:
-            return None
-        data, stamp = found
-        tree, block_id = parse(head_of(data), self.profile), ""
-        if self.profile == "gfm":  # in the other one the last line may name the document
-            digest = hashlib.sha256(data).hexdigest()
-            block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
-        if not block_id:
-            document = self.look(path)
-            if document is None:
-                return None
-            block_id, stamp, tree = document.id, document.stamp, document.tree
-        attributes = block_attributes(tree, tree.root)
-        made = self._cards[path] = Card(block_id, title_of(tree), attributes, stamp)
-        return made
+        with suppress(NotRead):
+            data, stamp = self.folder.read(path, stamp)
+            tree, block_id = parse(head_of(data), self.profile), ""
+            if self.profile == "gfm":  # in the other one the last line may name the document
+                digest = hashlib.sha256(data).hexdigest()
+                block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
+            if not block_id:
+                document = self.look(path)
+                if document is None:
+                    return None
+                block_id, stamp, tree = document.id, document.stamp, document.tree
+            attributes = block_attributes(tree, tree.root)
+            self._cards[path] = Card(block_id, title_of(tree), attributes, stamp)
+            return self._cards[path]
+        return None
 
     def find(self, block_id: str) -> FolderDocument:
         """The document that contains the block; raises InvalidBlockId, BlockNotFound."""
-        valid(block_id)
-        with self.lock:
-            for path in self._hints(block_id):
-                document = self.look(path)
-                if document is not None and block_id in document.index:
-                    return document
-            raise self._lost(block_id)
+        for path in self._hints(valid(block_id)):
+            document = self.look(path)
+            if document is not None and block_id in document.index:
+                return document
+        raise self._lost(block_id)
 
     def written(
         self,
@@ -998,31 +940,37 @@ class DocumentCache:
         successor: Successor | None = None,
     ) -> bool:
         """Whether the file has the planned text; `successor` may then build the document."""
-        with self.lock:
-            try:
-                found = self.folder.files.read(path)
-            except Refusal:
-                return False
-            if hashlib.sha256(found.data).hexdigest() != digest:
-                return False
-            held = self._held.get(path)
-            if held is None or held.digest != digest or held.rows != rows:
-                self._drop(path)
-                if successor is not None:
-                    with undisturbed(len(found.data)):
-                        made = successor(found.stamp, digest, found.data, rows)
-                        if made is not None:
-                            self._hold(path, made)
-            with self.sidecars.held():
-                if not self.sidecars.head(str(path))[0]:
-                    self._save(Sidecar(str(path), digest, rows))
-            return True
+        try:
+            found = self.folder.files.read(path)
+        except Refusal:
+            return False
+        if hashlib.sha256(found.data).hexdigest() != digest:
+            return False
+        held = self._held.get(path)
+        if held is None or held.digest != digest or held.rows != rows:
+            self._drop(path)
+            if successor is not None:
+                with undisturbed(len(found.data)):
+                    made = successor(found.stamp, digest, found.data, rows)
+                    if made is not None:
+                        self._hold(path, made)
+        with self.sidecars.held():
+            if not self.sidecars.head(str(path))[0]:
+                self._save(Sidecar(str(path), digest, rows))
+        return True
 
     def plan_ids(self, base: FolderDocument | None, path: RelPath, step: SidecarChange) -> None:
-        """Save the ids of a text that is about to be written."""
+        """Save the ids of a text that is about to be written.
+
+        Few steps lead from the sidecar to its rows; if there are many or none it is saved anew.
+        """
         name = str(path)
         with self.sidecars.held():
-            by_steps = base is not None and self._keep_short(name, base)
+            there, by_steps = self.sidecars.head(name)[0], False
+            if base is not None and there != base.digest:
+                by_steps = 0 < len(self.sidecars.way(name, there, base.digest)) < _LONG_WAY
+                if not by_steps:
+                    self._save(self.sidecars.load(name).then(base.digest, base.rows))
             self.sidecars.add(name, step, flush=by_steps)
         self.index.keep_ids(name, (row.id for each in step.splices for row in each.new))
 
@@ -1034,8 +982,7 @@ class DocumentCache:
 
     def _drop(self, path: RelPath) -> FolderDocument | None:
         held = self._held.pop(path, None)
-        if held is not None:
-            self._size -= held.weight
+        self._size -= held.weight if held is not None else 0
         return held
 
     def _parsed(self, data: bytes, stamp: Stamp, check: Callable[[], None] = lambda: None) -> Tree:
@@ -1046,9 +993,8 @@ class DocumentCache:
     def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> FolderDocument:
         digest = hashlib.sha256(data).hexdigest()
         with undisturbed(len(data)):
-            told, tree = self._glanced or ("", None)
-            self._glanced = None
-            if tree is None or told != digest:
+            tree, self._glanced = self._glanced, None
+            if tree is None or tree.data != data:
                 tree = self._parsed(data, stamp)
             order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
             rows = self._rows_of(path, digest, tree, stamp, len(order))
@@ -1059,22 +1005,19 @@ class DocumentCache:
 
     def _hints(self, block_id: str) -> Iterator[RelPath]:
         """The documents that may contain the block, likeliest first."""
-        for path, document in list(self._held.items()):
-            if block_id in document.index:
-                yield path
+        yield from [path for path, document in self._held.items() if block_id in document.index]
         where = self.index.where(block_id)
         yield from map(path_of, where)
         scanned = self.scan()
         again = self.index.where(block_id)  # by what other processes saved
         yield from (path_of(path) for path in again if path not in where)
         if not again:
-            self.learn_anchors(block_id)
+            self._learn_anchors(block_id)
             yield from map(path_of, self.index.anchored(block_id))
-        if self._orphans.isdisjoint(again):
-            return
-        unknown = self._unknown(scanned)
-        digests = {self.sidecars.head(path)[0] for path in again}
-        yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
+        if not self._orphans.isdisjoint(again):
+            unknown = self._unknown(scanned)
+            digests = {self.sidecars.head(path)[0] for path in again}
+            yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
 
     def _unknown(self, paths: Iterable[RelPath]) -> list[RelPath]:
         """The documents without a sidecar."""
@@ -1128,14 +1071,11 @@ class DocumentCache:
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
-        rows = self._standing_rows(path, digest, count)
-        if rows is not None:
-            return rows
-        new = fingerprints(tree, tree.root)
         with self.sidecars.held():
-            rows = self._standing_rows(path, digest, count)  # another process may have saved them
-            if rows is not None:
-                return rows
+            known = self.known_rows(path, digest, count)
+            if known and not self._moved_since(name, digest, known):
+                return known
+            new = fingerprints(tree, tree.root)
             own = self.sidecars.nearest(name, texts_of(new))
             if self._moved_since(name, own.digest, own.rows):
                 own = self.sidecars.taken_to(self.sidecars.newest(name), own) or own
@@ -1146,10 +1086,9 @@ class DocumentCache:
             first = not was.rows or (was_listed and was.digest == digest)
             rows = was.rows
             if was.digest != digest or len(rows) != count:
-                fresh = self._id_maker(name, digest, stamp if first else None, len(new))
                 elsewhere = self._elsewhere(name, [each.id for each in was.past])
                 gone = [each for each in was.past if each.id not in elsewhere]
-                rows = know(was.rows, new, gone, fresh, lambda one: self._taken(one, name))
+                rows = self._know(name, digest, was.rows, new, gone, stamp if first else None)
             past = was.then(digest, rows).past
             if was is not own:
                 past = (*own.then(digest, rows).past, *past)
@@ -1170,24 +1109,15 @@ class DocumentCache:
             with self.sidecars.held():
                 if self.sidecars.head(name)[1] is None:
                     row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
-                    fresh = self._id_maker(name, digest, stamp, 1)
-                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name))
+                    rows = self._know(name, digest, (), (row,), (), stamp)
                     self._save(Sidecar(name, digest, rows), first=True)
             there, row = self.sidecars.head(name)
-        is_known = row is not None and (there, row.anchor) == (digest, anchor)
-        return row.id if row is not None and is_known else ""
+        return row.id if row is not None and (there, row.anchor) == (digest, anchor) else ""
 
     def known_rows(self, path: RelPath, digest: str, count: int) -> tuple[Fingerprint, ...] | None:
         """The saved rows of the text with this digest; None if they are not known."""
         there = self.sidecars.taken_to(digest, self.sidecars.load(str(path)))
         return there.rows if there is not None and len(there.rows) == count else None
-
-    def _standing_rows(
-        self, path: RelPath, digest: str, count: int
-    ) -> tuple[Fingerprint, ...] | None:
-        """As `known_rows`; None also if a block of them is in another document now."""
-        rows = self.known_rows(path, digest, count)
-        return None if rows and self._moved_since(str(path), digest, rows) else rows
 
     def _moved_since(self, name: str, digest: str, rows: Sequence[Fingerprint]) -> bool:
         """Whether a block of an older text, which may be back, is in another document now."""
@@ -1209,70 +1139,64 @@ class DocumentCache:
         name, seen = self.sidecars.save(sidecar, flush=not first)
         self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows], name, seen)
 
-    def _keep_short(self, name: str, base: FolderDocument) -> bool:
-        """Whether steps lead from the sidecar to this text; many or none: it is saved anew."""
-        digest, _ = self.sidecars.head(name)
-        if digest == base.digest:
-            return False
-        if 0 < len(self.sidecars.way(name, digest, base.digest)) < _LONG_WAY:
-            return True
-        self._save(self.sidecars.load(name).then(base.digest, base.rows))
-        return False
-
     def _moved_away(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
         """Whether the document has moved to another file; if so, that file gets its ids."""
         texts = texts_of(new)
-        if not texts or shared(own, texts) >= _STAYED:
-            return False
-        unknown = self._unknown(self.folder.scan())
+        stayed = not texts or shared(own, texts) >= _STAYED
+        unknown = [] if stayed else self._unknown(self.folder.scan())
         same = (path for path in unknown if self._digest(path) == own.digest)
         like = (path for path in unknown[:_COMPARED] if self._is_like(path, own))
         path = next(chain(same, like), None)
-        if path is None:
-            return False
-        self._save(Sidecar(str(path), own.digest, own.rows, own.past))
-        self.sidecars.leave(own.path, str(path))
-        return True
+        if path is not None:
+            self._save(Sidecar(str(path), own.digest, own.rows, own.past))
+            self.sidecars.leave(own.path, str(path))
+        return path is not None
 
     def _is_like(self, path: RelPath, sidecar: Sidecar) -> bool:
         """Whether a file has much of a sidecar's text."""
         with suppress(NotRead):
-            _, _, tree = self.glance(path, "") or (None, None, None)
-            if tree is not None:
-                return shared(sidecar, texts_of(fingerprints(tree, tree.root))) >= MOVED
+            _, _, tree = self.glance(path, "")
+            new = fingerprints(tree, tree.root) if tree is not None else []
+            return shared(sidecar, texts_of(new)) >= MOVED
         return False
 
     def _origin(self, own: Sidecar, digest: str, new: Sequence[Fingerprint]) -> Sidecar:
         """The sidecar that matches the document: its own, or that of a missing file."""
         texts, anchor = texts_of(new), new[0].anchor
-        best, most = own, shared(own, texts)
-        if own.digest == digest or most >= MOVED or not (texts or anchor):
+        share = partial(shared, texts=texts)
+        if own.digest == digest or share(own) >= MOVED or not (texts or anchor):
             return own
+        best = own
         for other in sorted(self._orphans)[:_CANDIDATES]:
-            if other == own.path or not self.folder.gone(path_of(other)):
-                continue
-            sidecar = self.sidecars.nearest(other, texts)
-            named = anchor and any(anchor in (row.id, row.anchor) for row in sidecar.rows[:1])
-            if named or sidecar.digest == digest:
-                return sidecar
-            share = shared(sidecar, texts)
-            if share >= MOVED and share > most:
-                best, most = sidecar, share
-        return best
+            if other != own.path and self.folder.gone(path_of(other)):
+                sidecar = self.sidecars.nearest(other, texts)
+                named = anchor and any(anchor in (row.id, row.anchor) for row in sidecar.rows[:1])
+                if named or sidecar.digest == digest:
+                    return sidecar
+                best = max(best, sidecar, key=share)
+        return best if share(best) >= MOVED else own
 
-    def _id_maker(
-        self, name: str, digest: str, stamp: Stamp | None, count: int
-    ) -> Callable[[int], str]:
-        """A generator of ids; with a `stamp`, every machine generates the same ones."""
-        seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
+    def _know(
+        self,
+        name: str,
+        digest: str,
+        was: Sequence[Fingerprint],
+        new: Sequence[Fingerprint],
+        past: Sequence[Tombstone],
+        stamp: Stamp | None,
+    ) -> tuple[Fingerprint, ...]:
+        """As `know`; with a `stamp`, every machine generates the same ids."""
+        seconds = time.time() if stamp is None else stamp.mtime_ns / 1e9
         date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
 
         def candidate(at: int, number: int) -> str:
-            return f"{date}-{_letters(f'{name}:{digest}:{at}:{number}')}"
+            seed = f"{name}:{digest}:{at}:{number}".encode("utf-8", "surrogatepass")
+            drawn = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest())
+            return f"{date}-" + "".join([_ALPHABET[drawn // place % 36] for place in _PLACES])
 
-        first = [candidate(at, 0) for at in range(count)]
+        first = [candidate(at, 0) for at in range(len(new))]
         others = self.index.of_others(name, first)
-        tried = [0] * count
+        tried = [0] * len(new)
 
         def fresh(at: int) -> str:
             tried[at] += 1
@@ -1281,11 +1205,8 @@ class DocumentCache:
             block_id = candidate(at, tried[at])
             return fresh(at) if self.index.of_others(name, [block_id]) else block_id
 
-        return fresh
+        def taken(block_id: str) -> bool:  # by a document that still exists
+            others = (where for where in self.index.where(block_id) if where != name)
+            return not all(self.folder.gone(path_of(where)) for where in others)
 
-    def _taken(self, block_id: str, name: str) -> bool:
-        """Whether the id belongs to a block of another document that still exists."""
-        return any(
-            where != name and not self.folder.gone(path_of(where))
-            for where in self.index.where(block_id)
-        )
+        return know(was, new, past, fresh, taken)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial, wraps
 from itertools import chain, takewhile
+from threading import RLock
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -164,9 +165,8 @@ class FolderStore:
         self._sidecars = Sidecars(state, str(root))
         self._index = NotesIndex(self._sidecars.cache_path(name_of(repr(rules))[:8]))
         folder = Folder(files, root, rules, GitIgnore(files, exclude, in_files=gitignore))
-        self._documents = DocumentCache(folder, self._sidecars, self._index, profile)
-        self._documents.learn_anchors = self._learn
-        self.lock = self._documents.lock
+        self._documents = DocumentCache(folder, self._sidecars, self._index, profile, self._learn)
+        self.lock = RLock()
         self._box = self._sidecars.notebook(new_id())
         self._name = name or root.name or "Notes"
         self._daily, self._today, self._later = daily, today, later
@@ -202,10 +202,10 @@ class FolderStore:
         for at in range(0, len(paths), _AT_ONCE):
             if len(found) >= most:
                 break
-            cards = self._documents.cards(
-                {path: stamps[path] for path in paths[at : at + _AT_ONCE]}
-            )
-            found += (self._listed(path, card) for path, card in cards.items())
+            with self._index.together():
+                part = paths[at : at + _AT_ONCE]
+                cards = [(path, self._documents.card(path, stamps[path])) for path in part]
+            found += [self._listed(path, card) for path, card in cards if card is not None]
         return Page(found[: max(most, 0)], len(paths))
 
     def _meant(self, within: Within) -> Callable[[RelPath], bool]:
@@ -473,14 +473,12 @@ class FolderStore:
         if known is None or known[0] != stamp or not stamp.settled:
             self._forget_text(path)
             try:
-                found = self._documents.folder.read(path, stamp)
+                data, _ = self._documents.folder.read(path, stamp)
             except NotRead as refused:
                 self._not_read(path, refused)
                 return None
-            if found is None:
-                return None
-            known = self._texts[path] = (stamp, found[0])
-            self._text_bytes += len(found[0])
+            known = self._texts[path] = (stamp, data)
+            self._text_bytes += len(data)
             while self._text_bytes > _KEPT_BYTES:
                 self._forget_text(next(iter(self._texts)))
         return known[1]
@@ -499,7 +497,10 @@ class FolderStore:
         self._text_bytes -= len(data)
 
     def _not_read(self, path: RelPath, refused: NotRead) -> None:
-        self._documents.index.index(str(path), refused.stamp, "", (), (), refused.reason)
+        if refused.reason and refused.stamp is not None:
+            self._index.index(str(path), refused.stamp, "", (), (), refused.reason)
+        else:
+            self._index.forget([str(path)])
 
     def _learn(self, block_id: str) -> None:
         self._update_index(having([block_id]), whole=True)
@@ -511,14 +512,10 @@ class FolderStore:
             self._forget_text(path)
             before = index.digest(str(path))
             try:
-                found = self._documents.glance(path, before, check)
+                stamp, digest, tree = self._documents.glance(path, before, check)
             except NotRead as refused:
                 self._not_read(path, refused)
                 continue
-            if found is None:
-                index.forget([str(path)])
-                continue
-            stamp, digest, tree = found
             texts, anchors = None, list[str]()
             if tree is not None:
                 with undisturbed(len(tree.data)):
