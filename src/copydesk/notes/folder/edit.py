@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import count
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -37,7 +38,7 @@ from copydesk.notes.folder.documents import (
     splice_of,
 )
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
-from copydesk.notes.markdown.block import BLANK, BOM, DOCUMENT, ITEM, LIST, MATTER, newline_of
+from copydesk.notes.markdown.block import BLANK, BOM, ITEM, LIST, MATTER, newline_of
 from copydesk.notes.markdown.edit import is_tight, marker_holder
 from copydesk.notes.markdown.tree import head_of, line_after, line_start, line_stop
 from copydesk.notes.protocol import (
@@ -56,7 +57,6 @@ from copydesk.notes.protocol import (
     WrongBlockKind,
     for_place,
     for_update,
-    is_id,
     raw_markdown,
     valid,
 )
@@ -84,14 +84,15 @@ class Trace(NamedTuple):
 def traces(tree: Tree, *tops: Block, depth: int = 0) -> list[Trace]:
     """The traces of blocks and their descendants, parents first: structure and texts of leaves."""
     return [
-        Trace(depth + below, block.kind, block.subtype, _leaf_text(tree, block))
+        Trace(
+            depth + below,
+            block.kind,
+            block.subtype,
+            b"" if block.holds_blocks else tree.source(block),
+        )
         for each in tops
         for below, block in in_order(each)
     ]
-
-
-def _leaf_text(tree: Tree, block: Block) -> bytes:
-    return b"" if block.holds_blocks else tree.source(block)
 
 
 class Span(NamedTuple):
@@ -109,8 +110,11 @@ class ReparseWindow:
     bytes. `order` are the document and all blocks but front matter, `ids` theirs.
     """
 
-    def __init__(self, low: int, high: int, start: int) -> None:
+    def __init__(
+        self, low: int, high: int, start: int, tree: Tree, change: ChangeSet, ids: Sequence[str]
+    ) -> None:
         self.low, self.high, self.start = low, high, start
+        self.show(tree, change, ids)
 
     def show(self, tree: Tree, change: ChangeSet, ids: Sequence[str]) -> None:
         """Take in another text."""
@@ -164,12 +168,11 @@ class WorkingDocument:
 
     def fronts(self, data: bytes) -> bool:
         """Whether front matter that no window saw begins or ends in `data`, the changed text."""
-        tree = self.document.tree
-        if tree.profile != "gfm":
-            return False
-        if self.windows and not self.windows[0].low:
-            tree = self.windows[0].tree
-        return bool(head_of(data)) != (tree.root.children[0].kind == MATTER)
+        first = (window.tree for window in self.windows[:1] if not window.low)
+        tree = next(first, self.document.tree)
+        return tree.profile == "gfm" and (
+            bool(head_of(data)) != (tree.root.children[0].kind == MATTER)
+        )
 
     def splices(self) -> tuple[Splice, ...]:
         rows = self.document.rows
@@ -215,21 +218,20 @@ class WorkingDocument:
         if document.tree.profile != "gfm":
             return []
         old: dict[str, tuple[str, str]] = {}
-        now: dict[tuple[str, bool], str] = {}
-        at = 0
-        untouched: list[Block] = []
-        for window, start, stop in self._spans():
-            untouched += document.order[at:start]
-            for block in document.order[start:stop]:
-                for name in _target_names(document.tree, block):
-                    old.setdefault(link_key(name), (document.name(block), name))
-            for block_id, block in window.by_id.items():
-                for name in _target_names(window.tree, block):
-                    now[block_id, name.startswith("^")] = name
-            at = stop
+        spans = self._spans()
+        for block in [block for _, start, stop in spans for block in document.order[start:stop]]:
+            for name in _target_names(document.tree, block):
+                old.setdefault(link_key(name), (document.name(block), name))
+        now = {
+            (block_id, name.startswith("^")): name
+            for window in self.windows
+            for block_id, block in window.by_id.items()
+            for name in _target_names(window.tree, block)
+        }
         lost = old.keys() - set(map(link_key, now.values())) - {""}
         if lost:
-            rest = (*untouched, *document.order[at:])
+            seen = {at for _, start, stop in spans for at in range(start, stop)}
+            rest = (block for at, block in enumerate(document.order) if at not in seen)
             lost -= {link_key(name) for one in rest for name in _target_names(document.tree, one)}
         return [
             LinkTarget(document.path, block_id, name, now.get((block_id, name.startswith("^")), ""))
@@ -239,7 +241,7 @@ class WorkingDocument:
 
     def now(self, block_id: str) -> tuple[Tree, Block] | None:
         """A block as it is after the changes so far; None if it is gone."""
-        window = self._window_of(block_id)
+        window = self.window_of(block_id)
         if window is not None:
             return window.tree, window.by_id[block_id]
         document = self.document
@@ -250,7 +252,7 @@ class WorkingDocument:
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A current block and the window that a change of it can affect; raises BlockNotFound."""
-        now, window = self.now(block_id), self._window_of(block_id)
+        now, window = self.now(block_id), self.window_of(block_id)
         if now is None:
             raise BlockNotFound(block_id, lost=block_id in self.document.index)
         if window is None:
@@ -301,8 +303,7 @@ class WorkingDocument:
     def delete(self, window: ReparseWindow, block: Block) -> None:
         """Delete a block and the containers that become empty; lists that then meet are merged."""
         if is_phantom(block):
-            window.ids[window.order.index(block)] = self._fresh()
-            window.show(window.tree, window.change, window.ids)
+            self.rename({window.id_of(block): self._fresh()})
             return
         parent = _parent(block)
         while parent.kind in _GOES_WHEN_EMPTY and _only(block):
@@ -319,15 +320,9 @@ class WorkingDocument:
                 ids = [names.get(one, one) for one in window.ids]
                 window.show(window.tree, window.change, ids)
 
-    def _window_of(self, block_id: str) -> ReparseWindow | None:
+    def window_of(self, block_id: str) -> ReparseWindow | None:
+        """The window that a block is in; None for any other."""
         return next((one for one in self.windows if block_id in one.by_id), None)
-
-    def _new(self, block: Block) -> str:
-        anchor = block.anchor or ""
-        if not is_id(anchor) or self._is_taken(anchor):
-            return self._fresh()
-        self._used.add(anchor)
-        return anchor
 
     def _is_taken(self, block_id: str) -> bool:
         return block_id in self._used or block_id in self.document.index
@@ -362,34 +357,32 @@ class WorkingDocument:
         )
         if not is_as_meant:
             return None
-        added = [block for _, block in in_order(tree.root)[start:behind]]
+        tops = [block for at, block in in_order(tree.root)[start:behind] if at == depth]
+        signs = [sign for block in tops for sign in fingerprints(tree, block)]
+        gone = window.rows(span) if keeps else []
+        ids = [row.id for row in know(gone, signs, (), lambda at: self._fresh(), self._is_taken)]
         if keeps:
-            gone, signs = window.rows(span), fingerprints(tree, added[0])
-            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken)
-            ids = [gone[0].id, *(row.id for row in kept[1:])]
-            self._used.update(ids)  # some are those that the text brings, and has once
-            lost = [row.id for row in gone if row.id not in ids]
-            if lost:
-                self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
-        else:
-            ids = [self._new(block) for block in added]
+            ids[0] = gone[0].id
+        self._used.update(ids)  # some are those that the text brings, and has once
+        lost = [row.id for row in gone if row.id not in ids]
+        if lost:
+            self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
         window.show(tree, window.change.then(change), window.ids[:start] + ids + window.ids[stop:])
         return tuple(one for one, at in zip(ids, depths, strict=True) if at == depth)
 
     def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
         """Make a deletion that merges other blocks; re-identify them by their fingerprints."""
-        name, shift = window.id_of(block), edit.start - block.start
-        length, by = edit.stop - edit.start, 1
-        while True:
-            wide = self._window(window.low - by, window.high + by)
-            block = wide.by_id[name]
-            start = block.start + shift
-            change = ChangeSet.of(len(wide.tree.data), (Edit(start, start + length, edit.new),))
+        name = window.id_of(block)
+        for power in count():
+            wide = self._window(window.low - 4**power, window.high + 4**power)
+            by = wide.by_id[name].start - block.start
+            edits = (Edit(edit.start + by, edit.stop + by, edit.new),)
+            change = ChangeSet.of(len(wide.tree.data), edits)
             tree = self._parsed(change.apply(wide.tree.data), wide.low)
             if self._guarded(wide, tree):
                 break
-            by *= 4
-        gone = {wide.ids[at] for at in range(*wide.span(block)[:2])}
+        start, stop, _ = wide.span(wide.by_id[name])
+        gone = set(wide.ids[start:stop])
         old = [row for row in wide.rows() if row.id not in gone]
 
         def is_outside(block_id: str) -> bool:
@@ -398,8 +391,11 @@ class WorkingDocument:
         new = fingerprints(tree, tree.root)
         ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside)]
         wide.show(tree, wide.change.then(change), ids)
-        lists = [row.id for row in old if row.kind == LIST and row.id not in wide.by_id]
-        self.notices += [NoteNotice("joined", name, one) for one in lists]
+        self.notices += [
+            NoteNotice("joined", name, row.id)
+            for row in old
+            if row.kind == LIST and row.id not in wide.by_id
+        ]
 
     def _guarded(self, window: ReparseWindow, tree: Tree) -> bool:
         """Whether the first and the last block of a window are the same in another tree."""
@@ -416,12 +412,9 @@ class WorkingDocument:
         self, window: ReparseWindow, index_in: Callable[[ReparseWindow], int]
     ) -> ReparseWindow:
         """The window, widened until a block precedes and follows the child at an index."""
-        while True:
-            index, last = index_in(window), len(window.tree.root.children) - 1
-            wider = self._window(window.low - (index == 0), window.high + (index >= last))
-            if wider is window:
-                return window
-            window = wider
+        index, last = index_in(window), len(window.tree.root.children) - 1
+        wider = self._window(window.low - (index == 0), window.high + (index >= last))
+        return window if wider is window else self._with_guards(wider, index_in)
 
     def _window(self, low: int, high: int) -> ReparseWindow:
         """The window of these top-level blocks, merged with the windows it overlaps."""
@@ -430,43 +423,32 @@ class WorkingDocument:
         if not self.document.parses_in_windows:
             low, high = 0, size
         met = [one for one in self.windows if one.low < high and low < one.high]
-        if met:
-            low, high = min(low, met[0].low), max(high, met[-1].high)
+        low, high = min([low, *(one.low for one in met)]), max([high, *(one.high for one in met)])
         if len(met) == 1 and (met[0].low, met[0].high) == (low, high):
             return met[0]
-        window = self._joined(low, high, met)
-        if window is None:
-            met = self.windows
-            window = self._joined(0, size, met)
+        window = self._joined(low, high, met) or self._joined(0, size, self.windows)
         if window is None:
             raise InvalidArgs("markdown", _RUNS_ON)
-        others = [one for one in self.windows if one not in met]
+        others = [one for one in self.windows if not window.low <= one.low < window.high]
         self.windows = sorted([*others, window], key=lambda one: one.low)
         return window
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
         """Join blocks and the windows among them; None if the result would parse differently."""
         document = self.document
-        data, ids, told = b"", [document.id], [Trace(0, DOCUMENT, "", b"")]
-        at = low
-        for window in (*met, None):
-            stop = high if window is None else window.low
-            data += document.data[document.line_of(at) : document.line_of(stop)]
-            ids += [row.id for row in document.rows[document.row_of(at) : document.row_of(stop)]]
-            told += traces(document.tree, *document.tree.root.children[at:stop], depth=1)
-            if window is not None:
-                data += window.tree.data
-                ids += window.ids[1:]
-                told += traces(window.tree, window.tree.root)[1:]
-                at = window.high
-        tree = self._parsed(data, low)
-        if traces(tree, tree.root) != told:
+        first, behind = document.row_of(low), document.row_of(high)
+        ids = [row.id for row in document.rows[first:behind]]
+        told = traces(document.tree, *document.tree.root.children[low:high], depth=1)
+        for window in reversed(met):  # the last first: no place moves
+            rows = slice(document.row_of(window.low) - first, document.row_of(window.high) - first)
+            ids[rows] = window.ids[1:]
+            told[rows] = traces(window.tree, window.tree.root)[1:]
+        start, stop = document.line_of(low), document.line_of(high)
+        change = ChangeSet.of(stop - start, _shifted(met, -start))
+        tree = self._parsed(change.apply(document.data[start:stop]), low)
+        if traces(tree, tree.root)[1:] != told:
             return None
-        start = document.line_of(low)
-        made = ReparseWindow(low, high, start)
-        length = document.line_of(high) - start
-        made.show(tree, ChangeSet.of(length, _shifted(met, -start)), ids)
-        return made
+        return ReparseWindow(low, high, start, tree, change, [document.id, *ids])
 
     def _parsed(self, data: bytes, low: int) -> Tree:
         tree = self.document.tree
@@ -483,16 +465,13 @@ def _shifted(windows: Iterable[ReparseWindow], by: int) -> list[Edit]:
 
 def _span_to_fill(window: ReparseWindow, block: Block, where: Where) -> Span:
     """Where new blocks go: an empty place, or that of the empty paragraph that they replace."""
-    start, stop, depth = span = window.span(block)
-    if where in ("before", "after"):
-        if is_phantom(block):
-            return span
-        return Span(start, start, depth) if where == "before" else Span(stop, stop, depth)
-    inside = shown(block)
-    if len(inside) == 1 and is_phantom(inside[0]):
-        return window.span(inside[0])
-    at = start + 1 if where == "first_in" else stop
-    return Span(at, at, depth + 1)
+    start, stop, depth = window.span(block)
+    is_within = where in ("first_in", "last_in")
+    there = shown(block) if is_within else [block]
+    if len(there) == 1 and is_phantom(there[0]):
+        return window.span(there[0])
+    at = {"before": start, "after": stop, "first_in": start + 1, "last_in": stop}[where]
+    return Span(at, at, depth + is_within)
 
 
 def _parent(block: Block) -> Block:
@@ -509,13 +488,10 @@ def _emptied(tree: Tree, block: Block) -> Edit:
     """Delete the only block of an item or of the document; the item stays."""
     if _parent(block).kind == "d":
         return deletion(tree, block)
-    stop = line_stop(tree.data, block.end)
+    begin, stop = line_start(tree.data, block.first), line_stop(tree.data, block.end)
     if marker_holder(tree, block) is None:
-        return Edit(line_start(tree.data, block.first), line_after(tree.data, stop), b"")
-    start = block.first
-    while start and tree.data[start - 1] in BLANK:
-        start -= 1
-    return Edit(start, stop, b"")
+        return Edit(begin, line_after(tree.data, stop), b"")
+    return Edit(begin + len(tree.data[begin : block.first].rstrip(BLANK)), stop, b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -557,26 +533,24 @@ def dry_run(
     trial = _FolderDryRun(documents, fresh)
     ids = tuple(trial.take(change) for change in changes)
     linked = trial.follow_links(find, update=update_links)
-    before: dict[str, str] = {}
     after: dict[str, str] = {}
     files: list[FileEdit] = []
     plans: list[FilePlan] = []
-    for working in trial.workings.values():
+    for path, working in trial.workings.items():
         document, change = working.document, working.change
         base = Snapshot.of(document.data)
         result = base.edited(change)
-        name = str(document.path)
-        before[name] = text_shown(document.data)
-        after[name] = text_shown(result.data)
+        after[str(path)] = text_shown(result.data)
         if working.fronts(result.data):
             raise InvalidArgs("markdown", _RUNS_ON)
         step = SidecarChange(document.digest, result.digest, working.splices())
         rows = step.take(document.rows)
         if change:
-            files.append(FileEdit(document.path, base, change))
-            plans.append(FilePlan(document.path, result.digest, rows, working.successor))
-            documents.plan_ids(document, document.path, step)
-    notices = [notice for working in trial.workings.values() for notice in working.notices]
+            files.append(FileEdit(path, base, change))
+            plans.append(FilePlan(path, result.digest, rows, working.successor))
+            documents.plan_ids(document, path, step)
+    workings = trial.workings.values()
+    notices = [notice for working in workings for notice in working.notices]
     notices += [_link_notice(kind, target, paths) for (kind, target), paths in linked.items()]
     anchors = [
         (f"{target.path}#{target.name}", tuple(map(str, paths)))
@@ -585,7 +559,9 @@ def dry_run(
     ]
     return Prepared(
         tuple(changes),
-        MappingProxyType(before),
+        MappingProxyType(
+            {str(one.document.path): text_shown(one.document.data) for one in workings}
+        ),
         MappingProxyType(after),
         tuple(files),
         HeldFiles(tuple(plans), ids, tuple(anchors)),
@@ -669,13 +645,14 @@ class _FolderDryRun:
         self, find: FindTexts, wanted: dict[str, list[LinkTarget]]
     ) -> Iterator[tuple[RelPath, str, Tree, Block]]:
         """The leaves that may hold links, by the index, and those in changed windows."""
-        documents: dict[tuple[RelPath, str], FolderDocument] = {}
         names = [target.name for targets in wanted.values() for target in targets]
-        for document, at in find({needle for name in names for needle in _needles(name)}):
-            documents[document.path, document.rows[at].id] = document
-        for path, working in self.workings.items():
-            for window in working.windows:
-                documents |= {(path, block_id): working.document for block_id in window.ids}
+        found = find({needle for name in names for needle in _needles(name)})
+        documents = {(each.path, each.rows[at].id): each for each, at in found} | {
+            (path, block_id): working.document
+            for path, working in self.workings.items()
+            for window in working.windows
+            for block_id in window.ids
+        }
         for (path, block_id), document in sorted(documents.items(), key=itemgetter(0)):
             working = self.workings.get(path, WorkingDocument(document, self._fresh))
             now = working.now(block_id)
@@ -741,16 +718,15 @@ class _FolderDryRun:
 
     def _working(self, block_id: str) -> WorkingDocument:
         valid(block_id)
-        workings = [*self.workings.values()]
-        has = [one for one in workings if any(block_id in each.by_id for each in one.windows)]
-        for working in has or workings:  # a moved block is where it is now
-            if has or block_id in working.document.index:
-                return working
+        workings = self.workings.values()
+        has = [one for one in workings if one.window_of(block_id) is not None]
+        has = has or [one for one in workings if block_id in one.document.index]
+        if has:
+            return has[0]  # a moved block is where it is now
         document = self._documents.find(block_id)
         if document.path in self.workings:
             raise BlockNotFound(block_id)  # the file changed during the dry run
-        working = self.workings[document.path] = WorkingDocument(document, self._fresh)
-        return working
+        return self.workings.setdefault(document.path, WorkingDocument(document, self._fresh))
 
 
 def _holder(change: InsertText | Move, block: Block) -> Block:
