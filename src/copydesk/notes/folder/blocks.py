@@ -108,8 +108,7 @@ def read(
     Raises as `parse` does.
     """
     tree = parse(data, profile, part=part, check=check)
-    if newline is not None:
-        tree = replace(tree, newline=newline)
+    tree = replace(tree, newline=newline or tree.newline)
     for block in tree.root.walk():
         if block.kind == ITEM and not block.children:
             block.children = (_nothing(block, block.stop),)
@@ -193,8 +192,8 @@ def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
         for name, value in leading_attributes(source) or line_attributes(source):
             key = decode(name)
             if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
-                text = value.decode("utf-8", "backslashreplace")
-                found[key] = unescaped(text.replace("_esc_newline_", "\n"))
+                text = value.decode("utf-8", "backslashreplace").replace("_esc_newline_", "\n")
+                found[key] = unescaped(text)
     if node.anchor and not is_id(node.anchor):
         found.setdefault("alias", node.anchor)
     return found

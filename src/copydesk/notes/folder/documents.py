@@ -257,17 +257,15 @@ class Sidecars:
     def way(self, path: str, before: str, after: str) -> list[SavedStep]:
         """The steps that lead from one text to another, in either direction; empty if none do."""
         newest_first = self._steps(path)[::-1]
-        reached: dict[str, list[SavedStep]] = {before: []}
-        waiting = [before]
-        for digest in waiting:
+        ways = [(before, list[SavedStep]())]
+        for digest, way in ways:  # which grows
+            if digest == after:
+                return way
             for saved in newest_first:
                 beyond = saved[1] if saved[0] == digest else saved[0]
-                if digest in saved[:2] and beyond not in reached:
-                    reached[beyond] = [*reached[digest], saved]
-                    waiting.append(beyond)
-            if after in reached:
-                break
-        return reached.get(after, [])
+                if digest in saved[:2] and all(beyond != known for known, _ in ways):
+                    ways.append((beyond, [*way, saved]))
+        return []
 
     def _steps(self, path: str) -> list[SavedStep]:
         """The saved steps of a document, oldest first."""
@@ -529,16 +527,15 @@ class NotesIndex:
     def together(self) -> Generator[None]:
         """One transaction for what is done within, which is faster."""
         connection = self._try(lambda opened: opened)
-        if connection.in_transaction:
-            yield
-            return
-        with suppress(sqlite3.Error):
-            connection.execute("BEGIN IMMEDIATE")
+        is_outer = not connection.in_transaction
+        if is_outer:
+            with suppress(sqlite3.Error):
+                connection.execute("BEGIN IMMEDIATE")
         try:
             yield
         finally:
-            with suppress(sqlite3.Error):
-                if self._connection is not None and self._connection.in_transaction:
+            if is_outer and self._connection is not None:
+                with suppress(sqlite3.Error):
                     self._connection.execute("COMMIT")
 
     def _column(self, sql: str, *values: object) -> list[str]:
@@ -937,7 +934,7 @@ class DocumentCache:
         path: RelPath,
         digest: str,
         rows: tuple[Fingerprint, ...],
-        successor: Successor | None = None,
+        successor: Successor | None,
     ) -> bool:
         """Whether the file has the planned text; `successor` may then build the document."""
         try:
@@ -949,11 +946,10 @@ class DocumentCache:
         held = self._held.get(path)
         if held is None or held.digest != digest or held.rows != rows:
             self._drop(path)
-            if successor is not None:
-                with undisturbed(len(found.data)):
-                    made = successor(found.stamp, digest, found.data, rows)
-                    if made is not None:
-                        self._hold(path, made)
+            with undisturbed(len(found.data)):
+                made = successor and successor(found.stamp, digest, found.data, rows)
+                if made is not None:
+                    self._hold(path, made)
         with self.sidecars.held():
             if not self.sidecars.head(str(path))[0]:
                 self._save(Sidecar(str(path), digest, rows))
@@ -1082,8 +1078,8 @@ class DocumentCache:
             was = self._origin(own, digest, new)
             if was is own and len(was.rows) > 1 and self._moved_away(was, new):
                 was = own = Sidecar(name)
-            was_listed = len(was.rows) == 1  # its blocks were never read
-            first = not was.rows or (was_listed and was.digest == digest)
+            # of one row: it was listed, and its blocks were never read
+            first = not was.rows or (len(was.rows) == 1 and was.digest == digest)
             rows = was.rows
             if was.digest != digest or len(rows) != count:
                 elsewhere = self._elsewhere(name, [each.id for each in was.past])

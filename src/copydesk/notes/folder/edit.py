@@ -72,19 +72,17 @@ _STAYS_WHEN_EMPTY = ("d", "i")
 _RUNS_ON = "would become one with what stands beside it, or part of it"
 
 
-class Trace(NamedTuple):
-    """What must stay of a block that a change is not about; `text` is that of a leaf."""
+Trace = tuple[int, str, str, bytes]
+"""What must stay of a block that a change is not about: depth, kind, subtype, text of a leaf."""
 
-    depth: int
-    kind: str
-    subtype: str
-    text: bytes
+Span = tuple[int, int, int]
+"""Blocks that a change replaces: [start, stop) in document order, and the depth of them all."""
 
 
 def traces(tree: Tree, *tops: Block, depth: int = 0) -> list[Trace]:
     """The traces of blocks and their descendants, parents first: structure and texts of leaves."""
     return [
-        Trace(
+        (
             depth + below,
             block.kind,
             block.subtype,
@@ -93,14 +91,6 @@ def traces(tree: Tree, *tops: Block, depth: int = 0) -> list[Trace]:
         for each in tops
         for below, block in in_order(each)
     ]
-
-
-class Span(NamedTuple):
-    """Blocks that a change replaces: [start, stop) in document order, at one depth."""
-
-    start: int
-    stop: int
-    depth: int
 
 
 class ReparseWindow:
@@ -126,14 +116,14 @@ class ReparseWindow:
         """The place of a block and its descendants."""
         start = self.order.index(block)
         depth = sum(1 for _ in block.ancestors())
-        return Span(start, start + len(in_order(block)), depth)
+        return start, start + len(in_order(block)), depth
 
     def id_of(self, block: Block) -> str:
         return self.ids[self.order.index(block)]
 
     def rows(self, span: Span | None = None) -> list[Fingerprint]:
         """The rows of the blocks in a span, the first of them at depth 0; without one, of all."""
-        start, stop, _ = span or Span(0, len(self.order), 0)
+        start, stop, _ = span or (0, len(self.order), 0)
         return [
             sign.row(block_id)
             for sign, block_id in zip(
@@ -246,9 +236,8 @@ class WorkingDocument:
             return window.tree, window.by_id[block_id]
         document = self.document
         at = document.index.get(block_id, 0)
-        if not at or any(start <= at < stop for _, start, stop in self._spans()):
-            return None
-        return document.tree, document.order[at]
+        is_changed = any(start <= at < stop for _, start, stop in self._spans())
+        return (document.tree, document.order[at]) if at and not is_changed else None
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A current block and the window that a change of it can affect; raises BlockNotFound."""
@@ -272,9 +261,9 @@ class WorkingDocument:
     def run(self, ids: Sequence[str]) -> tuple[ReparseWindow, tuple[Block, ...]]:
         """Blocks that follow each other in one container; raises InvalidArgs for any others."""
         window, first = self.block(ids[0])
-        original = [one for one in ids if one in self.document.index]
-        if len(ids) > 1 and original:
-            tops = [top(self.document.block(one)).index for one in original]
+        index = self.document.index
+        tops = [top(self.document.block(one)).index for one in ids if one in index]
+        if len(ids) > 1 and tops:
             window = self._window(min(tops) - 1, max(tops) + 2)
             first = window.by_id[ids[0]]
         blocks = _parent(first).children[first.index : first.index + len(ids)]
@@ -288,17 +277,14 @@ class WorkingDocument:
         """Insert `count` blocks; return their ids. InvalidArgs if they would merge with others."""
         span = _span_to_fill(window, block, where)
         edit = insertion(window.tree, block, where).edit(markdown)
-        added = self._make(window, (edit,), span, count)
-        if added is None:
-            raise InvalidArgs("markdown", _RUNS_ON)
-        return added
+        return self._make(window, (edit,), span, count)
 
     def update(self, window: ReparseWindow, block: Block, markdown: str) -> None:
         """Replace the text of a block, which keeps its id. Raises InvalidArgs as `insert` does."""
         text = as_stored(raw_markdown(window.tree, block), markdown)
         edits = replacement(window.tree, block, text)
-        if edits and self._make(window, edits, window.span(block), 1, keeps=True) is None:
-            raise InvalidArgs("markdown", _RUNS_ON)
+        if edits:
+            self._make(window, edits, window.span(block), 1, keeps=True)
 
     def delete(self, window: ReparseWindow, block: Block) -> None:
         """Delete a block and the containers that become empty; lists that then meet are merged."""
@@ -310,15 +296,16 @@ class WorkingDocument:
             block, parent = parent, _parent(parent)
         empties = parent.kind in _STAYS_WHEN_EMPTY and _only(block)
         edit = _emptied(window.tree, block) if empties else deletion(window.tree, block)
-        if self._make(window, (edit,), window.span(block), int(empties)) is None:
+        try:
+            self._make(window, (edit,), window.span(block), int(empties))
+        except InvalidArgs:
             self._merge(window, block, edit)
 
     def rename(self, names: dict[str, str]) -> None:
         """Give blocks in windows other ids."""
         for window in self.windows:
             if not names.keys().isdisjoint(window.by_id):
-                ids = [names.get(one, one) for one in window.ids]
-                window.show(window.tree, window.change, ids)
+                window.show(window.tree, window.change, [names.get(one, one) for one in window.ids])
 
     def window_of(self, block_id: str) -> ReparseWindow | None:
         """The window that a block is in; None for any other."""
@@ -335,18 +322,18 @@ class WorkingDocument:
         count: int,
         *,
         keeps: bool = False,
-    ) -> tuple[str, ...] | None:
+    ) -> tuple[str, ...]:
         """Make edits that leave `count` blocks in the place of a span, and nothing else.
 
-        Return the ids of these; None, and no effect, if anything else changes. `keeps`: the block
-        keeps its id, and so do those in it that are still there.
+        Return the ids of these; InvalidArgs, and no effect, if anything else changes. `keeps`: the
+        block keeps its id, and so do those in it that are still there.
         """
         change = ChangeSet.of(len(window.tree.data), edits)
         tree = self._parsed(change.apply(window.tree.data), window.low)
         old, new = traces(window.tree, window.tree.root), traces(tree, tree.root)
         start, stop, depth = span
         behind = stop + len(new) - len(old)
-        depths = [each.depth for each in new[start : max(behind, start)]]
+        depths = [at for at, *_ in new[start : max(behind, start)]]
         is_as_meant = (
             behind >= start
             and old[:start] == new[:start]
@@ -356,7 +343,7 @@ class WorkingDocument:
             and min(depths, default=depth) == depth
         )
         if not is_as_meant:
-            return None
+            raise InvalidArgs("markdown", _RUNS_ON)
         tops = [block for at, block in in_order(tree.root)[start:behind] if at == depth]
         signs = [sign for block in tops for sign in fingerprints(tree, block)]
         gone = window.rows(span) if keeps else []
@@ -471,7 +458,7 @@ def _span_to_fill(window: ReparseWindow, block: Block, where: Where) -> Span:
     if len(there) == 1 and is_phantom(there[0]):
         return window.span(there[0])
     at = {"before": start, "after": stop, "first_in": start + 1, "last_in": stop}[where]
-    return Span(at, at, depth + is_within)
+    return at, at, depth + is_within
 
 
 def _parent(block: Block) -> Block:
@@ -494,14 +481,8 @@ def _emptied(tree: Tree, block: Block) -> Edit:
     return Edit(begin + len(tree.data[begin : block.first].rstrip(BLANK)), stop, b"")
 
 
-@dataclass(frozen=True, slots=True)
-class FilePlan:
-    """The digest and rows that a file will have, and what makes the document of its blocks."""
-
-    path: RelPath
-    digest: str
-    rows: tuple[Fingerprint, ...]
-    successor: Successor | None = None
+FilePlan = tuple[RelPath, str, tuple[Fingerprint, ...], Successor | None]
+"""The digest and rows that a file will have, and what makes the document of its blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,7 +528,7 @@ def dry_run(
         rows = step.take(document.rows)
         if change:
             files.append(FileEdit(path, base, change))
-            plans.append(FilePlan(path, result.digest, rows, working.successor))
+            plans.append((path, result.digest, rows, working.successor))
             documents.plan_ids(document, path, step)
     workings = trial.workings.values()
     notices = [notice for working in workings for notice in working.notices]
@@ -592,13 +573,17 @@ class _FolderDryRun:
 
     def take(self, change: Change) -> tuple[str, ...]:
         """Apply one change; return the ids it leaves."""
-        if isinstance(change, InsertText):
-            return self._insert(change)
-        if isinstance(change, Move):
-            return self._move(change)
-        if not isinstance(change, Update | Delete):
-            raise InvalidArgs("image", "is not one of this store")
-        new = pieces(change.markdown, self._documents.profile) if isinstance(change, Update) else ()
+        match change:
+            case InsertText():
+                return self._insert(change)
+            case Move():
+                return self._move(change)
+            case Update():
+                new = pieces(change.markdown, self._documents.profile)
+            case Delete():
+                new = ()
+            case _:
+                raise InvalidArgs("image", "is not one of this store")
         working, window, block = self._block(change.id)
         if change.over and window.rows(window.span(block))[0].hash != change.over:
             raise BlockChanged(block_id=change.id)
@@ -674,9 +659,9 @@ class _FolderDryRun:
         holder = _parent(blocks[0])
         if holder.kind == ITEM and len(holder.children) == len(blocks):
             raise InvalidArgs("diff", "an item would be left empty: move the item")
-        tree, gone = window.tree, [*map(window.span, blocks)]
-        text, signs = _moved_text(tree, blocks), _signs(tree, blocks)
-        ids = window.ids[gone[0].start : gone[-1].stop]
+        text, signs = _moved_text(window.tree, blocks), _signs(window.tree, blocks)
+        start, stop = window.span(blocks[0])[0], window.span(blocks[-1])[1]
+        ids = window.ids[start:stop]
         kinds = tuple(BlockText(block.kind, block.subtype, text) for block in blocks)
         if blocks[0].kind == ITEM:
             kinds = (BlockText(LIST, _parent(blocks[0]).subtype, text, kinds),)
@@ -691,8 +676,8 @@ class _FolderDryRun:
         copies = [window.by_id[one] for one in added]
         if _signs(window.tree, copies) != signs:
             raise InvalidArgs("markdown", "would be another block in that place")
-        span = Span(window.span(copies[0]).start, window.span(copies[-1]).stop, 0)
-        names = dict(zip(window.ids[span.start : span.stop], ids, strict=True))
+        start, _, _ = window.span(copies[0])
+        names = dict(zip(window.ids[start : start + len(ids)], ids, strict=True))
         for block_id in change.ids:
             source.delete(*source.block(block_id))
         target.rename(names)
@@ -700,13 +685,12 @@ class _FolderDryRun:
 
     def _place(self, change: InsertText | Move) -> tuple[WorkingDocument, ReparseWindow, Block]:
         """The block that a change puts others beside or into."""
-        if change.side not in ("first_in", "last_in"):
-            return self._block(change.anchor_id)
+        is_within = change.side in ("first_in", "last_in")
         working = self._working(change.anchor_id)
-        if change.anchor_id == working.document.id:
+        if is_within and change.anchor_id == working.document.id:
             return working, *working.end(last=change.side == "last_in")
         working, window, block = self._block(change.anchor_id)
-        if not block.holds_blocks:
+        if is_within and not block.holds_blocks:
             raise WrongBlockKind(change.anchor_id, block.kind, "container")
         return working, window, block
 

@@ -49,7 +49,7 @@ from copydesk.notes.folder.documents import (
     stamp_key,
     stem,
 )
-from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
+from copydesk.notes.folder.edit import HeldFiles, dry_run, text_shown
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
 from copydesk.notes.markdown.block import DOCUMENT
@@ -330,9 +330,9 @@ class FolderStore:
         held = prepared.held
         if not isinstance(held, HeldFiles):
             raise InvalidArgs("prepared", "was not prepared by this store")
-        for plan in held.plans:
-            if not self._documents.written(plan.path, plan.digest, plan.rows, plan.successor):
-                raise BlockChanged(block_id=plan.rows[0].id)
+        for path, digest, rows, successor in held.plans:
+            if not self._documents.written(path, digest, rows, successor):
+                raise BlockChanged(block_id=rows[0].id)
         return ChangesDone(held.ids)
 
     @locked
@@ -574,7 +574,7 @@ class FolderStore:
         step = SidecarChange("", result.digest, (Splice(0, (), rows),))
         self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
-        held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
+        held = HeldFiles(((path, result.digest, rows, None),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)
         return Prepared((), {}, {str(path): text_shown(data)}, (file,), held)
 
