@@ -418,15 +418,14 @@ def with_past(
     for row in old[start:old_stop]:
         del parents[row.depth :], before[row.depth + 1 :]
         before += [""] * (row.depth + 1 - len(before))
-        here = now.get(row.id)
+        here, near = now.get(row.id), ""
         if here is None:
             above = (one for one in reversed(parents) if one in existing or one in now)
             near = before[row.depth] or next(above, "")
-            gone.append(Tombstone(row.id, row.kind, row.hash, near))
         else:
             before[row.depth] = row.id
-            if (here.kind, here.hash) != (row.kind, row.hash):
-                gone.append(Tombstone(row.id, row.kind, row.hash, ""))
+        if here is None or (here.kind, here.hash) != (row.kind, row.hash):
+            gone.append(Tombstone(row.id, row.kind, row.hash, near))
         parents.append(row.id)
     return (*past, *gone)[-MOST_PAST:] if gone else tuple(past)
 

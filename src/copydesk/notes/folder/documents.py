@@ -306,9 +306,8 @@ _STEP = re.compile(r'^\["([0-9a-f]*)", "([0-9a-f]*)", (.*)\]$', re.MULTILINE)
 
 def _step(saved: SavedStep) -> SidecarChange:
     """Parse a saved step; a damaged one raises one of `_DAMAGED`."""
-    before, after, splices = saved
-    found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
-    return SidecarChange(before, after, tuple(found))
+    splices = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(saved[2])]
+    return SidecarChange(saved[0], saved[1], tuple(splices))
 
 
 _DAMAGED = (ValueError, TypeError, AttributeError, KeyError)
@@ -654,16 +653,13 @@ class Folder:
 
         Links are followed last, to what the notebook does not contain anyway.
         """
-        found: dict[RelPath, Stamp] = {}
-        links: list[RelPath] = []
-        seen: set[RelPath] = set()
         self.ignored.forget()
-        for path, kind in self._below(self.root, seen):
-            if kind == "symlink":
-                links.append(path)
-            elif is_document(path) and (stamp := self._stamp(path)) is not None:
-                found[path] = stamp
-        links.sort()
+        seen: set[RelPath] = set()
+        below = list(self._below(self.root, seen))
+        links = sorted(path for path, kind in below if kind == "symlink")
+        notes = (path for path, kind in below if kind != "symlink" and is_document(path))
+        stamps = ((path, self._stamp(path)) for path in notes)
+        found = {path: stamp for path, stamp in stamps if stamp is not None}
         reals = set(found)
         for path in links:  # which grows
             with suppress(Refusal):
@@ -679,10 +675,13 @@ class Folder:
 
     def stamp(self, path: RelPath) -> Stamp | None:
         """The stamp of a document; None for any other file, or one that may not be read."""
-        inside = path.parts[len(self.root.parts) :]
-        if not self.root.covers(path) or not is_document(path) or "/." in "/" + "/".join(inside):
-            return None
-        return None if self.ignored.leaves_out(path, self.root) else self._stamp(path)
+        is_left_out = (
+            not self.root.covers(path)
+            or not is_document(path)
+            or any(part.startswith(".") for part in path.parts[len(self.root.parts) :])
+            or self.ignored.leaves_out(path, self.root)
+        )
+        return None if is_left_out else self._stamp(path)
 
     def read(self, path: RelPath, stamp: Stamp | None) -> tuple[bytes, Stamp]:
         """The bytes of a document with this stamp, and the stamp of these. Raises NotRead."""
@@ -721,11 +720,10 @@ class Folder:
 
     def names(self, path: RelPath) -> frozenset[str]:
         """The case-folded names in a folder; empty if it is missing."""
-        try:
+        with suppress(Refusal):
             _, entries = self.files.list_dir(path)
-        except Refusal:
-            return frozenset()
-        return frozenset(entry.name.casefold() for entry in entries)
+            return frozenset(entry.name.casefold() for entry in entries)
+        return frozenset()
 
     def _below(self, top: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
         """The files and links below a folder, and their kinds; each real folder once."""
@@ -734,21 +732,19 @@ class Folder:
             is_allowed = path == self.root or self.rules.allows_walk(path)
             if len(path.parts) > _DEEPEST or not is_allowed:
                 continue
-            try:
+            with suppress(Refusal):
                 real, entries = self.files.list_dir(path)
-            except Refusal:
-                continue
-            if real in seen or not (path == self.root or self.rules.allows_walk(real)):
-                continue
-            seen.add(real)
-            for entry in entries:
-                inner, is_folder = path / entry.name, entry.kind == "dir"
-                if entry.name.startswith(".") or self.ignored.names(inner, directory=is_folder):
+                if real in seen or not (path == self.root or self.rules.allows_walk(real)):
                     continue
-                if is_folder:
-                    waiting.append(inner)
-                else:
-                    yield inner, entry.kind
+                seen.add(real)
+                for entry in entries:
+                    inner, is_folder = path / entry.name, entry.kind == "dir"
+                    if entry.name.startswith(".") or self.ignored.names(inner, directory=is_folder):
+                        continue
+                    if is_folder:
+                        waiting.append(inner)
+                    else:
+                        yield inner, entry.kind
 
 
 def is_document(path: RelPath) -> bool:

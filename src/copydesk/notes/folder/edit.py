@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import count
+from itertools import chain, count
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -57,6 +57,7 @@ from copydesk.notes.protocol import (
     WrongBlockKind,
     for_place,
     for_update,
+    new_id,
     raw_markdown,
     valid,
 )
@@ -205,8 +206,6 @@ class WorkingDocument:
     def lost_targets(self) -> list[LinkTarget]:
         """The headings and names that links may lead to and that the changes take away."""
         document = self.document
-        if document.tree.profile != "gfm":
-            return []
         old: dict[str, tuple[str, str]] = {}
         spans = self._spans()
         for block in [block for _, start, stop in spans for block in document.order[start:stop]]:
@@ -502,54 +501,6 @@ FindTexts = Callable[[Iterable[str]], Iterator[tuple[FolderDocument, int]]]
 """Finds leaves that contain any of these case-folded texts: document, and place in its order."""
 
 
-def dry_run(
-    documents: DocumentCache,
-    changes: Sequence[Change],
-    fresh: Callable[[], str],
-    find: FindTexts,
-    *,
-    update_links: bool = False,
-) -> Prepared:
-    """Check the changes; raise the refusal of the first that cannot be made."""
-    trial = _FolderDryRun(documents, fresh)
-    ids = tuple(trial.take(change) for change in changes)
-    linked = trial.follow_links(find, update=update_links)
-    after: dict[str, str] = {}
-    files: list[FileEdit] = []
-    plans: list[FilePlan] = []
-    for path, working in trial.workings.items():
-        document, change = working.document, working.change
-        base = Snapshot.of(document.data)
-        result = base.edited(change)
-        after[str(path)] = text_shown(result.data)
-        if working.fronts(result.data):
-            raise InvalidArgs("markdown", _RUNS_ON)
-        step = SidecarChange(document.digest, result.digest, working.splices())
-        rows = step.take(document.rows)
-        if change:
-            files.append(FileEdit(path, base, change))
-            plans.append((path, result.digest, rows, working.successor))
-            documents.plan_ids(document, path, step)
-    workings = trial.workings.values()
-    notices = [notice for working in workings for notice in working.notices]
-    notices += [_link_notice(kind, target, paths) for (kind, target), paths in linked.items()]
-    anchors = [
-        (f"{target.path}#{target.name}", tuple(map(str, paths)))
-        for (kind, target), paths in linked.items()
-        if kind == "links" and target.name.startswith("^")
-    ]
-    return Prepared(
-        tuple(changes),
-        MappingProxyType(
-            {str(one.document.path): text_shown(one.document.data) for one in workings}
-        ),
-        MappingProxyType(after),
-        tuple(files),
-        HeldFiles(tuple(plans), ids, tuple(anchors)),
-        tuple(notices),
-    )
-
-
 def _link_notice(kind: NoticeKind, target: LinkTarget, paths: Iterable[RelPath]) -> NoteNotice:
     names = [*map(str, paths)]
     more = [f"…and {len(names) - MOST_TOLD} more"] if len(names) > MOST_TOLD else []
@@ -565,13 +516,54 @@ Linked = dict[tuple[NoticeKind, LinkTarget], dict[RelPath, None]]
 """The notes that link to what is lost, in order, by whether their links are changed."""
 
 
-class _FolderDryRun:
-    def __init__(self, documents: DocumentCache, fresh: Callable[[], str]) -> None:
-        self._documents = documents
-        self._fresh = fresh
-        self.workings: dict[RelPath, WorkingDocument] = {}
+class DryRun:
+    """Changes of blocks on the documents of a folder, before anything is written."""
 
-    def take(self, change: Change) -> tuple[str, ...]:
+    def __init__(self, documents: DocumentCache) -> None:
+        self._documents = documents
+        self._workings: dict[RelPath, WorkingDocument] = {}
+
+    def prepared(
+        self, changes: Sequence[Change], find: FindTexts, *, update_links: bool
+    ) -> Prepared:
+        """Check the changes; raise the refusal of the first that cannot be made."""
+        ids = tuple(self._take(change) for change in changes)
+        linked = self._follow_links(find, update=update_links)
+        workings = self._workings.items()
+        before = {str(path): text_shown(working.document.data) for path, working in workings}
+        after: dict[str, str] = {}
+        files: list[FileEdit] = []
+        plans: list[FilePlan] = []
+        for path, working in workings:
+            document, change = working.document, working.change
+            base = Snapshot.of(document.data)
+            result = base.edited(change)
+            after[str(path)] = text_shown(result.data)
+            if working.fronts(result.data):
+                raise InvalidArgs("markdown", _RUNS_ON)
+            step = SidecarChange(document.digest, result.digest, working.splices())
+            rows = step.take(document.rows)
+            if change:
+                files.append(FileEdit(path, base, change))
+                plans.append((path, result.digest, rows, working.successor))
+                self._documents.plan_ids(document, path, step)
+        notices = [notice for _, working in workings for notice in working.notices]
+        notices += [_link_notice(kind, target, paths) for (kind, target), paths in linked.items()]
+        anchors = [
+            (f"{target.path}#{target.name}", tuple(map(str, paths)))
+            for (kind, target), paths in linked.items()
+            if kind == "links" and target.name.startswith("^")
+        ]
+        return Prepared(
+            tuple(changes),
+            MappingProxyType(before),
+            MappingProxyType(after),
+            tuple(files),
+            HeldFiles(tuple(plans), ids, tuple(anchors)),
+            tuple(notices),
+        )
+
+    def _take(self, change: Change) -> tuple[str, ...]:
         """Apply one change; return the ids it leaves."""
         match change:
             case InsertText():
@@ -594,10 +586,11 @@ class _FolderDryRun:
         working.update(window, block, change.markdown)
         return (change.id,)
 
-    def follow_links(self, find: FindTexts, *, update: bool) -> Linked:
+    def _follow_links(self, find: FindTexts, *, update: bool) -> Linked:
         """The links to headings and names that the changes took away; changed if so wanted."""
         wanted: dict[str, list[LinkTarget]] = {}
-        for working in self.workings.values():
+        has_links = self._documents.profile == "gfm"
+        for working in self._workings.values() if has_links else ():
             for target in working.lost_targets():
                 wanted.setdefault(link_key(target.name), []).append(target)
         linked: Linked = {}
@@ -608,7 +601,7 @@ class _FolderDryRun:
             kind: NoticeKind = "links"
             if update and new != text:
                 with suppress(InvalidArgs):  # else it is told as a link that leads nowhere
-                    self.take(Update(block_id, new))
+                    self._take(Update(block_id, new))
                     kind = "relinked"
             for target in targets:
                 linked.setdefault((kind if target.new else "links", target), {})[path] = None
@@ -630,16 +623,16 @@ class _FolderDryRun:
         self, find: FindTexts, wanted: dict[str, list[LinkTarget]]
     ) -> Iterator[tuple[RelPath, str, Tree, Block]]:
         """The leaves that may hold links, by the index, and those in changed windows."""
-        names = [target.name for targets in wanted.values() for target in targets]
-        found = find({needle for name in names for needle in _needles(name)})
+        targets = chain.from_iterable(wanted.values())
+        found = find({needle for target in targets for needle in _needles(target.name)})
         documents = {(each.path, each.rows[at].id): each for each, at in found} | {
             (path, block_id): working.document
-            for path, working in self.workings.items()
+            for path, working in self._workings.items()
             for window in working.windows
             for block_id in window.ids
         }
         for (path, block_id), document in sorted(documents.items(), key=itemgetter(0)):
-            working = self.workings.get(path, WorkingDocument(document, self._fresh))
+            working = self._workings.get(path, WorkingDocument(document, new_id))
             now = working.now(block_id)
             if now is not None and not now[1].holds_blocks and now[1].kind not in _WITHOUT_LINKS:
                 yield path, block_id, *now
@@ -702,15 +695,15 @@ class _FolderDryRun:
 
     def _working(self, block_id: str) -> WorkingDocument:
         valid(block_id)
-        workings = self.workings.values()
+        workings = self._workings.values()
         has = [one for one in workings if one.window_of(block_id) is not None]
         has = has or [one for one in workings if block_id in one.document.index]
         if has:
             return has[0]  # a moved block is where it is now
         document = self._documents.find(block_id)
-        if document.path in self.workings:
+        if document.path in self._workings:
             raise BlockNotFound(block_id)  # the file changed during the dry run
-        return self.workings.setdefault(document.path, WorkingDocument(document, self._fresh))
+        return self._workings.setdefault(document.path, WorkingDocument(document, new_id))
 
 
 def _holder(change: InsertText | Move, block: Block) -> Block:

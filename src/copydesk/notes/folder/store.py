@@ -49,7 +49,7 @@ from copydesk.notes.folder.documents import (
     stamp_key,
     stem,
 )
-from copydesk.notes.folder.edit import HeldFiles, dry_run, text_shown
+from copydesk.notes.folder.edit import DryRun, HeldFiles, text_shown
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
 from copydesk.notes.markdown.block import DOCUMENT
@@ -278,7 +278,7 @@ class FolderStore:
 
     @locked
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
-        return dry_run(self._documents, changes, new_id, self._with, update_links=update_links)
+        return DryRun(self._documents).prepared(changes, self._with, update_links=update_links)
 
     def _with(self, texts: Iterable[str]) -> Iterator[tuple[FolderDocument, int]]:
         """The leaves that contain any of these texts: document, and place in its order."""
