@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, count
+from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -358,15 +358,16 @@ class WorkingDocument:
 
     def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
         """Make a deletion that merges other blocks; re-identify them by their fingerprints."""
-        name = window.id_of(block)
-        for power in count():
-            wide = self._window(window.low - 4**power, window.high + 4**power)
+        name, more = window.id_of(block), 1
+        while True:
+            wide = self._window(window.low - more, window.high + more)
             by = wide.by_id[name].start - block.start
             edits = (Edit(edit.start + by, edit.stop + by, edit.new),)
             change = ChangeSet.of(len(wide.tree.data), edits)
             tree = self._parsed(change.apply(wide.tree.data), wide.low)
             if self._guarded(wide, tree):
                 break
+            more *= 4
         start, stop, _ = wide.span(wide.by_id[name])
         gone = set(wide.ids[start:stop])
         old = [row for row in wide.rows() if row.id not in gone]
