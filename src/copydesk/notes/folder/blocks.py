@@ -264,6 +264,15 @@ def likeness(one: str, other: str) -> float:
     return sum(word in mine and word in theirs for word in least) / len(least) if least else 0.0
 
 
+ENDINGS = (".md", ".markdown")
+
+
+def stem(path: RelPath) -> str:
+    """The name without its extension."""
+    name, dot, ending = path.name.rpartition(".")
+    return name if dot + ending.lower() in ENDINGS else path.name
+
+
 _BLOCK_BYTES = 1_000
 """Estimated memory for a block and its row."""
 
@@ -304,8 +313,8 @@ class FolderDocument:
 
     @computed_once
     def title(self) -> str:
-        """The title in the front matter; empty without one."""
-        return title_of(self.tree)
+        """The title in the front matter; without one the name of the file."""
+        return title_of(self.tree) or stem(self.path)
 
     def block(self, block_id: str) -> Block:
         return self.order[self.index[block_id]]

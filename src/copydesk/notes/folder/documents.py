@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from copydesk.errors import FileNotFound, FileTooLarge, Refusal
 from copydesk.notes.folder.blocks import (
+    ENDINGS,
     HASH_DIGITS,
     Fingerprint,
     FolderDocument,
@@ -37,6 +38,7 @@ from copydesk.notes.folder.blocks import (
     in_time,
     know,
     read,
+    stem,
     title_of,
     with_past,
 )
@@ -617,8 +619,6 @@ def _made(path: str) -> sqlite3.Connection:
     return connection
 
 
-ENDINGS = (".md", ".markdown")
-
 _DEEPEST = 100
 
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
@@ -752,12 +752,6 @@ def is_document(path: RelPath) -> bool:
     return stem(path) not in ("", path.name)
 
 
-def stem(path: RelPath) -> str:
-    """The name without its extension."""
-    name, dot, ending = path.name.rpartition(".")
-    return name if dot + ending.lower() in ENDINGS else path.name
-
-
 _STEP_ROWS = 500
 _LONG_WAY = 16
 _CANDIDATES = 200
@@ -809,7 +803,7 @@ _LARGE = 1 << 18
 
 
 class Card(NamedTuple):
-    """What a list shows of a document; `title` is from the front matter, or empty."""
+    """What a list shows of a document."""
 
     id: str
     title: str
@@ -912,8 +906,8 @@ class DocumentCache:
                 if document is None:
                     return None
                 block_id, stamp, tree = document.id, document.stamp, document.tree
-            attributes = block_attributes(tree, tree.root)
-            self._cards[path] = Card(block_id, title_of(tree), attributes, stamp)
+            title, attributes = title_of(tree) or stem(path), block_attributes(tree, tree.root)
+            self._cards[path] = Card(block_id, title, attributes, stamp)
             return self._cards[path]
         return None
 

@@ -28,6 +28,7 @@ from copydesk.notes.folder.blocks import (
     read,
     read_text,
     shown,
+    stem,
     title_of,
 )
 from copydesk.notes.folder.documents import (
@@ -47,7 +48,6 @@ from copydesk.notes.folder.documents import (
     names_document,
     path_of,
     stamp_key,
-    stem,
 )
 from copydesk.notes.folder.edit import DryRun, HeldFiles, text_shown
 from copydesk.notes.markdown import Block as Node
@@ -205,7 +205,7 @@ class FolderStore:
         @cache
         def is_meant(path: RelPath) -> bool:
             card, name = self._documents.card(path), stem(path)
-            title = (card.title if card is not None else "") or name
+            title = card.title if card is not None else name
             folder = "/".join(("", *path.parts[root:-1], name))
             return within.has(self._hpath(path, title), name) or within.has(folder, title)
 
@@ -243,7 +243,7 @@ class FolderStore:
             name = content(document.tree, at) if at.level else ""
             crumbs.append(Crumb(document.name(at), at.kind, name))
             at = heading_of(at) or at.parent
-        crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
+        crumbs.append(Crumb(document.id, DOCUMENT, document.title))
         above = takewhile(lambda each: each[1], self._above(document.path))
         crumbs += [Crumb(card.id, DOCUMENT, name) for name, card in above if card is not None]
         return (Crumb(self._box, "", self._name), *reversed(crumbs))
@@ -487,7 +487,7 @@ class FolderStore:
             above = folder.parent(path)
             card = self._documents.card(above) if above is not None else None
             path = path.parent
-            found.append(((card.title if card is not None else "") or path.name, card))
+            found.append((card.title if card is not None else path.name, card))
         return found
 
     def _hpath(self, path: RelPath, title: str) -> str:
@@ -496,25 +496,24 @@ class FolderStore:
         return "/".join(reversed(names))
 
     def _listed(self, path: RelPath, card: Card) -> NoteBlock:
-        title = card.title or stem(path)
         return NoteBlock(
             id=card.id,
             kind=DOCUMENT,
             subtype="",
             markdown="",
-            content=title,
+            content=card.title,
             parent_id="",
             root_id=card.id,
             box=self._box,
             path=str(path),
-            hpath=self._hpath(path, title),
+            hpath=self._hpath(path, card.title),
             attributes=MappingProxyType(dict(card.attributes)),
             updated=_time(card.stamp),
         )
 
     def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
         tree, path = document.tree, document.path
-        hpath = self._hpath(path, _title(document))
+        hpath = self._hpath(path, document.title)
         for node in nodes:
             attributes = block_attributes(tree, node)
             if node.parent is None:
@@ -586,10 +585,6 @@ def _inside(block: Node) -> Sequence[Node]:
 
 def _time(stamp: Stamp) -> str:
     return time.strftime("%Y%m%d%H%M%S", time.localtime(stamp.mtime_ns // 1_000_000_000))
-
-
-def _title(document: FolderDocument) -> str:
-    return document.title or stem(document.path)
 
 
 def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
