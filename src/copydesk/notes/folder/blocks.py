@@ -8,9 +8,11 @@ import re
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, takewhile
+from operator import eq
 from typing import NamedTuple
 
 from copydesk.errors import InvalidArgs
@@ -106,8 +108,7 @@ def read(
     Raises as `parse` does.
     """
     tree = parse(data, profile, part=part, check=check)
-    if newline is not None:
-        tree = replace(tree, newline=newline)
+    tree = replace(tree, newline=newline or tree.newline)
     for block in tree.root.walk():
         if block.kind == ITEM and not block.children:
             block.children = (_nothing(block, block.stop),)
@@ -136,8 +137,7 @@ def in_order(block: Block) -> list[tuple[int, Block]]:
     while waiting:
         depth, each = waiting.pop()
         found.append((depth, each))
-        if each.children:
-            waiting += [(depth + 1, child) for child in reversed(each.children)]
+        waiting += [(depth + 1, child) for child in reversed(each.children)]
     return [(depth, each) for depth, each in found if each.kind != MATTER]
 
 
@@ -173,19 +173,14 @@ _TITLE = re.compile(
 
 def title_of(tree: Tree) -> str:
     """The title in the front matter, or empty. The YAML is not parsed."""
-    if not tree.root.children:
-        return ""
-    first = tree.root.children[0]
-    found = _TITLE.search(tree.source(first)) if first.kind == MATTER else None
+    matter = (tree.source(block) for block in tree.root.children[:1] if block.kind == MATTER)
+    found = _TITLE.search(next(matter, b""))
     if found is None:
         return ""
     double, single, bare = (part.decode("utf-8", "replace") for part in found.groups(b""))
-    title = single.replace("''", "'") or bare
-    if double:
-        try:
-            title = str(json.loads(double))
-        except ValueError:
-            title = double[1:-1]
+    title = double[1:-1] or single.replace("''", "'") or bare
+    with suppress(ValueError):
+        title = str(json.loads(double))
     return " ".join(title.split())
 
 
@@ -197,8 +192,8 @@ def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
         for name, value in leading_attributes(source) or line_attributes(source):
             key = decode(name)
             if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
-                text = value.decode("utf-8", "backslashreplace")
-                found[key] = unescaped(text.replace("_esc_newline_", "\n"))
+                text = value.decode("utf-8", "backslashreplace").replace("_esc_newline_", "\n")
+                found[key] = unescaped(text)
     if node.anchor and not is_id(node.anchor):
         found.setdefault("alias", node.anchor)
     return found
@@ -206,12 +201,10 @@ def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
 
 def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
     """The fingerprints of a block and its descendants, parents first, without ids."""
-    order = in_order(top)
     made: list[Fingerprint] = []
     below: dict[int, list[Fingerprint]] = {}  # by depth, the children of the parent that comes next
-    for depth, block in reversed(order):
+    for depth, block in reversed(in_order(top)):
         children = below.pop(depth + 1, [])
-        anchor = block.anchor or ""
         hash_, sketch = "", ""  # of a document
         if not block.holds_blocks:
             text = raw_markdown(tree, block)
@@ -220,10 +213,9 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
             inside = block.kind + " " + " ".join(child.hash for child in reversed(children))
             words = {word for child in children for word in _words(child.sketch)}
             hash_, sketch = _hash(inside.encode()), "".join(sorted(words)[:_KEPT])
-        made.append(Fingerprint(depth, "", block.kind, hash_, sketch, anchor))
+        made.append(Fingerprint(depth, "", block.kind, hash_, sketch, block.anchor or ""))
         below.setdefault(depth, []).append(made[-1])
-    made.reverse()
-    return made
+    return made[::-1]
 
 
 HASH_DIGITS = 12
@@ -240,8 +232,7 @@ def sketch_of(text: str) -> str:
     the sketch of a short text, so that one word more or less never makes it another kind of sketch.
     """
     words = _WORD.findall(text[:_LOOKED_AT].casefold())
-    terms = [term for word in words for term in _terms(word)]
-    numbers = _numbers(terms)
+    numbers = _numbers(term for word in words for term in _terms(word))
     if len(numbers) < _KEPT:
         whole = f" {' '.join(words)} " if words else ""
         trigrams = _numbers(whole[at : at + 3] for at in range(len(whole) - 2))
@@ -271,6 +262,15 @@ def likeness(one: str, other: str) -> float:
     mine, theirs = set(_words(one)), set(_words(other))
     least = sorted(mine | theirs)[:_KEPT]
     return sum(word in mine and word in theirs for word in least) / len(least) if least else 0.0
+
+
+ENDINGS = (".md", ".markdown")
+
+
+def stem(path: RelPath) -> str:
+    """The name without its extension."""
+    name, dot, ending = path.name.rpartition(".")
+    return name if dot + ending.lower() in ENDINGS else path.name
 
 
 _BLOCK_BYTES = 1_000
@@ -313,8 +313,8 @@ class FolderDocument:
 
     @computed_once
     def title(self) -> str:
-        """The title in the front matter; empty without one."""
-        return title_of(self.tree)
+        """The title in the front matter; without one the name of the file."""
+        return title_of(self.tree) or stem(self.path)
 
     def block(self, block_id: str) -> Block:
         return self.order[self.index[block_id]]
@@ -349,17 +349,13 @@ class FolderDocument:
 
 def moved(blocks: Iterable[Block], by: int) -> None:
     """Shift the positions of blocks by a number of bytes."""
-    if not by:
-        return
-    for block in blocks:
+    for block in blocks if by else ():
         block.start += by
         block.stop += by
         block.first += by
-        if block.mark:
-            block.mark += by
+        block.mark += by if block.mark else 0
         if block.attributes is not None:
-            start, stop = block.attributes
-            block.attributes = (start + by, stop + by)
+            block.attributes = (block.attributes[0] + by, block.attributes[1] + by)
 
 
 def top(block: Block) -> Block:
@@ -408,17 +404,13 @@ def know(
     taken: Callable[[str], bool],
 ) -> tuple[Fingerprint, ...]:
     """Give new blocks the ids of the old ones they match; `fresh` makes ids, `taken` tests one."""
-    matching = _Matching(old, new)
-    matching.run()
-    ids = matching.ids(past, taken)
-    used = {block_id for block_id in ids if block_id}
+    ids = _Matching(old, new).ids(past, taken)
+    used = set(ids)  # with the empty one of a block that has none
     for at, block_id in enumerate(ids):
         if not block_id:
-            made = fresh(at)
-            while made in used:
-                made = fresh(at)
-            ids[at] = made
-            used.add(made)
+            while ids[at] in used:
+                ids[at] = fresh(at)
+            used.add(ids[at])
     return tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
 
 
@@ -435,28 +427,28 @@ def with_past(
     for row in old[start:old_stop]:
         del parents[row.depth :], before[row.depth + 1 :]
         before += [""] * (row.depth + 1 - len(before))
-        here = now.get(row.id)
+        here, near = now.get(row.id), ""
         if here is None:
             above = (one for one in reversed(parents) if one in existing or one in now)
             near = before[row.depth] or next(above, "")
-            gone.append(Tombstone(row.id, row.kind, row.hash, near))
         else:
             before[row.depth] = row.id
-            if (here.kind, here.hash) != (row.kind, row.hash):
-                gone.append(Tombstone(row.id, row.kind, row.hash, ""))
+        if here is None or (here.kind, here.hash) != (row.kind, row.hash):
+            gone.append(Tombstone(row.id, row.kind, row.hash, near))
         parents.append(row.id)
     return (*past, *gone)[-MOST_PAST:] if gone else tuple(past)
 
 
 def differing(old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> tuple[int, int, int]:
     """Where rows begin to differ, and where they are the same again, in the old and the new."""
-    start, old_stop, new_stop = 0, len(old), len(new)
-    most = min(old_stop, new_stop)
-    while start < most and old[start] == new[start]:
-        start += 1
-    while start < most and old[old_stop - 1] == new[new_stop - 1]:
-        old_stop, new_stop, most = old_stop - 1, new_stop - 1, most - 1
-    return start, old_stop, new_stop
+    start = _alike(old, new)
+    same = _alike(reversed(old[start:]), reversed(new[start:]))
+    return start, len(old) - same, len(new) - same
+
+
+def _alike(one: Iterable[Fingerprint], other: Iterable[Fingerprint]) -> int:
+    """How many rows are the same before the first that differ."""
+    return sum(takewhile(bool, map(eq, one, other)))
 
 
 def _way_to(rows: Sequence[Fingerprint], at: int) -> list[str]:
@@ -518,25 +510,10 @@ class _Matching:
         self._old, self._new = _Side(old), _Side(new)
         self._pairs: list[tuple[int, int]] = []
 
-    def run(self) -> None:
-        if not self._old.rows or not self._new.rows:
-            return
-        self._anchors()
-        self._pair(0, 0)
-        waiting = [(0, 0)]
-        while waiting:
-            old, new = waiting.pop()
-            self._pairs.append((old, new))
-            self._equal(self._old.free(old), self._new.free(new))
-            self._containers(old, new)
-            for child in self._new.children[new]:
-                twin = self._new.twins.get(child)
-                if twin is not None and self._new.rows[child].kind in HOLDS:
-                    waiting.append((twin, child))
-        self._moved(range(len(self._old.rows)), range(len(self._new.rows)))
-
     def ids(self, past: Sequence[Tombstone], taken: Callable[[str], bool]) -> list[str]:
         """The id of each new block; empty where one has to be generated."""
+        if self._old.rows and self._new.rows:
+            self._match()
         alive = {row.id for at, row in enumerate(self._old.rows) if at in self._old.twins}
         twins = [self._new.twins.get(at) for at in range(len(self._new.rows))]
         ids = [self._old.rows[twin].id if twin is not None else "" for twin in twins]
@@ -549,17 +526,28 @@ class _Matching:
             if is_id(sign.anchor) and sign.anchor not in alive and not taken(sign.anchor):
                 ids[at] = sign.anchor  # an anchor in the text wins
                 alive.add(sign.anchor)
-            if ids[at]:
-                continue
-            for block_id in reversed(lost.get((sign.kind, sign.hash), ())):
-                if block_id not in alive:
-                    ids[at] = block_id
-                    alive.add(block_id)
-                    if block_id in index:
-                        self._pair(index[block_id], at)
-                    break
+            former = [] if ids[at] else lost.get((sign.kind, sign.hash), [])
+            block_id = next((one for one in reversed(former) if one not in alive), "")
+            if block_id:
+                ids[at] = block_id
+                alive.add(block_id)
+                if block_id in index:
+                    self._pair(index[block_id], at)
         self._like(ids, alive)
         return ids
+
+    def _match(self) -> None:
+        self._anchors()
+        self._pair(0, 0)
+        self._pairs.append((0, 0))
+        for old, new in self._pairs:  # which grows
+            self._equal(self._old.free(old), self._new.free(new))
+            self._containers(old, new)
+            for child in self._new.children[new]:
+                twin = self._new.twins.get(child)
+                if twin is not None and self._new.rows[child].kind in HOLDS:
+                    self._pairs.append((twin, child))
+        self._moved(range(len(self._old.rows)), range(len(self._new.rows)))
 
     def _pair(self, old: int, new: int) -> None:
         if old not in self._old.twins and new not in self._new.twins:
@@ -567,19 +555,17 @@ class _Matching:
 
     def _whole(self, old: int, new: int) -> None:
         """Pair two equal blocks and their descendants."""
-        size = self._old.stops[old] - old
-        if size == self._new.stops[new] - new:
-            for offset in range(size):
-                self._pair(old + offset, new + offset)
-        else:
-            self._pair(old, new)
+        size, other = self._old.stops[old] - old, self._new.stops[new] - new
+        for offset in range(size if size == other else 1):
+            self._pair(old + offset, new + offset)
 
     def _anchors(self) -> None:
-        named: dict[str, int] = {}
-        for at, row in enumerate(self._old.rows):
-            named.setdefault(row.id, at)
-            if row.anchor:
-                named.setdefault(row.anchor, at)
+        named = {
+            name: at
+            for at, row in reversed([*enumerate(self._old.rows)])  # the first of a name counts
+            for name in (row.id, row.anchor)
+            if name
+        }
         for at, sign in enumerate(self._new.rows):
             if sign.anchor in named and (at == 0) == (named[sign.anchor] == 0):
                 self._pair(named[sign.anchor], at)
@@ -597,8 +583,6 @@ class _Matching:
         for at in reversed(old):
             if at not in self._old.twins:
                 waiting[self._old.key(at)].append(at)
-        if not waiting:
-            return
         for at in new:
             if at not in self._new.twins and (free := waiting.get(self._new.key(at))):
                 while free and free[-1] in self._old.twins:
@@ -608,22 +592,20 @@ class _Matching:
 
     def _containers(self, old: int, new: int) -> None:
         """Pair containers that share texts or are similar."""
-        mine = self._old.free(old, containers=True)
-        theirs = self._new.free(new, containers=True)
-        old_texts = {at: self._old.leaves(at) for at in mine}
-        new_texts = {at: self._new.leaves(at) for at in theirs}
+        mine = {at: self._old.leaves(at) for at in self._old.free(old, containers=True)}
+        theirs = {at: self._new.leaves(at) for at in self._new.free(new, containers=True)}
 
         def score(one: int, other: int) -> float:
             if self._old.rows[one].kind != self._new.rows[other].kind:
                 return 0.0
-            had, has = old_texts[one], new_texts[other]
+            had, has = mine[one], theirs[other]
             return max(len(had & has) / (min(len(had), len(has)) or 1), self._likeness(one, other))
 
         for one, other in self._likely(mine, theirs, score):
             self._pair(one, other)
 
     def _likely(
-        self, mine: list[int], theirs: list[int], score: Callable[[int, int], float]
+        self, mine: Collection[int], theirs: Collection[int], score: Callable[[int, int], float]
     ) -> Iterator[tuple[int, int]]:
         """The pairs that are similar enough, most similar first."""
         scores: list[tuple[float, int, int]] = []

@@ -20,13 +20,14 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from itertools import chain
-from threading import RLock
+from functools import partial
+from itertools import accumulate, chain
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from copydesk.errors import Failed, FileNotFound, FileTooLarge, Refusal
+from copydesk.errors import FileNotFound, FileTooLarge, Refusal
 from copydesk.notes.folder.blocks import (
+    ENDINGS,
     HASH_DIGITS,
     Fingerprint,
     FolderDocument,
@@ -37,6 +38,7 @@ from copydesk.notes.folder.blocks import (
     in_time,
     know,
     read,
+    stem,
     title_of,
     with_past,
 )
@@ -55,7 +57,7 @@ from copydesk.store.access import Rules
 from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
 from copydesk.store.locks import FileLocks
-from copydesk.store.protocol import Stamp
+from copydesk.store.protocol import Stamp, failed, refusing
 from copydesk.store.state import StateFolder
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
@@ -88,10 +90,9 @@ class SidecarChange(NamedTuple):
     splices: tuple[Splice, ...]
 
     def back(self) -> SidecarChange:
-        shift, splices = 0, list[Splice]()
-        for at, old, new in self.splices:
-            splices.append(Splice(at + shift, new, old))
-            shift += len(new) - len(old)
+        shifts = accumulate((len(new) - len(old) for _, old, new in self.splices), initial=0)
+        back = zip(self.splices, shifts, strict=False)  # the last shift is that of the end
+        splices = [Splice(at + shift, new, old) for (at, old, new), shift in back]
         return SidecarChange(self.after, self.before, tuple(splices))
 
     def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...]:
@@ -127,10 +128,9 @@ class Sidecars:
     """The sidecars of one notebook. Safe to use from many threads and processes."""
 
     def __init__(self, state: str, notebook: str) -> None:
-        home = StateFolder(state, name_of(notebook))
-        self._home = home
-        self._folder = home.folder("ids")
-        self._locks = FileLocks(home.folder("locks"))
+        self._home = StateFolder(state, name_of(notebook))
+        self._folder = self._home.folder("ids")
+        self._locks = FileLocks(self._home.folder("locks"))
 
     def cache_path(self, of: str) -> str:
         """The path of this machine's cache (SQLite is not shared) for members with equal rights."""
@@ -147,11 +147,8 @@ class Sidecars:
         """The id of the notebook; `fresh` is saved if it has none yet."""
         path = self._home.path("notebook.json")
         with self.held():
-            found = _json(path)
-            try:
-                return valid(found["id"])
-            except (KeyError, TypeError, InvalidBlockId):
-                pass  # none yet
+            with suppress(InvalidBlockId, *_DAMAGED):  # none yet
+                return valid(json.loads(_text(path))["id"])
             _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
             return fresh
 
@@ -170,8 +167,7 @@ class Sidecars:
         for saved in self._steps(path):
             for here, there in (saved[:2], saved[1::-1]):
                 is_new = here in known and there not in known
-                beyond = self._beyond(saved, known[here]) if is_new else None
-                if beyond is not None:
+                if is_new and (beyond := self._beyond(saved, known[here])) is not None:
                     known[there] = beyond
         return max(reversed(known.values()), key=lambda one: shared(one, texts))
 
@@ -186,40 +182,33 @@ class Sidecars:
 
     def _beyond(self, saved: SavedStep, sidecar: Sidecar) -> Sidecar | None:
         """The rows at the other end of a step; None if it is damaged."""
-        try:
+        with suppress(*_DAMAGED):
             step = _step(saved)
-            if step.before != sidecar.digest:
-                step = step.back()
+            step = step if step.before == sidecar.digest else step.back()
             rows = step.take(sidecar.rows)
-        except (ValueError, TypeError, AttributeError):
-            return None
-        return (
-            sidecar.then(step.after, rows) if len({row.id for row in rows}) == len(rows) else None
-        )
+            if len({row.id for row in rows}) == len(rows):
+                return sidecar.then(step.after, rows)
+        return None
 
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
-        found = _json(os.path.join(self._folder, name))
-        try:
-            if found["format"] not in _READ_FORMATS:
-                return None
+        with suppress(*_DAMAGED):
+            found = json.loads(_text(os.path.join(self._folder, name)))
             rows = _rows(found["blocks"])
             past = tuple([Tombstone(*each) for each in found["past"]])
-            sidecar = Sidecar(found["path"], found["digest"], rows, past)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None
-        return sidecar if are_ids({row.id for row in rows}, len(rows)) else None
+            if found["format"] in _READ_FORMATS and are_ids({row.id for row in rows}, len(rows)):
+                return Sidecar(found["path"], found["digest"], rows, past)
+        return None
 
     def head(self, path: str) -> tuple[str, Fingerprint | None]:
         """The digest of the text whose rows are saved, and the document's row; or ("", None)."""
-        try:
-            with open(self._file(path, "json"), encoding="utf-8", newline="\n") as file:
-                first, _, row = (file.readline() for _ in range(3))
-            found = _DIGEST.search(first)
+        name = self._file(path, "json")
+        with suppress(OSError, *_DAMAGED), open(name, encoding="utf-8", newline="\n") as file:
+            first, _, row = (file.readline() for _ in range(3))
             (document,) = _rows([json.loads(row.rstrip(",\n"))])
-        except (OSError, ValueError, TypeError, AttributeError):
-            return "", None
-        return (found[1], document) if found is not None and is_id(document.id) else ("", None)
+            if (found := _DIGEST.search(first)) is not None and is_id(document.id):
+                return found[1], document
+        return "", None
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> tuple[str, str]:
         """Write a sidecar, under the lock; return its name and size and time, as in `files`.
@@ -228,10 +217,9 @@ class Sidecars:
         """
         rows = ",\n".join(_spelled(sidecar.rows))
         past = json.dumps(sidecar.past, separators=(",", ":"))
-        path = json.dumps(sidecar.path)
         text = (
-            f'{{"format": {_FORMAT}, "path": {path}, "digest": "{sidecar.digest}",\n'
-            f'"blocks": [\n{rows}\n],\n"past": {past}}}\n'
+            f'{{"format": {_FORMAT}, "path": {json.dumps(sidecar.path)}, '
+            f'"digest": "{sidecar.digest}",\n"blocks": [\n{rows}\n],\n"past": {past}}}\n'
         )
         name = self._file(sidecar.path, "json")
         _write(name, text, flush=flush)
@@ -260,7 +248,7 @@ class Sidecars:
         """The ids in the newer rows of all saved steps of a document."""
         ids = list[str]()
         for saved in self._steps(path):
-            with suppress(ValueError, TypeError, AttributeError):
+            with suppress(*_DAMAGED):
                 ids += [row.id for splice in _step(saved).splices for row in splice.new]
         return ids
 
@@ -271,17 +259,15 @@ class Sidecars:
     def way(self, path: str, before: str, after: str) -> list[SavedStep]:
         """The steps that lead from one text to another, in either direction; empty if none do."""
         newest_first = self._steps(path)[::-1]
-        reached: dict[str, list[SavedStep]] = {before: []}
-        waiting = [before]
-        for digest in waiting:
+        ways = [(before, list[SavedStep]())]
+        for digest, way in ways:  # which grows
+            if digest == after:
+                return way
             for saved in newest_first:
                 beyond = saved[1] if saved[0] == digest else saved[0]
-                if digest in saved[:2] and beyond not in reached:
-                    reached[beyond] = [*reached[digest], saved]
-                    waiting.append(beyond)
-            if after in reached:
-                break
-        return reached.get(after, [])
+                if digest in saved[:2] and all(beyond != known for known, _ in ways):
+                    ways.append((beyond, [*way, saved]))
+        return []
 
     def _steps(self, path: str) -> list[SavedStep]:
         """The saved steps of a document, oldest first."""
@@ -321,11 +307,13 @@ _STEP = re.compile(r'^\["([0-9a-f]*)", "([0-9a-f]*)", (.*)\]$', re.MULTILINE)
 
 
 def _step(saved: SavedStep) -> SidecarChange:
-    """Parse a saved step; a damaged one raises ValueError, TypeError or AttributeError."""
-    before, after, splices = saved
-    found = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(splices)]
-    return SidecarChange(before, after, tuple(found))
+    """Parse a saved step; a damaged one raises one of `_DAMAGED`."""
+    splices = [Splice(at, _rows(old), _rows(new)) for at, old, new in json.loads(saved[2])]
+    return SidecarChange(saved[0], saved[1], tuple(splices))
 
+
+_DAMAGED = (ValueError, TypeError, AttributeError, KeyError)
+"""What is raised by reading the values of a damaged file."""
 
 _DATE = 14
 """The characters of an id that hold its creation time."""
@@ -335,9 +323,8 @@ def _spelled(rows: Iterable[Fingerprint]) -> list[str]:
     """The rows as short JSON: hash and sketch in base 64; a repeated date is left out."""
     made, last = list[str](), ""
     for depth, block_id, kind, hash_, sketch, anchor in rows:
-        date = block_id[:_DATE]
-        name = block_id[_DATE:] if date == last else block_id
-        last = date
+        name = block_id.removeprefix(last)
+        last = block_id[:_DATE]
         named = f",{json.dumps(anchor, ensure_ascii=False)}" if anchor else ""
         signs = b2a_base64(bytes.fromhex(hash_ + sketch), newline=False).rstrip(b"=").decode()
         made.append(f'[{depth},"{name}","{kind}","{signs}"{named}]')
@@ -354,27 +341,16 @@ def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
         if made and name.startswith("-"):
             name = made[-1].id[:_DATE] + name
         told = a2b_base64(signs + "=" * (-len(signs) % 4)).hex()
-        hash_, sketch = told[:HASH_DIGITS], told[HASH_DIGITS:]
-        made.append(Fingerprint(depth, name, kind, hash_, sketch, *anchor))
+        made.append(Fingerprint(depth, name, kind, told[:HASH_DIGITS], told[HASH_DIGITS:], *anchor))
     return tuple(made)
 
 
 def _text(path: str) -> str:
     """The text of a file; empty if it is missing or damaged."""
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            return file.read()
-    except (FileNotFoundError, UnicodeDecodeError):
-        return ""
-    except OSError as error:
-        raise Failed("read ids", error.strerror or str(error)) from None
-
-
-def _json(path: str) -> Any:
-    try:
-        return json.loads(_text(path))
-    except ValueError:
-        return None
+    missing = suppress(FileNotFoundError, UnicodeDecodeError)
+    with refusing("read ids"), missing, open(path, encoding="utf-8", newline="\n") as file:
+        return file.read()
+    return ""
 
 
 def _write(path: str, text: str, *, flush: bool) -> None:
@@ -389,7 +365,7 @@ def _write(path: str, text: str, *, flush: bool) -> None:
     except OSError as error:
         with suppress(OSError):
             os.unlink(temp)
-        raise Failed("keep ids", error.strerror or str(error)) from None
+        raise failed("keep ids", error) from None
 
 
 _VERSION = 4
@@ -398,7 +374,13 @@ _JOURNAL_BYTES = 1 << 16
 _LEVEL = 1
 """Compression level; a higher one saves a fifth but is slower than reading the files."""
 
-_SCHEMA = """
+_SETTINGS = f"""
+PRAGMA synchronous = OFF;
+PRAGMA journal_mode = PERSIST;
+PRAGMA journal_size_limit = {_JOURNAL_BYTES}
+"""
+
+_SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS paths (number INTEGER PRIMARY KEY, path TEXT UNIQUE);
 CREATE TABLE IF NOT EXISTS documents (
   path TEXT PRIMARY KEY, stamp TEXT, digest TEXT, unread TEXT) WITHOUT ROWID;
@@ -408,7 +390,8 @@ CREATE INDEX IF NOT EXISTS anchors_of ON anchors (path);
 CREATE TABLE IF NOT EXISTS ids (
   hash INTEGER, path INTEGER, PRIMARY KEY (hash, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sidecars (
-  name TEXT PRIMARY KEY, path TEXT, size_and_time TEXT) WITHOUT ROWID
+  name TEXT PRIMARY KEY, path TEXT, size_and_time TEXT) WITHOUT ROWID;
+PRAGMA user_version = {_VERSION}
 """
 
 Answer = TypeVar("Answer")
@@ -429,7 +412,7 @@ def stamp_key(stamp: Stamp) -> str:
 
 
 class NotesIndex:
-    """An index in an SQLite file that may be deleted at any time. Safe to use from many threads.
+    """An index in an SQLite file that may be deleted at any time; the caller holds a lock.
 
     To stay small, it stores the texts of a document as one compressed value and ids as hashes. So
     `where` and `of_others` may name a document that does not have the id.
@@ -437,15 +420,13 @@ class NotesIndex:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._lock = RLock()
         self._connection: sqlite3.Connection | None = None
 
     def close(self) -> None:
-        with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                with suppress(sqlite3.Error):
-                    connection.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
 
     def indexed(self) -> dict[str, tuple[str, str]]:
         """The files that are indexed: the key of the stamp, and why it was not read, or empty.
@@ -457,15 +438,15 @@ class NotesIndex:
 
     def digest(self, path: str) -> str:
         """The digest of a document when it was indexed; empty if it was not."""
-        rows = self._rows("SELECT digest FROM documents WHERE path = ?", (path,))
-        return str(rows[0][0]) if rows else ""
+        (digest,) = self._column("SELECT digest FROM documents WHERE path = ?", path) or ("",)
+        return digest
 
     def index(
         self,
         path: str,
         stamp: Stamp,
         digest: str,
-        texts: Iterable[IndexedText] | None,
+        texts: Sequence[IndexedText] | None,
         anchors: Iterable[str],
         unread: str = "",
     ) -> None:
@@ -503,16 +484,14 @@ class NotesIndex:
 
     def anchored(self, block_id: str) -> list[str]:
         """The documents whose text has this anchor."""
-        rows = self._rows("SELECT path FROM anchors WHERE id = ? ORDER BY path", (block_id,))
-        return [path for (path,) in rows]
+        return self._column("SELECT path FROM anchors WHERE id = ? ORDER BY path", block_id)
 
     def where(self, block_id: str) -> list[str]:
         """The documents that contain the block, or once contained it: a block may move."""
-        rows = self._rows(
+        return self._column(
             "SELECT paths.path FROM ids JOIN paths ON number = ids.path WHERE hash = ?",
-            _hashes([block_id]),
+            *_hashes([block_id]),
         )
-        return [path for (path,) in rows]
 
     def keep_ids(
         self, path: str, ids: Iterable[str], file: str = "", size_and_time: str = ""
@@ -548,19 +527,20 @@ class NotesIndex:
     @contextmanager
     def together(self) -> Generator[None]:
         """One transaction for what is done within, which is faster."""
-        with self._lock:
-            connection = self._try(lambda opened: opened)
-            if connection.in_transaction:
-                yield
-                return
+        connection = self._try(lambda opened: opened)
+        is_outer = not connection.in_transaction
+        if is_outer:
             with suppress(sqlite3.Error):
                 connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            finally:
+        try:
+            yield
+        finally:
+            if is_outer and self._connection is not None:
                 with suppress(sqlite3.Error):
-                    if self._connection is not None and self._connection.in_transaction:
-                        self._connection.execute("COMMIT")
+                    self._connection.execute("COMMIT")
+
+    def _column(self, sql: str, *values: object) -> list[str]:
+        return [first for (first,) in self._rows(sql, values)]
 
     def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         return self._try(lambda connection: connection.execute(sql, values).fetchall())
@@ -575,23 +555,16 @@ class NotesIndex:
 
     def _try(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """Run a query; replace a broken file by a new one, and that by a database in memory."""
-        with self._lock:
-            for remove in (False, True):
-                try:
-                    return ask(self._open(remove=remove))
-                except sqlite3.Error:
-                    self.close()
-            self._connection = _made(":memory:")
-            return ask(self._connection)
-
-    def _open(self, *, remove: bool = False) -> sqlite3.Connection:
-        if self._connection is None:
-            if remove:
-                for end in ("", "-journal"):
-                    with suppress(OSError):
-                        os.unlink(self._path + end)
-            self._connection = _made(self._path)
-        return self._connection
+        for _ in range(2):
+            with suppress(sqlite3.Error):
+                self._connection = self._connection or _made(self._path)
+                return ask(self._connection)
+            self.close()
+            for end in ("", "-journal"):
+                with suppress(OSError):
+                    os.unlink(self._path + end)
+        self._connection = _made(":memory:")
+        return ask(self._connection)
 
 
 _NUMBER = "(SELECT number FROM paths WHERE path = ?)"
@@ -614,22 +587,18 @@ def having(words: Iterable[str], of: Callable[[Iterable[bool]], bool] = all) -> 
     return lambda text: of(word in text for word in wanted)
 
 
-def _packed(texts: Iterable[IndexedText]) -> tuple[bytes, bytes]:
+def _packed(texts: Sequence[IndexedText]) -> tuple[bytes, bytes]:
     """For each text of a document three numbers, and the texts; both compressed."""
-    marks, parts = array("Q"), list[bytes]()
-    for at, rank, length, text in texts:
-        marks.extend((at, rank, length))
-        parts.append(text)
-    whole = b"\0".join(parts)
-    return zlib.compress(marks.tobytes(), _LEVEL), zlib.compress(whole, _LEVEL)
+    marks = array("Q", chain.from_iterable(each[:3] for each in texts))
+    whole = b"\0".join([text for *_, text in texts])
+    return zlib.compress(marks, _LEVEL), zlib.compress(whole, _LEVEL)
 
 
 def _places(
     path: str, packed: bytes, folded: bytes, holds: Holds
 ) -> Iterator[tuple[int, int, str, int]]:
     """Rank, length, path and position of each text that `holds` accepts."""
-    marks = array("Q")
-    marks.frombytes(packed)
+    marks = memoryview(packed).cast("Q")
     for number, text in enumerate(folded.split(b"\0")):
         if holds(text):
             at, rank, length = marks[3 * number : 3 * number + 3]
@@ -640,34 +609,32 @@ def _made(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute("PRAGMA journal_mode = PERSIST")
-    connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
-    if connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        ).fetchall():
-            connection.execute(f'DROP TABLE "{name}"')
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-    for statement in _SCHEMA.split(";\n"):
-        connection.execute(statement)
+    connection.executescript(_SETTINGS)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if not version:
+        connection.executescript(_SCHEMA)
+    elif version != _VERSION:
+        connection.close()
+        raise sqlite3.DatabaseError("made by another version")
     return connection
 
-
-ENDINGS = (".md", ".markdown")
 
 _DEEPEST = 100
 
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
+_UNREAD = {FileNotFound.code: "", FileTooLarge.code: "TOO_LARGE"}
+"""The reasons of `NotRead` by the codes of refusals; all others are UNREADABLE."""
+
 
 class NotRead(Exception):
     """A Markdown file that cannot be read.
 
-    `reason`: UTF-16, NUL, TOO_LARGE, TOO_SLOW or UNREADABLE.
+    `reason`: UTF-16, NUL, TOO_LARGE, TOO_SLOW or UNREADABLE; empty for one that is missing or
+    forbidden, which may have no stamp.
     """
 
-    def __init__(self, reason: str, stamp: Stamp) -> None:
+    def __init__(self, reason: str, stamp: Stamp | None) -> None:
         super().__init__(reason)
         self.reason, self.stamp = reason, stamp
 
@@ -686,54 +653,48 @@ class Folder:
 
         Links are followed last, to what the notebook does not contain anyway.
         """
-        found: dict[RelPath, Stamp] = {}
-        links: list[RelPath] = []
-        seen: set[RelPath] = set()
         self.ignored.forget()
-        for path, kind in self._below(self.root, seen):
-            if kind == "symlink":
-                links.append(path)
-            elif is_document(path) and (stamp := self._stamp(path)) is not None:
-                found[path] = stamp
-        links.sort()
+        seen: set[RelPath] = set()
+        below = list(self._below(self.root, seen))
+        links = sorted(path for path, kind in below if kind == "symlink")
+        notes = (path for path, kind in below if kind != "symlink" and is_document(path))
+        stamps = ((path, self._stamp(path)) for path in notes)
+        found = {path: stamp for path, stamp in stamps if stamp is not None}
         reals = set(found)
         for path in links:  # which grows
-            real = self._target(path)
-            if real is None or real in reals:
-                continue
-            stamp = self.stamp(path)
-            if stamp is not None:
-                reals.add(real)
-                found[path] = stamp
-            elif not (self.root.covers(real) or real.covers(self.root)):
-                links += [inner for inner, _ in self._below(path, seen)]
+            with suppress(Refusal):
+                real = self.files.resolve(path)
+                if real in reals or any(part.startswith(".") for part in real.parts):
+                    continue
+                if (stamp := self.stamp(path)) is not None:
+                    reals.add(real)
+                    found[path] = stamp
+                elif not (self.root.covers(real) or real.covers(self.root)):
+                    links += [inner for inner, _ in self._below(path, seen)]
         return MappingProxyType(dict(sorted(found.items())))
 
     def stamp(self, path: RelPath) -> Stamp | None:
         """The stamp of a document; None for any other file, or one that may not be read."""
-        inside = path.parts[len(self.root.parts) :]
-        if not self.root.covers(path) or not is_document(path) or "/." in "/" + "/".join(inside):
-            return None
-        return None if self.ignored.leaves_out(path, self.root) else self._stamp(path)
+        is_left_out = (
+            not self.root.covers(path)
+            or not is_document(path)
+            or any(part.startswith(".") for part in path.parts[len(self.root.parts) :])
+            or self.ignored.leaves_out(path, self.root)
+        )
+        return None if is_left_out else self._stamp(path)
 
-    def read(self, path: RelPath, stamp: Stamp) -> tuple[bytes, Stamp] | None:
-        """The bytes of a document and their stamp; None if missing or forbidden. Raises NotRead."""
-        if stamp.size > sizes.NOTE:
-            raise NotRead("TOO_LARGE", stamp)
+    def read(self, path: RelPath, stamp: Stamp | None) -> tuple[bytes, Stamp]:
+        """The bytes of a document with this stamp, and the stamp of these. Raises NotRead."""
+        if stamp is None or stamp.size > sizes.NOTE:
+            raise NotRead("" if stamp is None else "TOO_LARGE", stamp)
         try:
             found = self.files.read(path)
-        except FileNotFound:
-            return None
-        except FileTooLarge:
-            raise NotRead("TOO_LARGE", stamp) from None
-        except Refusal:
-            raise NotRead("UNREADABLE", stamp) from None
+        except Refusal as refusal:
+            raise NotRead(_UNREAD.get(refusal.code, "UNREADABLE"), stamp) from None
         if not self.rules.allows_read(found.real):
-            return None
-        if found.data[:2] in _WIDE:
-            raise NotRead("UTF-16", found.stamp)
-        if b"\0" in found.data:
-            raise NotRead("NUL", found.stamp)
+            raise NotRead("", found.stamp)
+        if found.data[:2] in _WIDE or b"\0" in found.data:
+            raise NotRead("UTF-16" if found.data[:2] in _WIDE else "NUL", found.stamp)
         return found.data, found.stamp
 
     def _stamp(self, path: RelPath) -> Stamp | None:
@@ -754,64 +715,41 @@ class Folder:
     def parent(self, path: RelPath) -> RelPath | None:
         """The parent document; None at the top, or if the folder has no document."""
         above = path.parent
-        if above == self.root or not self.root.covers(above):
-            return None
-        for ending in ENDINGS:
-            beside = RelPath((*above.parts[:-1], above.name + ending))
-            if self.stamp(beside) is not None:
-                return beside
-        return None
+        beside = (RelPath((*above.parts[:-1], above.name + ending)) for ending in ENDINGS)
+        return next((each for each in beside if self.stamp(each) is not None), None)
 
     def names(self, path: RelPath) -> frozenset[str]:
         """The case-folded names in a folder; empty if it is missing."""
-        try:
+        with suppress(Refusal):
             _, entries = self.files.list_dir(path)
-        except Refusal:
-            return frozenset()
-        return frozenset(entry.name.casefold() for entry in entries)
+            return frozenset(entry.name.casefold() for entry in entries)
+        return frozenset()
 
     def _below(self, top: RelPath, seen: set[RelPath]) -> Iterator[tuple[RelPath, str]]:
         """The files and links below a folder, and their kinds; each real folder once."""
         waiting = [top]
-        while waiting:
-            path = waiting.pop()
+        for path in waiting:  # which grows
             is_allowed = path == self.root or self.rules.allows_walk(path)
             if len(path.parts) > _DEEPEST or not is_allowed:
                 continue
-            try:
+            with suppress(Refusal):
                 real, entries = self.files.list_dir(path)
-            except Refusal:
-                continue
-            if real in seen or not (path == self.root or self.rules.allows_walk(real)):
-                continue
-            seen.add(real)
-            for entry in entries:
-                inner, is_folder = path / entry.name, entry.kind == "dir"
-                if entry.name.startswith(".") or self.ignored.names(inner, directory=is_folder):
+                if real in seen or not (path == self.root or self.rules.allows_walk(real)):
                     continue
-                if is_folder:
-                    waiting.append(inner)
-                else:
-                    yield inner, entry.kind
-
-    def _target(self, link: RelPath) -> RelPath | None:
-        """What a link leads to; None for a hidden or missing file."""
-        try:
-            real = self.files.resolve(link)
-        except Refusal:
-            return None
-        return None if any(part.startswith(".") for part in real.parts) else real
+                seen.add(real)
+                for entry in entries:
+                    inner, is_folder = path / entry.name, entry.kind == "dir"
+                    if entry.name.startswith(".") or self.ignored.names(inner, directory=is_folder):
+                        continue
+                    if is_folder:
+                        waiting.append(inner)
+                    else:
+                        yield inner, entry.kind
 
 
 def is_document(path: RelPath) -> bool:
     """Whether the name is that of a document."""
     return stem(path) not in ("", path.name)
-
-
-def stem(path: RelPath) -> str:
-    """The name without its extension."""
-    name, dot, ending = path.name.rpartition(".")
-    return name if dot + ending.lower() in ENDINGS else path.name
 
 
 _STEP_ROWS = 500
@@ -826,14 +764,14 @@ _STAYED = 0.2
 
 def names_document(note: str, path: RelPath) -> bool:
     """Whether a link may mean this file; it gives its name or the last parts of its path."""
-    spelled = posixpath.normpath(note.casefold()).split("/")
-    wanted = [part for part in spelled if part not in ("", ".", "..")]
-    for ending in ENDINGS:
-        if wanted and wanted[-1].endswith(ending):
-            wanted[-1] = wanted[-1][: -len(ending)]
-            break
-    parts = [*path.parts[:-1], stem(path)]
-    return bool(wanted) and [part.casefold() for part in parts][-len(wanted) :] == wanted
+    spelled = posixpath.normpath(note).split("/")
+    wanted = _named(RelPath(tuple(part for part in spelled if part not in ("", ".", ".."))))
+    return any(wanted) and _named(path)[-len(wanted) :] == wanted
+
+
+def _named(path: RelPath) -> list[str]:
+    """What links may give of a path, case-folded."""
+    return [part.casefold() for part in (*path.parts[:-1], stem(path))]
 
 
 def path_of(text: str) -> RelPath:
@@ -848,20 +786,13 @@ def texts_of(new: Sequence[Fingerprint]) -> set[str]:
 
 def shared(sidecar: Sidecar, texts: set[str]) -> float:
     """The share of texts that two documents have in common, relative to the larger one."""
-    old = {row.hash for row in sidecar.rows[1:] if row.sketch}
+    old = texts_of(sidecar.rows)
     most = max(len(old), len(texts))
     return len(old & texts) / most if most else 0.0
 
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PLACES = [36**place for place in range(7)]
-
-
-def _letters(seed: str) -> str:
-    """Seven letters or digits derived from a seed."""
-    data = seed.encode("utf-8", "surrogatepass")
-    number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
-    return "".join([_ALPHABET[number // place % 36] for place in _PLACES])
 
 
 _HELD = 32 << 20
@@ -872,7 +803,7 @@ _LARGE = 1 << 18
 
 
 class Card(NamedTuple):
-    """What a list shows of a document; `title` is from the front matter, or empty."""
+    """What a list shows of a document."""
 
     id: str
     title: str
@@ -884,9 +815,9 @@ Successor = Callable[[Stamp, str, bytes, tuple[Fingerprint, ...]], FolderDocumen
 
 
 class DocumentCache:
-    """The parsed documents of a folder and the ids of their blocks. Safe to use from many threads.
+    """The parsed documents of a folder and the ids of their blocks; the caller holds a lock.
 
-    `now` returns seconds since 1970. `learn_anchors` is called before a search for an unknown id.
+    `learn_anchors` is called before a search for an unknown id.
     """
 
     def __init__(
@@ -895,76 +826,58 @@ class DocumentCache:
         sidecars: Sidecars,
         index: NotesIndex,
         profile: Profile,
-        now: Callable[[], float] = time.time,
+        learn_anchors: Callable[[str], None],
     ) -> None:
         self.folder = folder
         self.sidecars = sidecars
         self.index = index
         self.profile: Profile = profile
-        self.lock = RLock()
-        self._now = now
+        self._learn_anchors = learn_anchors
         self._orphans: set[str] = set()  # known documents that the last scan did not find
         self._held: dict[RelPath, FolderDocument] = {}
         self._size = 0
-        self._glanced: tuple[str, Tree] | None = None
+        self._glanced: Tree | None = None
         self._scanned: Mapping[RelPath, Stamp] | None = None
         self._cards: dict[RelPath, Card] = {}
-        self.learn_anchors: Callable[[str], None] = lambda block_id: None
 
     def scan(self) -> Mapping[RelPath, Stamp]:
         """All current documents; within `one_look`, those of the first scan."""
         answers, key = ANSWERS.get(), (id(self), "scan", "")
-        with self.lock:
-            if answers is not None and key in answers and self._scanned is not None:
-                return self._scanned
-            self._scanned = scanned = self.folder.scan()
-            self._sync(scanned)
+        if self._scanned is None or answers is None or key not in answers:
+            self._scanned = self.folder.scan()
+            self._sync(self._scanned)
             if answers is not None:
                 answers[key] = True
-            return scanned
+        return self._scanned
 
     def scanned(self) -> Mapping[RelPath, Stamp]:
         """All documents that the last scan found."""
-        with self.lock:
-            return self._scanned if self._scanned is not None else self.scan()
+        return self._scanned if self._scanned is not None else self.scan()
 
     def look(self, path: RelPath) -> FolderDocument | None:
         """The current document; None if the file is missing, forbidden or not a document."""
-        with self.lock:
-            if self._scanned is None:
-                self.scan()
-            held = self._drop(path)
-            stamp = self.folder.stamp(path)
-            if stamp is None:
-                return None
+        self.scanned()
+        held, stamp = self._drop(path), self.folder.stamp(path)
+        with suppress(NotRead):
             if held is None or held.stamp != stamp or not held.stamp.settled:
-                try:
-                    found = self.folder.read(path, stamp)
-                    if found is None:
-                        return None
-                    data, stamp = found
-                    if held is not None and held.data == data:
-                        held.stamp = stamp
-                    else:
-                        held = self._read(path, data, stamp)
-                except NotRead:
-                    return None
+                data, stamp = self.folder.read(path, stamp)
+                if held is not None and held.data == data:
+                    held.stamp = stamp
+                else:
+                    held = self._read(path, data, stamp)
             self._hold(path, held)
             return held
+        return None
 
     def glance(
         self, path: RelPath, digest: str, check: Callable[[], None] = lambda: None
-    ) -> tuple[Stamp, str, Tree | None] | None:
-        """The stamp, digest and tree of a document, without ids; None if there is none.
+    ) -> tuple[Stamp, str, Tree | None]:
+        """The stamp, digest and tree of a document, without ids.
 
         The tree is None if the digest is the given one. Raises NotRead, and what `check` does,
         which is called now and then.
         """
-        stamp = self.folder.stamp(path)
-        found = self.folder.read(path, stamp) if stamp is not None else None
-        if found is None:
-            return None
-        data, stamp = found
+        data, stamp = self.folder.read(path, self.folder.stamp(path))
         now = hashlib.sha256(data).hexdigest()
         if now == digest:
             return stamp, now, None
@@ -973,89 +886,77 @@ class DocumentCache:
             return stamp, now, held.tree
         tree = self._parsed(data, stamp, check)
         if len(data) >= _LARGE:
-            self._glanced = (now, tree)  # the next read uses it
+            self._glanced = tree  # the next read uses it
         return stamp, now, tree
 
-    def cards(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, Card]:
-        """The ids and titles of documents, read without parsing blocks where possible."""
-        with self.lock:
-            self.scanned()
-            with self.index.together():
-                cards = {path: self._card(path, stamp) for path, stamp in stamps.items()}
-            return {path: card for path, card in cards.items() if card is not None}
-
-    def card(self, path: RelPath) -> Card | None:
-        """The card of one document."""
-        stamp = self.folder.stamp(path)
-        return self.cards({path: stamp}).get(path) if stamp is not None else None
-
-    def _card(self, path: RelPath, stamp: Stamp) -> Card | None:
-        known = self._cards.get(path)
+    def card(self, path: RelPath, stamp: Stamp | None = None) -> Card | None:
+        """The id and title of a document, read without parsing blocks where possible."""
+        self.scanned()
+        stamp, known = stamp or self.folder.stamp(path), self._cards.get(path)
         if known is not None and known.stamp == stamp and known.stamp.settled:
             return known
-        try:
-            found = self.folder.read(path, stamp)
-        except NotRead:
-            return None
-        if found is None:
-            return None
-        data, stamp = found
-        tree, block_id = parse(head_of(data), self.profile), ""
-        if self.profile == "gfm":  # in the other one the last line may name the document
-            digest = hashlib.sha256(data).hexdigest()
-            block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
-        if not block_id:
-            document = self.look(path)
-            if document is None:
-                return None
-            block_id, stamp, tree = document.id, document.stamp, document.tree
-        attributes = block_attributes(tree, tree.root)
-        made = self._cards[path] = Card(block_id, title_of(tree), attributes, stamp)
-        return made
+        with suppress(NotRead):
+            data, stamp = self.folder.read(path, stamp)
+            tree, block_id = parse(head_of(data), self.profile), ""
+            if self.profile == "gfm":  # in the other one the last line may name the document
+                digest = hashlib.sha256(data).hexdigest()
+                block_id = self._first_id(path, digest, tree.root.anchor or "", stamp)
+            if not block_id:
+                document = self.look(path)
+                if document is None:
+                    return None
+                block_id, stamp, tree = document.id, document.stamp, document.tree
+            title, attributes = title_of(tree) or stem(path), block_attributes(tree, tree.root)
+            self._cards[path] = Card(block_id, title, attributes, stamp)
+            return self._cards[path]
+        return None
 
     def find(self, block_id: str) -> FolderDocument:
         """The document that contains the block; raises InvalidBlockId, BlockNotFound."""
-        valid(block_id)
-        with self.lock:
-            for path in self._hints(block_id):
-                document = self.look(path)
-                if document is not None and block_id in document.index:
-                    return document
-            raise self._lost(block_id)
+        for path in self._hints(valid(block_id)):
+            document = self.look(path)
+            if document is not None and block_id in document.index:
+                return document
+        raise self._lost(block_id)
 
     def written(
         self,
         path: RelPath,
         digest: str,
         rows: tuple[Fingerprint, ...],
-        successor: Successor | None = None,
+        successor: Successor | None,
     ) -> bool:
         """Whether the file has the planned text; `successor` may then build the document."""
-        with self.lock:
-            try:
-                found = self.folder.files.read(path)
-            except Refusal:
-                return False
-            if hashlib.sha256(found.data).hexdigest() != digest:
-                return False
-            held = self._held.get(path)
-            if held is None or held.digest != digest or held.rows != rows:
-                self._drop(path)
-                if successor is not None:
-                    with undisturbed(len(found.data)):
-                        made = successor(found.stamp, digest, found.data, rows)
-                        if made is not None:
-                            self._hold(path, made)
-            with self.sidecars.held():
-                if not self.sidecars.head(str(path))[0]:
-                    self._save(Sidecar(str(path), digest, rows))
-            return True
+        try:
+            found = self.folder.files.read(path)
+        except Refusal:
+            return False
+        if hashlib.sha256(found.data).hexdigest() != digest:
+            return False
+        held = self._held.get(path)
+        if held is None or held.digest != digest or held.rows != rows:
+            self._drop(path)
+            with undisturbed(len(found.data)):
+                made = successor and successor(found.stamp, digest, found.data, rows)
+                if made is not None:
+                    self._hold(path, made)
+        with self.sidecars.held():
+            if not self.sidecars.head(str(path))[0]:
+                self._save(Sidecar(str(path), digest, rows))
+        return True
 
     def plan_ids(self, base: FolderDocument | None, path: RelPath, step: SidecarChange) -> None:
-        """Save the ids of a text that is about to be written."""
+        """Save the ids of a text that is about to be written.
+
+        Few steps lead from the sidecar to its rows; if there are many or none it is saved anew.
+        """
         name = str(path)
         with self.sidecars.held():
-            by_steps = base is not None and self._keep_short(name, base)
+            there, by_steps = self.sidecars.head(name)[0], False
+            if base is not None and there != base.digest:
+                by_steps = 0 < len(self.sidecars.way(name, there, base.digest)) < _LONG_WAY
+                if not by_steps:
+                    self._save(self.sidecars.load(name).then(base.digest, base.rows))
             self.sidecars.add(name, step, flush=by_steps)
         self.index.keep_ids(name, (row.id for each in step.splices for row in each.new))
 
@@ -1067,8 +968,7 @@ class DocumentCache:
 
     def _drop(self, path: RelPath) -> FolderDocument | None:
         held = self._held.pop(path, None)
-        if held is not None:
-            self._size -= held.weight
+        self._size -= held.weight if held is not None else 0
         return held
 
     def _parsed(self, data: bytes, stamp: Stamp, check: Callable[[], None] = lambda: None) -> Tree:
@@ -1079,9 +979,8 @@ class DocumentCache:
     def _read(self, path: RelPath, data: bytes, stamp: Stamp) -> FolderDocument:
         digest = hashlib.sha256(data).hexdigest()
         with undisturbed(len(data)):
-            told, tree = self._glanced or ("", None)
-            self._glanced = None
-            if tree is None or told != digest:
+            tree, self._glanced = self._glanced, None
+            if tree is None or tree.data != data:
                 tree = self._parsed(data, stamp)
             order = tuple(block for block in tree.root.walk() if block.kind != MATTER)
             rows = self._rows_of(path, digest, tree, stamp, len(order))
@@ -1092,22 +991,19 @@ class DocumentCache:
 
     def _hints(self, block_id: str) -> Iterator[RelPath]:
         """The documents that may contain the block, likeliest first."""
-        for path, document in list(self._held.items()):
-            if block_id in document.index:
-                yield path
+        yield from [path for path, document in self._held.items() if block_id in document.index]
         where = self.index.where(block_id)
         yield from map(path_of, where)
         scanned = self.scan()
         again = self.index.where(block_id)  # by what other processes saved
         yield from (path_of(path) for path in again if path not in where)
         if not again:
-            self.learn_anchors(block_id)
+            self._learn_anchors(block_id)
             yield from map(path_of, self.index.anchored(block_id))
-        if self._orphans.isdisjoint(again):
-            return
-        unknown = self._unknown(scanned)
-        digests = {self.sidecars.head(path)[0] for path in again}
-        yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
+        if not self._orphans.isdisjoint(again):
+            unknown = self._unknown(scanned)
+            digests = {self.sidecars.head(path)[0] for path in again}
+            yield from sorted(unknown, key=lambda path: self._digest(path) not in digests)
 
     def _unknown(self, paths: Iterable[RelPath]) -> list[RelPath]:
         """The documents without a sidecar."""
@@ -1161,28 +1057,24 @@ class DocumentCache:
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
-        rows = self._standing_rows(path, digest, count)
-        if rows is not None:
-            return rows
-        new = fingerprints(tree, tree.root)
         with self.sidecars.held():
-            rows = self._standing_rows(path, digest, count)  # another process may have saved them
-            if rows is not None:
-                return rows
+            known = self.known_rows(path, digest, count)
+            if known and not self._moved_since(name, digest, known):
+                return known
+            new = fingerprints(tree, tree.root)
             own = self.sidecars.nearest(name, texts_of(new))
             if self._moved_since(name, own.digest, own.rows):
                 own = self.sidecars.taken_to(self.sidecars.newest(name), own) or own
             was = self._origin(own, digest, new)
             if was is own and len(was.rows) > 1 and self._moved_away(was, new):
                 was = own = Sidecar(name)
-            was_listed = len(was.rows) == 1  # its blocks were never read
-            first = not was.rows or (was_listed and was.digest == digest)
+            # of one row: it was listed, and its blocks were never read
+            first = not was.rows or (len(was.rows) == 1 and was.digest == digest)
             rows = was.rows
             if was.digest != digest or len(rows) != count:
-                fresh = self._id_maker(name, digest, stamp if first else None, len(new))
                 elsewhere = self._elsewhere(name, [each.id for each in was.past])
                 gone = [each for each in was.past if each.id not in elsewhere]
-                rows = know(was.rows, new, gone, fresh, lambda one: self._taken(one, name))
+                rows = self._know(name, digest, was.rows, new, gone, stamp if first else None)
             past = was.then(digest, rows).past
             if was is not own:
                 past = (*own.then(digest, rows).past, *past)
@@ -1203,24 +1095,15 @@ class DocumentCache:
             with self.sidecars.held():
                 if self.sidecars.head(name)[1] is None:
                     row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
-                    fresh = self._id_maker(name, digest, stamp, 1)
-                    rows = know((), (row,), (), fresh, lambda one: self._taken(one, name))
+                    rows = self._know(name, digest, (), (row,), (), stamp)
                     self._save(Sidecar(name, digest, rows), first=True)
             there, row = self.sidecars.head(name)
-        is_known = row is not None and (there, row.anchor) == (digest, anchor)
-        return row.id if row is not None and is_known else ""
+        return row.id if row is not None and (there, row.anchor) == (digest, anchor) else ""
 
     def known_rows(self, path: RelPath, digest: str, count: int) -> tuple[Fingerprint, ...] | None:
         """The saved rows of the text with this digest; None if they are not known."""
         there = self.sidecars.taken_to(digest, self.sidecars.load(str(path)))
         return there.rows if there is not None and len(there.rows) == count else None
-
-    def _standing_rows(
-        self, path: RelPath, digest: str, count: int
-    ) -> tuple[Fingerprint, ...] | None:
-        """As `known_rows`; None also if a block of them is in another document now."""
-        rows = self.known_rows(path, digest, count)
-        return None if rows and self._moved_since(str(path), digest, rows) else rows
 
     def _moved_since(self, name: str, digest: str, rows: Sequence[Fingerprint]) -> bool:
         """Whether a block of an older text, which may be back, is in another document now."""
@@ -1242,70 +1125,64 @@ class DocumentCache:
         name, seen = self.sidecars.save(sidecar, flush=not first)
         self.index.keep_ids(sidecar.path, [row.id for row in sidecar.rows], name, seen)
 
-    def _keep_short(self, name: str, base: FolderDocument) -> bool:
-        """Whether steps lead from the sidecar to this text; many or none: it is saved anew."""
-        digest, _ = self.sidecars.head(name)
-        if digest == base.digest:
-            return False
-        if 0 < len(self.sidecars.way(name, digest, base.digest)) < _LONG_WAY:
-            return True
-        self._save(self.sidecars.load(name).then(base.digest, base.rows))
-        return False
-
     def _moved_away(self, own: Sidecar, new: Sequence[Fingerprint]) -> bool:
         """Whether the document has moved to another file; if so, that file gets its ids."""
         texts = texts_of(new)
-        if not texts or shared(own, texts) >= _STAYED:
-            return False
-        unknown = self._unknown(self.folder.scan())
+        stayed = not texts or shared(own, texts) >= _STAYED
+        unknown = [] if stayed else self._unknown(self.folder.scan())
         same = (path for path in unknown if self._digest(path) == own.digest)
         like = (path for path in unknown[:_COMPARED] if self._is_like(path, own))
         path = next(chain(same, like), None)
-        if path is None:
-            return False
-        self._save(Sidecar(str(path), own.digest, own.rows, own.past))
-        self.sidecars.leave(own.path, str(path))
-        return True
+        if path is not None:
+            self._save(Sidecar(str(path), own.digest, own.rows, own.past))
+            self.sidecars.leave(own.path, str(path))
+        return path is not None
 
     def _is_like(self, path: RelPath, sidecar: Sidecar) -> bool:
         """Whether a file has much of a sidecar's text."""
         with suppress(NotRead):
-            _, _, tree = self.glance(path, "") or (None, None, None)
-            if tree is not None:
-                return shared(sidecar, texts_of(fingerprints(tree, tree.root))) >= MOVED
+            _, _, tree = self.glance(path, "")
+            new = fingerprints(tree, tree.root) if tree is not None else []
+            return shared(sidecar, texts_of(new)) >= MOVED
         return False
 
     def _origin(self, own: Sidecar, digest: str, new: Sequence[Fingerprint]) -> Sidecar:
         """The sidecar that matches the document: its own, or that of a missing file."""
         texts, anchor = texts_of(new), new[0].anchor
-        best, most = own, shared(own, texts)
-        if own.digest == digest or most >= MOVED or not (texts or anchor):
+        share = partial(shared, texts=texts)
+        if own.digest == digest or share(own) >= MOVED or not (texts or anchor):
             return own
+        best = own
         for other in sorted(self._orphans)[:_CANDIDATES]:
-            if other == own.path or not self.folder.gone(path_of(other)):
-                continue
-            sidecar = self.sidecars.nearest(other, texts)
-            named = anchor and any(anchor in (row.id, row.anchor) for row in sidecar.rows[:1])
-            if named or sidecar.digest == digest:
-                return sidecar
-            share = shared(sidecar, texts)
-            if share >= MOVED and share > most:
-                best, most = sidecar, share
-        return best
+            if other != own.path and self.folder.gone(path_of(other)):
+                sidecar = self.sidecars.nearest(other, texts)
+                named = anchor and any(anchor in (row.id, row.anchor) for row in sidecar.rows[:1])
+                if named or sidecar.digest == digest:
+                    return sidecar
+                best = max(best, sidecar, key=share)
+        return best if share(best) >= MOVED else own
 
-    def _id_maker(
-        self, name: str, digest: str, stamp: Stamp | None, count: int
-    ) -> Callable[[int], str]:
-        """A generator of ids; with a `stamp`, every machine generates the same ones."""
-        seconds = self._now() if stamp is None else stamp.mtime_ns / 1e9
+    def _know(
+        self,
+        name: str,
+        digest: str,
+        was: Sequence[Fingerprint],
+        new: Sequence[Fingerprint],
+        past: Sequence[Tombstone],
+        stamp: Stamp | None,
+    ) -> tuple[Fingerprint, ...]:
+        """As `know`; with a `stamp`, every machine generates the same ids."""
+        seconds = time.time() if stamp is None else stamp.mtime_ns / 1e9
         date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
 
         def candidate(at: int, number: int) -> str:
-            return f"{date}-{_letters(f'{name}:{digest}:{at}:{number}')}"
+            seed = f"{name}:{digest}:{at}:{number}".encode("utf-8", "surrogatepass")
+            drawn = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest())
+            return f"{date}-" + "".join([_ALPHABET[drawn // place % 36] for place in _PLACES])
 
-        first = [candidate(at, 0) for at in range(count)]
+        first = [candidate(at, 0) for at in range(len(new))]
         others = self.index.of_others(name, first)
-        tried = [0] * count
+        tried = [0] * len(new)
 
         def fresh(at: int) -> str:
             tried[at] += 1
@@ -1314,11 +1191,8 @@ class DocumentCache:
             block_id = candidate(at, tried[at])
             return fresh(at) if self.index.of_others(name, [block_id]) else block_id
 
-        return fresh
+        def taken(block_id: str) -> bool:  # by a document that still exists
+            others = (where for where in self.index.where(block_id) if where != name)
+            return not all(self.folder.gone(path_of(where)) for where in others)
 
-    def _taken(self, block_id: str, name: str) -> bool:
-        """Whether the id belongs to a block of another document that still exists."""
-        return any(
-            where != name and not self.folder.gone(path_of(where))
-            for where in self.index.where(block_id)
-        )
+        return know(was, new, past, fresh, taken)

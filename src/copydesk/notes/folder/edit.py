@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -37,7 +38,7 @@ from copydesk.notes.folder.documents import (
     splice_of,
 )
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
-from copydesk.notes.markdown.block import BLANK, BOM, DOCUMENT, ITEM, LIST, MATTER, newline_of
+from copydesk.notes.markdown.block import BLANK, BOM, ITEM, LIST, MATTER, newline_of
 from copydesk.notes.markdown.edit import is_tight, marker_holder
 from copydesk.notes.markdown.tree import head_of, line_after, line_start, line_stop
 from copydesk.notes.protocol import (
@@ -56,7 +57,7 @@ from copydesk.notes.protocol import (
     WrongBlockKind,
     for_place,
     for_update,
-    is_id,
+    new_id,
     raw_markdown,
     valid,
 )
@@ -72,34 +73,25 @@ _STAYS_WHEN_EMPTY = ("d", "i")
 _RUNS_ON = "would become one with what stands beside it, or part of it"
 
 
-class Trace(NamedTuple):
-    """What must stay of a block that a change is not about; `text` is that of a leaf."""
+Trace = tuple[int, str, str, bytes]
+"""What must stay of a block that a change is not about: depth, kind, subtype, text of a leaf."""
 
-    depth: int
-    kind: str
-    subtype: str
-    text: bytes
+Span = tuple[int, int, int]
+"""Blocks that a change replaces: [start, stop) in document order, and the depth of them all."""
 
 
 def traces(tree: Tree, *tops: Block, depth: int = 0) -> list[Trace]:
     """The traces of blocks and their descendants, parents first: structure and texts of leaves."""
     return [
-        Trace(depth + below, block.kind, block.subtype, _leaf_text(tree, block))
+        (
+            depth + below,
+            block.kind,
+            block.subtype,
+            b"" if block.holds_blocks else tree.source(block),
+        )
         for each in tops
         for below, block in in_order(each)
     ]
-
-
-def _leaf_text(tree: Tree, block: Block) -> bytes:
-    return b"" if block.holds_blocks else tree.source(block)
-
-
-class Span(NamedTuple):
-    """Blocks that a change replaces: [start, stop) in document order, at one depth."""
-
-    start: int
-    stop: int
-    depth: int
 
 
 class ReparseWindow:
@@ -109,8 +101,11 @@ class ReparseWindow:
     bytes. `order` are the document and all blocks but front matter, `ids` theirs.
     """
 
-    def __init__(self, low: int, high: int, start: int) -> None:
+    def __init__(
+        self, low: int, high: int, start: int, tree: Tree, change: ChangeSet, ids: Sequence[str]
+    ) -> None:
         self.low, self.high, self.start = low, high, start
+        self.show(tree, change, ids)
 
     def show(self, tree: Tree, change: ChangeSet, ids: Sequence[str]) -> None:
         """Take in another text."""
@@ -122,14 +117,14 @@ class ReparseWindow:
         """The place of a block and its descendants."""
         start = self.order.index(block)
         depth = sum(1 for _ in block.ancestors())
-        return Span(start, start + len(in_order(block)), depth)
+        return start, start + len(in_order(block)), depth
 
     def id_of(self, block: Block) -> str:
         return self.ids[self.order.index(block)]
 
     def rows(self, span: Span | None = None) -> list[Fingerprint]:
         """The rows of the blocks in a span, the first of them at depth 0; without one, of all."""
-        start, stop, _ = span or Span(0, len(self.order), 0)
+        start, stop, _ = span or (0, len(self.order), 0)
         return [
             sign.row(block_id)
             for sign, block_id in zip(
@@ -164,12 +159,11 @@ class WorkingDocument:
 
     def fronts(self, data: bytes) -> bool:
         """Whether front matter that no window saw begins or ends in `data`, the changed text."""
-        tree = self.document.tree
-        if tree.profile != "gfm":
-            return False
-        if self.windows and not self.windows[0].low:
-            tree = self.windows[0].tree
-        return bool(head_of(data)) != (tree.root.children[0].kind == MATTER)
+        first = (window.tree for window in self.windows[:1] if not window.low)
+        tree = next(first, self.document.tree)
+        return tree.profile == "gfm" and (
+            bool(head_of(data)) != (tree.root.children[0].kind == MATTER)
+        )
 
     def splices(self) -> tuple[Splice, ...]:
         rows = self.document.rows
@@ -212,24 +206,21 @@ class WorkingDocument:
     def lost_targets(self) -> list[LinkTarget]:
         """The headings and names that links may lead to and that the changes take away."""
         document = self.document
-        if document.tree.profile != "gfm":
-            return []
         old: dict[str, tuple[str, str]] = {}
-        now: dict[tuple[str, bool], str] = {}
-        at = 0
-        untouched: list[Block] = []
-        for window, start, stop in self._spans():
-            untouched += document.order[at:start]
-            for block in document.order[start:stop]:
-                for name in _target_names(document.tree, block):
-                    old.setdefault(link_key(name), (document.name(block), name))
-            for block_id, block in window.by_id.items():
-                for name in _target_names(window.tree, block):
-                    now[block_id, name.startswith("^")] = name
-            at = stop
+        spans = self._spans()
+        for block in [block for _, start, stop in spans for block in document.order[start:stop]]:
+            for name in _target_names(document.tree, block):
+                old.setdefault(link_key(name), (document.name(block), name))
+        now = {
+            (block_id, name.startswith("^")): name
+            for window in self.windows
+            for block_id, block in window.by_id.items()
+            for name in _target_names(window.tree, block)
+        }
         lost = old.keys() - set(map(link_key, now.values())) - {""}
         if lost:
-            rest = (*untouched, *document.order[at:])
+            seen = {at for _, start, stop in spans for at in range(start, stop)}
+            rest = (block for at, block in enumerate(document.order) if at not in seen)
             lost -= {link_key(name) for one in rest for name in _target_names(document.tree, one)}
         return [
             LinkTarget(document.path, block_id, name, now.get((block_id, name.startswith("^")), ""))
@@ -239,18 +230,17 @@ class WorkingDocument:
 
     def now(self, block_id: str) -> tuple[Tree, Block] | None:
         """A block as it is after the changes so far; None if it is gone."""
-        window = self._window_of(block_id)
+        window = self.window_of(block_id)
         if window is not None:
             return window.tree, window.by_id[block_id]
         document = self.document
         at = document.index.get(block_id, 0)
-        if not at or any(start <= at < stop for _, start, stop in self._spans()):
-            return None
-        return document.tree, document.order[at]
+        is_changed = any(start <= at < stop for _, start, stop in self._spans())
+        return (document.tree, document.order[at]) if at and not is_changed else None
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
         """A current block and the window that a change of it can affect; raises BlockNotFound."""
-        now, window = self.now(block_id), self._window_of(block_id)
+        now, window = self.now(block_id), self.window_of(block_id)
         if now is None:
             raise BlockNotFound(block_id, lost=block_id in self.document.index)
         if window is None:
@@ -270,9 +260,9 @@ class WorkingDocument:
     def run(self, ids: Sequence[str]) -> tuple[ReparseWindow, tuple[Block, ...]]:
         """Blocks that follow each other in one container; raises InvalidArgs for any others."""
         window, first = self.block(ids[0])
-        original = [one for one in ids if one in self.document.index]
-        if len(ids) > 1 and original:
-            tops = [top(self.document.block(one)).index for one in original]
+        index = self.document.index
+        tops = [top(self.document.block(one)).index for one in ids if one in index]
+        if len(ids) > 1 and tops:
             window = self._window(min(tops) - 1, max(tops) + 2)
             first = window.by_id[ids[0]]
         blocks = _parent(first).children[first.index : first.index + len(ids)]
@@ -286,48 +276,39 @@ class WorkingDocument:
         """Insert `count` blocks; return their ids. InvalidArgs if they would merge with others."""
         span = _span_to_fill(window, block, where)
         edit = insertion(window.tree, block, where, markdown)
-        added = self._make(window, (edit,), span, count)
-        if added is None:
-            raise InvalidArgs("markdown", _RUNS_ON)
-        return added
+        return self._make(window, (edit,), span, count)
 
     def update(self, window: ReparseWindow, block: Block, markdown: str) -> None:
         """Replace the text of a block, which keeps its id. Raises InvalidArgs as `insert` does."""
         text = as_stored(raw_markdown(window.tree, block), markdown)
         edits = replacement(window.tree, block, text)
-        if edits and self._make(window, edits, window.span(block), 1, keeps=True) is None:
-            raise InvalidArgs("markdown", _RUNS_ON)
+        if edits:
+            self._make(window, edits, window.span(block), 1, keeps=True)
 
     def delete(self, window: ReparseWindow, block: Block) -> None:
         """Delete a block and the containers that become empty; lists that then meet are merged."""
         if is_phantom(block):
-            window.ids[window.order.index(block)] = self._fresh()
-            window.show(window.tree, window.change, window.ids)
+            self.rename({window.id_of(block): self._fresh()})
             return
         parent = _parent(block)
         while parent.kind in _GOES_WHEN_EMPTY and _only(block):
             block, parent = parent, _parent(parent)
         empties = parent.kind in _STAYS_WHEN_EMPTY and _only(block)
         edit = _emptied(window.tree, block) if empties else deletion(window.tree, block)
-        if self._make(window, (edit,), window.span(block), int(empties)) is None:
+        try:
+            self._make(window, (edit,), window.span(block), int(empties))
+        except InvalidArgs:
             self._merge(window, block, edit)
 
     def rename(self, names: dict[str, str]) -> None:
         """Give blocks in windows other ids."""
         for window in self.windows:
             if not names.keys().isdisjoint(window.by_id):
-                ids = [names.get(one, one) for one in window.ids]
-                window.show(window.tree, window.change, ids)
+                window.show(window.tree, window.change, [names.get(one, one) for one in window.ids])
 
-    def _window_of(self, block_id: str) -> ReparseWindow | None:
+    def window_of(self, block_id: str) -> ReparseWindow | None:
+        """The window that a block is in; None for any other."""
         return next((one for one in self.windows if block_id in one.by_id), None)
-
-    def _new(self, block: Block) -> str:
-        anchor = block.anchor or ""
-        if not is_id(anchor) or self._is_taken(anchor):
-            return self._fresh()
-        self._used.add(anchor)
-        return anchor
 
     def _is_taken(self, block_id: str) -> bool:
         return block_id in self._used or block_id in self.document.index
@@ -340,18 +321,18 @@ class WorkingDocument:
         count: int,
         *,
         keeps: bool = False,
-    ) -> tuple[str, ...] | None:
+    ) -> tuple[str, ...]:
         """Make edits that leave `count` blocks in the place of a span, and nothing else.
 
-        Return the ids of these; None, and no effect, if anything else changes. `keeps`: the block
-        keeps its id, and so do those in it that are still there.
+        Return the ids of these; InvalidArgs, and no effect, if anything else changes. `keeps`: the
+        block keeps its id, and so do those in it that are still there.
         """
         change = ChangeSet.of(len(window.tree.data), edits)
         tree = self._parsed(change.apply(window.tree.data), window.low)
         old, new = traces(window.tree, window.tree.root), traces(tree, tree.root)
         start, stop, depth = span
         behind = stop + len(new) - len(old)
-        depths = [each.depth for each in new[start : max(behind, start)]]
+        depths = [at for at, *_ in new[start : max(behind, start)]]
         is_as_meant = (
             behind >= start
             and old[:start] == new[:start]
@@ -361,35 +342,34 @@ class WorkingDocument:
             and min(depths, default=depth) == depth
         )
         if not is_as_meant:
-            return None
-        added = [block for _, block in in_order(tree.root)[start:behind]]
+            raise InvalidArgs("markdown", _RUNS_ON)
+        tops = [block for at, block in in_order(tree.root)[start:behind] if at == depth]
+        signs = [sign for block in tops for sign in fingerprints(tree, block)]
+        gone = window.rows(span) if keeps else []
+        ids = [row.id for row in know(gone, signs, (), lambda at: self._fresh(), self._is_taken)]
         if keeps:
-            gone, signs = window.rows(span), fingerprints(tree, added[0])
-            kept = know(gone, signs, (), lambda at: self._fresh(), self._is_taken)
-            ids = [gone[0].id, *(row.id for row in kept[1:])]
-            self._used.update(ids)  # some are those that the text brings, and has once
-            lost = [row.id for row in gone if row.id not in ids]
-            if lost:
-                self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
-        else:
-            ids = [self._new(block) for block in added]
+            ids[0] = gone[0].id
+        self._used.update(ids)  # some are those that the text brings, and has once
+        lost = [row.id for row in gone if row.id not in ids]
+        if lost:
+            self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
         window.show(tree, window.change.then(change), window.ids[:start] + ids + window.ids[stop:])
         return tuple(one for one, at in zip(ids, depths, strict=True) if at == depth)
 
     def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
         """Make a deletion that merges other blocks; re-identify them by their fingerprints."""
-        name, shift = window.id_of(block), edit.start - block.start
-        length, by = edit.stop - edit.start, 1
+        name, more = window.id_of(block), 1
         while True:
-            wide = self._window(window.low - by, window.high + by)
-            block = wide.by_id[name]
-            start = block.start + shift
-            change = ChangeSet.of(len(wide.tree.data), (Edit(start, start + length, edit.new),))
+            wide = self._window(window.low - more, window.high + more)
+            by = wide.by_id[name].start - block.start
+            edits = (Edit(edit.start + by, edit.stop + by, edit.new),)
+            change = ChangeSet.of(len(wide.tree.data), edits)
             tree = self._parsed(change.apply(wide.tree.data), wide.low)
             if self._guarded(wide, tree):
                 break
-            by *= 4
-        gone = {wide.ids[at] for at in range(*wide.span(block)[:2])}
+            more *= 4
+        start, stop, _ = wide.span(wide.by_id[name])
+        gone = set(wide.ids[start:stop])
         old = [row for row in wide.rows() if row.id not in gone]
 
         def is_outside(block_id: str) -> bool:
@@ -398,8 +378,11 @@ class WorkingDocument:
         new = fingerprints(tree, tree.root)
         ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside)]
         wide.show(tree, wide.change.then(change), ids)
-        lists = [row.id for row in old if row.kind == LIST and row.id not in wide.by_id]
-        self.notices += [NoteNotice("joined", name, one) for one in lists]
+        self.notices += [
+            NoteNotice("joined", name, row.id)
+            for row in old
+            if row.kind == LIST and row.id not in wide.by_id
+        ]
 
     def _guarded(self, window: ReparseWindow, tree: Tree) -> bool:
         """Whether the first and the last block of a window are the same in another tree."""
@@ -416,12 +399,9 @@ class WorkingDocument:
         self, window: ReparseWindow, index_in: Callable[[ReparseWindow], int]
     ) -> ReparseWindow:
         """The window, widened until a block precedes and follows the child at an index."""
-        while True:
-            index, last = index_in(window), len(window.tree.root.children) - 1
-            wider = self._window(window.low - (index == 0), window.high + (index >= last))
-            if wider is window:
-                return window
-            window = wider
+        index, last = index_in(window), len(window.tree.root.children) - 1
+        wider = self._window(window.low - (index == 0), window.high + (index >= last))
+        return window if wider is window else self._with_guards(wider, index_in)
 
     def _window(self, low: int, high: int) -> ReparseWindow:
         """The window of these top-level blocks, merged with the windows it overlaps."""
@@ -430,43 +410,32 @@ class WorkingDocument:
         if not self.document.parses_in_windows:
             low, high = 0, size
         met = [one for one in self.windows if one.low < high and low < one.high]
-        if met:
-            low, high = min(low, met[0].low), max(high, met[-1].high)
+        low, high = min([low, *(one.low for one in met)]), max([high, *(one.high for one in met)])
         if len(met) == 1 and (met[0].low, met[0].high) == (low, high):
             return met[0]
-        window = self._joined(low, high, met)
-        if window is None:
-            met = self.windows
-            window = self._joined(0, size, met)
+        window = self._joined(low, high, met) or self._joined(0, size, self.windows)
         if window is None:
             raise InvalidArgs("markdown", _RUNS_ON)
-        others = [one for one in self.windows if one not in met]
+        others = [one for one in self.windows if not window.low <= one.low < window.high]
         self.windows = sorted([*others, window], key=lambda one: one.low)
         return window
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
         """Join blocks and the windows among them; None if the result would parse differently."""
         document = self.document
-        data, ids, told = b"", [document.id], [Trace(0, DOCUMENT, "", b"")]
-        at = low
-        for window in (*met, None):
-            stop = high if window is None else window.low
-            data += document.data[document.line_of(at) : document.line_of(stop)]
-            ids += [row.id for row in document.rows[document.row_of(at) : document.row_of(stop)]]
-            told += traces(document.tree, *document.tree.root.children[at:stop], depth=1)
-            if window is not None:
-                data += window.tree.data
-                ids += window.ids[1:]
-                told += traces(window.tree, window.tree.root)[1:]
-                at = window.high
-        tree = self._parsed(data, low)
-        if traces(tree, tree.root) != told:
+        first, behind = document.row_of(low), document.row_of(high)
+        ids = [row.id for row in document.rows[first:behind]]
+        told = traces(document.tree, *document.tree.root.children[low:high], depth=1)
+        for window in reversed(met):  # the last first: no place moves
+            rows = slice(document.row_of(window.low) - first, document.row_of(window.high) - first)
+            ids[rows] = window.ids[1:]
+            told[rows] = traces(window.tree, window.tree.root)[1:]
+        start, stop = document.line_of(low), document.line_of(high)
+        change = ChangeSet.of(stop - start, _shifted(met, -start))
+        tree = self._parsed(change.apply(document.data[start:stop]), low)
+        if traces(tree, tree.root)[1:] != told:
             return None
-        start = document.line_of(low)
-        made = ReparseWindow(low, high, start)
-        length = document.line_of(high) - start
-        made.show(tree, ChangeSet.of(length, _shifted(met, -start)), ids)
-        return made
+        return ReparseWindow(low, high, start, tree, change, [document.id, *ids])
 
     def _parsed(self, data: bytes, low: int) -> Tree:
         tree = self.document.tree
@@ -483,16 +452,13 @@ def _shifted(windows: Iterable[ReparseWindow], by: int) -> list[Edit]:
 
 def _span_to_fill(window: ReparseWindow, block: Block, where: Where) -> Span:
     """Where new blocks go: an empty place, or that of the empty paragraph that they replace."""
-    start, stop, depth = span = window.span(block)
-    if where in ("before", "after"):
-        if is_phantom(block):
-            return span
-        return Span(start, start, depth) if where == "before" else Span(stop, stop, depth)
-    inside = shown(block)
-    if len(inside) == 1 and is_phantom(inside[0]):
-        return window.span(inside[0])
-    at = start + 1 if where == "first_in" else stop
-    return Span(at, at, depth + 1)
+    start, stop, depth = window.span(block)
+    is_within = where in ("first_in", "last_in")
+    there = shown(block) if is_within else [block]
+    if len(there) == 1 and is_phantom(there[0]):
+        return window.span(there[0])
+    at = {"before": start, "after": stop, "first_in": start + 1, "last_in": stop}[where]
+    return at, at, depth + is_within
 
 
 def _parent(block: Block) -> Block:
@@ -509,23 +475,14 @@ def _emptied(tree: Tree, block: Block) -> Edit:
     """Delete the only block of an item or of the document; the item stays."""
     if _parent(block).kind == "d":
         return deletion(tree, block)
-    stop = line_stop(tree.data, block.end)
+    begin, stop = line_start(tree.data, block.first), line_stop(tree.data, block.end)
     if marker_holder(tree, block) is None:
-        return Edit(line_start(tree.data, block.first), line_after(tree.data, stop), b"")
-    start = block.first
-    while start and tree.data[start - 1] in BLANK:
-        start -= 1
-    return Edit(start, stop, b"")
+        return Edit(begin, line_after(tree.data, stop), b"")
+    return Edit(begin + len(tree.data[begin : block.first].rstrip(BLANK)), stop, b"")
 
 
-@dataclass(frozen=True, slots=True)
-class FilePlan:
-    """The digest and rows that a file will have, and what makes the document of its blocks."""
-
-    path: RelPath
-    digest: str
-    rows: tuple[Fingerprint, ...]
-    successor: Successor | None = None
+FilePlan = tuple[RelPath, str, tuple[Fingerprint, ...], Successor | None]
+"""The digest and rows that a file will have, and what makes the document of its blocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,54 +502,6 @@ FindTexts = Callable[[Iterable[str]], Iterator[tuple[FolderDocument, int]]]
 """Finds leaves that contain any of these case-folded texts: document, and place in its order."""
 
 
-def dry_run(
-    documents: DocumentCache,
-    changes: Sequence[Change],
-    fresh: Callable[[], str],
-    find: FindTexts,
-    *,
-    update_links: bool = False,
-) -> Prepared:
-    """Check the changes; raise the refusal of the first that cannot be made."""
-    trial = _FolderDryRun(documents, fresh)
-    ids = tuple(trial.take(change) for change in changes)
-    linked = trial.follow_links(find, update=update_links)
-    before: dict[str, str] = {}
-    after: dict[str, str] = {}
-    files: list[FileEdit] = []
-    plans: list[FilePlan] = []
-    for working in trial.workings.values():
-        document, change = working.document, working.change
-        base = Snapshot.of(document.data)
-        result = base.edited(change)
-        name = str(document.path)
-        before[name] = text_shown(document.data)
-        after[name] = text_shown(result.data)
-        if working.fronts(result.data):
-            raise InvalidArgs("markdown", _RUNS_ON)
-        step = SidecarChange(document.digest, result.digest, working.splices())
-        rows = step.take(document.rows)
-        if change:
-            files.append(FileEdit(document.path, base, change))
-            plans.append(FilePlan(document.path, result.digest, rows, working.successor))
-            documents.plan_ids(document, document.path, step)
-    notices = [notice for working in trial.workings.values() for notice in working.notices]
-    notices += [_link_notice(kind, target, paths) for (kind, target), paths in linked.items()]
-    anchors = [
-        (f"{target.path}#{target.name}", tuple(map(str, paths)))
-        for (kind, target), paths in linked.items()
-        if kind == "links" and target.name.startswith("^")
-    ]
-    return Prepared(
-        tuple(changes),
-        MappingProxyType(before),
-        MappingProxyType(after),
-        tuple(files),
-        HeldFiles(tuple(plans), ids, tuple(anchors)),
-        tuple(notices),
-    )
-
-
 def _link_notice(kind: NoticeKind, target: LinkTarget, paths: Iterable[RelPath]) -> NoteNotice:
     names = [*map(str, paths)]
     more = [f"…and {len(names) - MOST_TOLD} more"] if len(names) > MOST_TOLD else []
@@ -608,21 +517,66 @@ Linked = dict[tuple[NoticeKind, LinkTarget], dict[RelPath, None]]
 """The notes that link to what is lost, in order, by whether their links are changed."""
 
 
-class _FolderDryRun:
-    def __init__(self, documents: DocumentCache, fresh: Callable[[], str]) -> None:
-        self._documents = documents
-        self._fresh = fresh
-        self.workings: dict[RelPath, WorkingDocument] = {}
+class DryRun:
+    """Changes of blocks on the documents of a folder, before anything is written."""
 
-    def take(self, change: Change) -> tuple[str, ...]:
+    def __init__(self, documents: DocumentCache) -> None:
+        self._documents = documents
+        self._workings: dict[RelPath, WorkingDocument] = {}
+
+    def prepared(
+        self, changes: Sequence[Change], find: FindTexts, *, update_links: bool
+    ) -> Prepared:
+        """Check the changes; raise the refusal of the first that cannot be made."""
+        ids = tuple(self._take(change) for change in changes)
+        linked = self._follow_links(find, update=update_links)
+        workings = self._workings.items()
+        before = {str(path): text_shown(working.document.data) for path, working in workings}
+        after: dict[str, str] = {}
+        files: list[FileEdit] = []
+        plans: list[FilePlan] = []
+        for path, working in workings:
+            document, change = working.document, working.change
+            base = Snapshot.of(document.data)
+            result = base.edited(change)
+            after[str(path)] = text_shown(result.data)
+            if working.fronts(result.data):
+                raise InvalidArgs("markdown", _RUNS_ON)
+            step = SidecarChange(document.digest, result.digest, working.splices())
+            rows = step.take(document.rows)
+            if change:
+                files.append(FileEdit(path, base, change))
+                plans.append((path, result.digest, rows, working.successor))
+                self._documents.plan_ids(document, path, step)
+        notices = [notice for _, working in workings for notice in working.notices]
+        notices += [_link_notice(kind, target, paths) for (kind, target), paths in linked.items()]
+        anchors = [
+            (f"{target.path}#{target.name}", tuple(map(str, paths)))
+            for (kind, target), paths in linked.items()
+            if kind == "links" and target.name.startswith("^")
+        ]
+        return Prepared(
+            tuple(changes),
+            MappingProxyType(before),
+            MappingProxyType(after),
+            tuple(files),
+            HeldFiles(tuple(plans), ids, tuple(anchors)),
+            tuple(notices),
+        )
+
+    def _take(self, change: Change) -> tuple[str, ...]:
         """Apply one change; return the ids it leaves."""
-        if isinstance(change, InsertText):
-            return self._insert(change)
-        if isinstance(change, Move):
-            return self._move(change)
-        if not isinstance(change, Update | Delete):
-            raise InvalidArgs("image", "is not one of this store")
-        new = pieces(change.markdown, self._documents.profile) if isinstance(change, Update) else ()
+        match change:
+            case InsertText():
+                return self._insert(change)
+            case Move():
+                return self._move(change)
+            case Update():
+                new = pieces(change.markdown, self._documents.profile)
+            case Delete():
+                new = ()
+            case _:
+                raise InvalidArgs("image", "is not one of this store")
         working, window, block = self._block(change.id)
         if change.over and window.rows(window.span(block))[0].hash != change.over:
             raise BlockChanged(block_id=change.id)
@@ -633,10 +587,11 @@ class _FolderDryRun:
         working.update(window, block, change.markdown)
         return (change.id,)
 
-    def follow_links(self, find: FindTexts, *, update: bool) -> Linked:
+    def _follow_links(self, find: FindTexts, *, update: bool) -> Linked:
         """The links to headings and names that the changes took away; changed if so wanted."""
         wanted: dict[str, list[LinkTarget]] = {}
-        for working in self.workings.values():
+        has_links = self._documents.profile == "gfm"
+        for working in self._workings.values() if has_links else ():
             for target in working.lost_targets():
                 wanted.setdefault(link_key(target.name), []).append(target)
         linked: Linked = {}
@@ -647,7 +602,7 @@ class _FolderDryRun:
             kind: NoticeKind = "links"
             if update and new != text:
                 with suppress(InvalidArgs):  # else it is told as a link that leads nowhere
-                    self.take(Update(block_id, new))
+                    self._take(Update(block_id, new))
                     kind = "relinked"
             for target in targets:
                 linked.setdefault((kind if target.new else "links", target), {})[path] = None
@@ -669,15 +624,16 @@ class _FolderDryRun:
         self, find: FindTexts, wanted: dict[str, list[LinkTarget]]
     ) -> Iterator[tuple[RelPath, str, Tree, Block]]:
         """The leaves that may hold links, by the index, and those in changed windows."""
-        documents: dict[tuple[RelPath, str], FolderDocument] = {}
-        names = [target.name for targets in wanted.values() for target in targets]
-        for document, at in find({needle for name in names for needle in _needles(name)}):
-            documents[document.path, document.rows[at].id] = document
-        for path, working in self.workings.items():
-            for window in working.windows:
-                documents |= {(path, block_id): working.document for block_id in window.ids}
+        targets = chain.from_iterable(wanted.values())
+        found = find({needle for target in targets for needle in _needles(target.name)})
+        documents = {(each.path, each.rows[at].id): each for each, at in found} | {
+            (path, block_id): working.document
+            for path, working in self._workings.items()
+            for window in working.windows
+            for block_id in window.ids
+        }
         for (path, block_id), document in sorted(documents.items(), key=itemgetter(0)):
-            working = self.workings.get(path, WorkingDocument(document, self._fresh))
+            working = self._workings.get(path, WorkingDocument(document, new_id))
             now = working.now(block_id)
             if now is not None and not now[1].holds_blocks and now[1].kind not in _WITHOUT_LINKS:
                 yield path, block_id, *now
@@ -697,9 +653,9 @@ class _FolderDryRun:
         holder = _parent(blocks[0])
         if holder.kind == ITEM and len(holder.children) == len(blocks):
             raise InvalidArgs("diff", "an item would be left empty: move the item")
-        tree, gone = window.tree, [*map(window.span, blocks)]
-        text, signs = _moved_text(tree, blocks), _signs(tree, blocks)
-        ids = window.ids[gone[0].start : gone[-1].stop]
+        text, signs = _moved_text(window.tree, blocks), _signs(window.tree, blocks)
+        start, stop = window.span(blocks[0])[0], window.span(blocks[-1])[1]
+        ids = window.ids[start:stop]
         kinds = tuple(BlockText(block.kind, block.subtype, text) for block in blocks)
         if blocks[0].kind == ITEM:
             kinds = (BlockText(LIST, _parent(blocks[0]).subtype, text, kinds),)
@@ -714,8 +670,8 @@ class _FolderDryRun:
         copies = [window.by_id[one] for one in added]
         if _signs(window.tree, copies) != signs:
             raise InvalidArgs("markdown", "would be another block in that place")
-        span = Span(window.span(copies[0]).start, window.span(copies[-1]).stop, 0)
-        names = dict(zip(window.ids[span.start : span.stop], ids, strict=True))
+        start, _, _ = window.span(copies[0])
+        names = dict(zip(window.ids[start : start + len(ids)], ids, strict=True))
         for block_id in change.ids:
             source.delete(*source.block(block_id))
         target.rename(names)
@@ -723,13 +679,12 @@ class _FolderDryRun:
 
     def _place(self, change: InsertText | Move) -> tuple[WorkingDocument, ReparseWindow, Block]:
         """The block that a change puts others beside or into."""
-        if change.side not in ("first_in", "last_in"):
-            return self._block(change.anchor_id)
+        is_within = change.side in ("first_in", "last_in")
         working = self._working(change.anchor_id)
-        if change.anchor_id == working.document.id:
+        if is_within and change.anchor_id == working.document.id:
             return working, *working.end(last=change.side == "last_in")
         working, window, block = self._block(change.anchor_id)
-        if not block.holds_blocks:
+        if is_within and not block.holds_blocks:
             raise WrongBlockKind(change.anchor_id, block.kind, "container")
         return working, window, block
 
@@ -741,16 +696,15 @@ class _FolderDryRun:
 
     def _working(self, block_id: str) -> WorkingDocument:
         valid(block_id)
-        workings = [*self.workings.values()]
-        has = [one for one in workings if any(block_id in each.by_id for each in one.windows)]
-        for working in has or workings:  # a moved block is where it is now
-            if has or block_id in working.document.index:
-                return working
+        workings = self._workings.values()
+        has = [one for one in workings if one.window_of(block_id) is not None]
+        has = has or [one for one in workings if block_id in one.document.index]
+        if has:
+            return has[0]  # a moved block is where it is now
         document = self._documents.find(block_id)
-        if document.path in self.workings:
+        if document.path in self._workings:
             raise BlockNotFound(block_id)  # the file changed during the dry run
-        working = self.workings[document.path] = WorkingDocument(document, self._fresh)
-        return working
+        return self._workings.setdefault(document.path, WorkingDocument(document, new_id))
 
 
 def _holder(change: InsertText | Move, block: Block) -> Block:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial, wraps
-from itertools import chain, takewhile
+from itertools import chain, count, islice, takewhile
+from threading import RLock
 from types import MappingProxyType
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -27,6 +28,7 @@ from copydesk.notes.folder.blocks import (
     read,
     read_text,
     shown,
+    stem,
     title_of,
 )
 from copydesk.notes.folder.documents import (
@@ -46,9 +48,8 @@ from copydesk.notes.folder.documents import (
     names_document,
     path_of,
     stamp_key,
-    stem,
 )
-from copydesk.notes.folder.edit import FilePlan, HeldFiles, dry_run, text_shown
+from copydesk.notes.folder.edit import DryRun, HeldFiles, text_shown
 from copydesk.notes.markdown import Block as Node
 from copydesk.notes.markdown import Profile, Tree, heading_of, section
 from copydesk.notes.markdown.block import DOCUMENT
@@ -110,9 +111,6 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 _AT_ONCE = 32
 """Documents indexed in one transaction; other calls wait for its end."""
 
-_KEPT_BYTES = 16 << 20
-"""Bytes of text not yet indexed that are cached for the next search."""
-
 _BYTES_AT_ONCE = 2 << 20
 """Bytes that one call indexes at most; this takes less than a second."""
 
@@ -164,30 +162,25 @@ class FolderStore:
         self._sidecars = Sidecars(state, str(root))
         self._index = NotesIndex(self._sidecars.cache_path(name_of(repr(rules))[:8]))
         folder = Folder(files, root, rules, GitIgnore(files, exclude, in_files=gitignore))
-        self._documents = DocumentCache(folder, self._sidecars, self._index, profile)
-        self._documents.learn_anchors = self._learn
-        self.lock = self._documents.lock
+        self._documents = DocumentCache(folder, self._sidecars, self._index, profile, self._learn)
+        self.lock = RLock()
         self._box = self._sidecars.notebook(new_id())
         self._name = name or root.name or "Notes"
         self._daily, self._today, self._later = daily, today, later
         self._left: list[RelPath] = []
-        self._texts: dict[RelPath, tuple[Stamp, bytes]] = {}  # files not yet indexed
-        self._text_bytes = 0
+        self._readable: dict[RelPath, Stamp] = {}  # of the files not yet indexed
 
     def notebooks(self) -> tuple[Notebook, ...]:
         return (Notebook(self._box, self._name),)
 
     @locked
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
-        places: dict[FolderDocument, list[str]] = {}
-        wanted = list(dict.fromkeys(map(valid, ids)))
-        for block_id in wanted:
-            with suppress(BlockNotFound):
-                places.setdefault(self._documents.find(block_id), []).append(block_id)
         made: dict[str, NoteBlock] = {}
-        for document, there in places.items():
-            made |= zip(there, self._blocks(document, map(document.block, there)), strict=True)
-        return {block_id: made[block_id] for block_id in wanted if block_id in made}
+        for block_id in dict.fromkeys(map(valid, ids)):
+            with suppress(BlockNotFound):
+                document = self._documents.find(block_id)
+                (made[block_id],) = self._blocks(document, (document.block(block_id),))
+        return made
 
     @locked
     def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
@@ -199,13 +192,13 @@ class FolderStore:
         paths = [path for path in stamps if path not in unread and meant(path)]
         paths.sort(key=lambda path: (*path.parts[:-1], stem(path)))
         found: list[NoteBlock] = []
-        for at in range(0, len(paths), _AT_ONCE):
+        for at in range(0, len(paths) if most > 0 else 0, _AT_ONCE):
+            with self._index.together():
+                some = paths[at : at + _AT_ONCE]
+                cards = ((path, self._documents.card(path, stamps[path])) for path in some)
+                found += (self._listed(path, card) for path, card in cards if card is not None)
             if len(found) >= most:
                 break
-            cards = self._documents.cards(
-                {path: stamps[path] for path in paths[at : at + _AT_ONCE]}
-            )
-            found += (self._listed(path, card) for path, card in cards.items())
         return Page(found[: max(most, 0)], len(paths))
 
     def _meant(self, within: Within) -> Callable[[RelPath], bool]:
@@ -217,7 +210,7 @@ class FolderStore:
         @cache
         def is_meant(path: RelPath) -> bool:
             card, name = self._documents.card(path), stem(path)
-            title = (card.title if card is not None else "") or name
+            title = card.title if card is not None else name
             folder = "/".join(("", *path.parts[root:-1], name))
             return within.has(self._hpath(path, title), name) or within.has(folder, title)
 
@@ -243,30 +236,22 @@ class FolderStore:
 
     @locked
     def outline(self, document_id: str) -> tuple[Heading, ...]:
-        document = self._documents.find(document_id)
-        block = document.block(document_id)
-        if block.kind != DOCUMENT:
-            raise WrongBlockKind(document_id, block.kind, "document")
-        headings = [child for child in block.children if child.level]
-        return _nested(document, headings)
+        document = self._document(document_id)
+        return _nested(document, [block for block in document.tree.root.children if block.level])
 
     @locked
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
         document = self._documents.find(block_id)
-        crumbs = [Crumb(self._box, "", self._name)]
-        documents = takewhile(lambda each: each[1], self._above(document.path))
-        above = [Crumb(card.id, DOCUMENT, name) for name, card in documents if card is not None]
-        crumbs += reversed(above)
-        crumbs.append(Crumb(document.id, DOCUMENT, _title(document)))
-        way: list[Node] = []
+        crumbs: list[Crumb] = []  # innermost first
         at = document.block(block_id)
         while at.parent is not None:
-            way.append(at)
+            name = content(document.tree, at) if at.level else ""
+            crumbs.append(Crumb(document.name(at), at.kind, name))
             at = heading_of(at) or at.parent
-        for node in reversed(way):
-            name = content(document.tree, node) if node.level else ""
-            crumbs.append(Crumb(document.name(node), node.kind, name))
-        return tuple(crumbs)
+        crumbs.append(Crumb(document.id, DOCUMENT, document.title))
+        above = takewhile(lambda each: each[1], self._above(document.path))
+        crumbs += [Crumb(card.id, DOCUMENT, name) for name, card in above if card is not None]
+        return (Crumb(self._box, "", self._name), *reversed(crumbs))
 
     @locked
     def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
@@ -276,22 +261,17 @@ class FolderStore:
         sought = having(words)
         self._update_index(sought)
         meant = self._meant(within)
-        found: list[NoteBlock] = []
         hits = [
-            (path_of(path), at)
-            for path, at in (self._documents.index.search(sought) if most > 0 else ())
+            (path, at)
+            for path, at in (self._index.search(sought) if most > 0 else ())
             if meant(path_of(path))
         ]
-        for path, at in hits:
-            document = self._documents.look(path)
-            if document is None or at >= len(document.order):
-                continue
-            block = next(self._blocks(document, (document.order[at],)))
-            if sought(_folded(block.content, block.markdown)):
-                found.append(block)
-                if len(found) >= most:
-                    return Page(found, len(hits))
-        return Page(found)
+        blocks = chain.from_iterable(
+            self._blocks(document, (document.order[at],)) for document, at in self._at(hits)
+        )
+        real = (block for block in blocks if sought(_folded(block.content, block.markdown)))
+        found = list(islice(real, max(most, 0)))
+        return Page(found, len(hits) if len(found) == most else None)
 
     @locked
     def coverage(self, box: str) -> Coverage:
@@ -303,14 +283,18 @@ class FolderStore:
 
     @locked
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
-        return dry_run(self._documents, changes, new_id, self._with, update_links=update_links)
+        return DryRun(self._documents).prepared(changes, self._with, update_links=update_links)
 
     def _with(self, texts: Iterable[str]) -> Iterator[tuple[FolderDocument, int]]:
         """The leaves that contain any of these texts: document, and place in its order."""
         sought = having(texts, any)
         self._update_index(sought, whole=True)
-        for text, at in self._documents.index.search(sought):
-            document = self._documents.look(path_of(text))
+        return self._at(self._index.search(sought))
+
+    def _at(self, places: Iterable[tuple[str, int]]) -> Iterator[tuple[FolderDocument, int]]:
+        """The documents at these places of the index, if they have so many blocks still."""
+        for path, at in places:
+            document = self._documents.look(path_of(path))
             if document is not None and at < len(document.order):
                 yield document, at
 
@@ -325,21 +309,17 @@ class FolderStore:
         if found is None:
             raise InvalidBlockId(address)
         note, name = found["note"], found["name"]
-        self._documents.scan()
         self._learn(f"^{name}")
-        ids: dict[str, RelPath] = {}
-        for text in self._documents.index.anchored(name):
-            path = path_of(text)
-            document = (
-                self._documents.look(path) if note is None or names_document(note, path) else None
-            )
-            block = document.tree.anchors.get(name) if document is not None else None
-            if document is not None and block is not None:
-                ids[document.name(block)] = path
+        named = map(path_of, self._index.anchored(name))
+        paths = [path for path in named if note is None or names_document(note, path)]
+        ids: dict[str, str] = {}
+        for document in filter(None, map(self._documents.look, paths)):
+            if name in document.tree.anchors:
+                ids[document.name(document.tree.anchors[name])] = str(document.path)
         if not ids:
             raise BlockNotFound(address)
         if len(ids) > 1:
-            raise InvalidArgs("block_id", ambiguous(address, [str(path) for path in ids.values()]))
+            raise InvalidArgs("block_id", ambiguous(address, list(ids.values())))
         return next(iter(ids))
 
     @locked
@@ -355,9 +335,9 @@ class FolderStore:
         held = prepared.held
         if not isinstance(held, HeldFiles):
             raise InvalidArgs("prepared", "was not prepared by this store")
-        for plan in held.plans:
-            if not self._documents.written(plan.path, plan.digest, plan.rows, plan.successor):
-                raise BlockChanged(block_id=plan.rows[0].id)
+        for path, digest, rows, successor in held.plans:
+            if not self._documents.written(path, digest, rows, successor):
+                raise BlockChanged(block_id=rows[0].id)
         return ChangesDone(held.ids)
 
     @locked
@@ -365,13 +345,13 @@ class FolderStore:
         self._check_notebook(box)
         folder = self._documents.folder.root
         if parent_id:
-            parent = self._path(parent_id)
+            parent = self._document(parent_id).path
             folder = parent.parent / stem(parent)
         return self._made_in(folder, title, markdown)
 
     @locked
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
-        folder = self._path(anchor_id).parent
+        folder = self._document(anchor_id).path.parent
         for _ in range(up):
             if folder == self._documents.folder.root:
                 raise InvalidArgs("location", "the document stands at the top of its notebook")
@@ -389,11 +369,9 @@ class FolderStore:
         note = self._documents.look(path)
         if note is None:
             return self._made(path, name, markdown)
-        if not markdown.strip():
-            nothing = MappingProxyType[str, str]({})
-            return Prepared((), nothing, nothing, held=HeldFiles((), ((note.id,),)))
         split = partial(pieces, profile=self._documents.profile)
-        prepared = self.prepare(appending(self, split, note.id, markdown))
+        changes = appending(self, split, note.id, markdown) if markdown.strip() else ()
+        prepared = self.prepare(changes)
         assert isinstance(prepared.held, HeldFiles)
         new = chain.from_iterable(prepared.held.ids)
         held = HeldFiles(prepared.held.plans, ((note.id, *new),))
@@ -416,18 +394,18 @@ class FolderStore:
         answers, key = ANSWERS.get(), (id(self), "index", "")
         if answers is not None and key in answers:
             return
-        index, now = self._documents.index, self._documents.scan()
+        now = self._documents.scan()
         changed = self._changed(now)
         most = sum(now[path].size for path in changed)
         if most > _BYTES_AT_ONCE:
-            may = {path for path in changed if self._may_have(path, now[path], sought)}
+            texts = ((path, self._text_of(path, now[path])) for path in changed)
+            may = {path for path, text in texts if sought(folded(f"{stem(path)}\n{text}"))}
             changed.sort(key=lambda path: path not in may)
             most = sum(now[path].size for path in may) if whole else _BYTES_AT_ONCE
         size, count = 0, 0
         while count < len(changed) and size < most:
             part = changed[count : count + _AT_ONCE]
-            with index.together():
-                self._take(part, None if whole else check_cancelled)
+            self._take(part, _unchecked if whole else check_cancelled)
             size += sum(now[path].size for path in part)
             count += len(part)
         self._leave(changed[count:])
@@ -436,11 +414,10 @@ class FolderStore:
 
     def _changed(self, now: Mapping[RelPath, Stamp]) -> list[RelPath]:
         """Files whose current version is not indexed; deleted files are dropped from the index."""
-        index = self._documents.index
-        known = index.indexed()
+        known = self._index.indexed()
         gone = known.keys() - {str(path) for path in now}
         if gone:
-            index.forget(gone)
+            self._index.forget(gone)
         return [
             path
             for path, stamp in now.items()
@@ -452,79 +429,56 @@ class FolderStore:
         if paths and self._later is not None:
             self._later.do(self._go_on)
 
+    @locked
     def _go_on(self) -> None:
-        with self.lock:
-            part, left = self._left[:_AT_ONCE], self._left[_AT_ONCE:]
-            if part:
-                with self._documents.index.together():
-                    self._take(part)
-            self._leave(left)
+        self._take(self._left[:_AT_ONCE], _unchecked)
+        self._leave(self._left[_AT_ONCE:])
 
-    def _may_have(self, path: RelPath, stamp: Stamp, sought: Holds) -> bool:
-        """Whether a file with its name is sought."""
-        data = self._text_of(path, stamp)
-        return data is not None and sought(
-            folded(f"{stem(path)}\n{data.decode('utf-8', 'replace')}")
-        )
-
-    def _text_of(self, path: RelPath, stamp: Stamp) -> bytes | None:
-        """The bytes of a file that is not indexed yet; an unreadable one is indexed as unread."""
-        known = self._texts.get(path)
-        if known is None or known[0] != stamp or not stamp.settled:
-            self._forget_text(path)
-            try:
-                found = self._documents.folder.read(path, stamp)
-            except NotRead as refused:
-                self._not_read(path, refused)
-                return None
-            if found is None:
-                return None
-            known = self._texts[path] = (stamp, found[0])
-            self._text_bytes += len(found[0])
-            while self._text_bytes > _KEPT_BYTES:
-                self._forget_text(next(iter(self._texts)))
-        return known[1]
+    def _text_of(self, path: RelPath, stamp: Stamp) -> str:
+        """The text of a file that is not indexed yet; an unreadable one is indexed as unread."""
+        try:
+            data, _ = self._documents.folder.read(path, stamp)
+        except NotRead as refused:
+            self._not_read(path, refused)
+            return ""
+        self._readable[path] = stamp
+        return data.decode("utf-8", "replace")
 
     def _unread(self, stamps: Mapping[RelPath, Stamp]) -> dict[RelPath, str]:
         """The files that cannot be read, with the reasons."""
         for path in self._left:
-            if path in stamps:
+            if path in stamps and self._readable.get(path) != stamps[path]:
                 self._text_of(path, stamps[path])
-        known = self._documents.index.indexed()
+        known = self._index.indexed()
         reasons = {path: known.get(str(path), ("", ""))[1] for path in stamps}
         return {path: reason for path, reason in reasons.items() if reason}
 
-    def _forget_text(self, path: RelPath) -> None:
-        _, data = self._texts.pop(path, (None, b""))
-        self._text_bytes -= len(data)
-
     def _not_read(self, path: RelPath, refused: NotRead) -> None:
-        self._documents.index.index(str(path), refused.stamp, "", (), (), refused.reason)
+        if refused.reason and refused.stamp is not None:
+            self._index.index(str(path), refused.stamp, "", (), (), refused.reason)
+        else:
+            self._index.forget([str(path)])
 
     def _learn(self, block_id: str) -> None:
         self._update_index(having([block_id]), whole=True)
 
-    def _take(self, paths: Sequence[RelPath], check: Callable[[], None] | None = None) -> None:
+    def _take(self, paths: Sequence[RelPath], check: Callable[[], None]) -> None:
         """Index documents; `check` is called now and then, and may raise."""
-        index, check = self._documents.index, check or (lambda: None)
-        for path in paths:
-            self._forget_text(path)
-            before = index.digest(str(path))
-            try:
-                found = self._documents.glance(path, before, check)
-            except NotRead as refused:
-                self._not_read(path, refused)
-                continue
-            if found is None:
-                index.forget([str(path)])
-                continue
-            stamp, digest, tree = found
-            texts, anchors = None, list[str]()
-            if tree is not None:
-                with undisturbed(len(tree.data)):
-                    texts = list(_texts(tree, title_of(tree) or stem(path), check))
-                anchors = list(tree.anchors)
-            index.index(str(path), stamp, digest, texts, anchors)
+        with self._index.together():
+            for path in paths:
+                self._readable.pop(path, None)
+                before = self._index.digest(str(path))
+                try:
+                    stamp, digest, tree = self._documents.glance(path, before, check)
+                except NotRead as refused:
+                    self._not_read(path, refused)
+                    continue
+                texts = None
+                if tree is not None:
+                    with undisturbed(len(tree.data)):
+                        texts = list(_texts(tree, title_of(tree) or stem(path), check))
+                anchors = tree.anchors if tree is not None else ()
+                self._index.index(str(path), stamp, digest, texts, anchors)
 
     def _check_notebook(self, box: str) -> None:
         """Raise NotebookNotFound if this is not the id of this notebook."""
@@ -538,7 +492,7 @@ class FolderStore:
             above = folder.parent(path)
             card = self._documents.card(above) if above is not None else None
             path = path.parent
-            found.append(((card.title if card is not None else "") or path.name, card))
+            found.append((card.title if card is not None else path.name, card))
         return found
 
     def _hpath(self, path: RelPath, title: str) -> str:
@@ -547,66 +501,61 @@ class FolderStore:
         return "/".join(reversed(names))
 
     def _listed(self, path: RelPath, card: Card) -> NoteBlock:
-        title = card.title or stem(path)
         return NoteBlock(
             id=card.id,
             kind=DOCUMENT,
             subtype="",
             markdown="",
-            content=title,
+            content=card.title,
             parent_id="",
             root_id=card.id,
             box=self._box,
             path=str(path),
-            hpath=self._hpath(path, title),
+            hpath=self._hpath(path, card.title),
             attributes=MappingProxyType(dict(card.attributes)),
             updated=_time(card.stamp),
         )
 
     def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
-        tree, number, rows = document.tree, document.number, document.rows
-        path, hpath = str(document.path), self._hpath(document.path, _title(document))
+        tree, path = document.tree, document.path
+        hpath = self._hpath(path, document.title)
         for node in nodes:
-            block_id = rows[number[node]].id
             attributes = block_attributes(tree, node)
             if node.parent is None:
-                text, source = _title(document), ""
-                updated = _time(document.stamp)
-            else:
-                source = markdown(tree, node)
-                text = read_text(source, node)
-                updated = attributes.pop("updated", "") if attributes else ""
+                card = Card(document.id, document.title, attributes, document.stamp)
+                yield self._listed(path, card)
+                continue
+            source = markdown(tree, node)
+            updated = attributes.pop("updated", "") if attributes else ""
             yield NoteBlock(
-                id=block_id,
+                id=document.name(node),
                 kind=node.kind,
                 subtype=node.subtype,
                 markdown=source,
-                content=text,
+                content=read_text(source, node),
                 parent_id=document.name(node.parent),
                 root_id=document.id,
                 box=self._box,
-                path=path,
+                path=str(path),
                 hpath=hpath,
                 attributes=MappingProxyType(attributes) if attributes else _NONE,
                 updated=updated,
             )
 
-    def _path(self, document_id: str) -> RelPath:
+    def _document(self, document_id: str) -> FolderDocument:
         document = self._documents.find(document_id)
         if document_id != document.id:
             kind = document.block(document_id).kind
             raise WrongBlockKind(document_id, kind, "document")
-        return document.path
+        return document
 
     def _free(self, folder: RelPath, title: str) -> RelPath:
-        names = self._documents.folder.names(folder)
-        stem, number = _safe(title), 1
-        while True:
-            name = stem if number == 1 else f"{stem} {number}"
-            beside = number > 1 and name.casefold() in names  # a folder of unrelated documents
-            if f"{name}.md".casefold() not in names and not beside:
-                return folder / f"{name}.md"
-            number += 1
+        names, first = self._documents.folder.names(folder), _safe(title)
+        numbered = (f"{first} {number}" for number in count(2))
+        # beside one of them there may be a folder of unrelated documents
+        unused = (name for name in numbered if name.casefold() not in names)
+        files = (f"{name}.md" for name in chain([first], unused))
+        return folder / next(name for name in files if name.casefold() not in names)
 
     def _made_in(self, folder: RelPath, title: str, markdown: str) -> Prepared:
         pieces(markdown, self._documents.profile)
@@ -624,12 +573,12 @@ class FolderStore:
         result = base.edited(change)
         signs = fingerprints(tree, tree.root)
         # a document that was undone and is made again has the ids that its text had
-        rows = self._documents.known_rows(path, result.digest, len(signs))
-        rows = rows or tuple(sign.row(new_id()) for sign in signs)
+        known = self._documents.known_rows(path, result.digest, len(signs))
+        rows = known or tuple(sign.row(new_id()) for sign in signs)
         step = SidecarChange("", result.digest, (Splice(0, (), rows),))
         self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
-        held = HeldFiles((FilePlan(path, result.digest, rows),), ((rows[0].id, *tops),))
+        held = HeldFiles(((path, result.digest, rows, None),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)
         return Prepared((), {}, {str(path): text_shown(data)}, (file,), held)
 
@@ -640,27 +589,25 @@ def _inside(block: Node) -> Sequence[Node]:
 
 
 def _time(stamp: Stamp) -> str:
-    seconds = stamp.mtime_ns // 1_000_000_000
-    return time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))
-
-
-def _title(document: FolderDocument) -> str:
-    return document.title or stem(document.path)
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(stamp.mtime_ns // 1_000_000_000))
 
 
 def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
     """Nest headings: each contains the lower-level ones that follow it."""
-    made: list[Heading] = []
-    at = 0
+    made, at = list[Heading](), 0
     while at < len(headings):
-        first, stop = headings[at], at + 1
-        while stop < len(headings) and headings[stop].level > first.level:
-            stop += 1
-        text = content(document.tree, first)
+        first = headings[at]
+        behind = range(at + 1, len(headings))
+        stop = next((k for k in behind if headings[k].level <= first.level), len(headings))
         below = _nested(document, headings[at + 1 : stop])
+        text = content(document.tree, first)
         made.append(Heading(document.name(first), text, first.subtype, below))
         at = stop
     return tuple(made)
+
+
+def _unchecked() -> None:
+    """Let a work go on to its end."""
 
 
 def _texts(tree: Tree, title: str, check: Callable[[], None]) -> Iterator[IndexedText]:
