@@ -36,6 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as `make test &` has it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as `nohup make test` has it
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:  # as a shell without job control has it
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 settings.register_profile(
     "here", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
