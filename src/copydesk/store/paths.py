@@ -58,17 +58,18 @@ class ResolvedPath(Closing):
 
 
 class MadeParents:
-    """Creates the missing parents of a place; on exit, removes those still empty unless kept.
+    """Creates the missing parents of a place; on exit, removes those still empty unless `kept`.
 
     A context around the work that needs the parents; inside, the place is in the last of them.
-    Raises NotAFile if a file blocks the way, OSError.
+    `kept` is set after successful work, and no more after that was undone. Raises NotAFile if a
+    file blocks the way, OSError.
     """
 
     def __init__(self, place: ResolvedPath, *, flush: bool) -> None:
         self._place = place
         self._flush = flush
         self._made: list[tuple[int, bool, bytes]] = []
-        self._kept = False
+        self.kept = False
 
     def __enter__(self) -> Self:
         self._place.require_way()
@@ -83,18 +84,10 @@ class MadeParents:
     def __exit__(self, *_: object) -> None:
         while self._made:
             parent_fd, was_owned, name = self._made.pop()
-            if name and not self._kept:
+            if name and not self.kept:
                 remove_if_empty(parent_fd, name)
             if was_owned:
                 _os.close_quietly(parent_fd)
-
-    def keep(self) -> None:
-        """Leave the directories in place after successful work."""
-        self._kept = True
-
-    def let_go(self) -> None:
-        """Let the exit remove the directories that are empty, after work that was undone."""
-        self._kept = False
 
     def _descend(self) -> None:
         place = self._place
@@ -170,16 +163,14 @@ class Walk(Closing):
 
     def _enter(self, name: bytes, pending: list[bytes]) -> ResolvedPath | None:
         try:
-            fd = _os.open_dir(self._fds[-1], name)
+            self._fds.append(_os.open_dir(self._fds[-1], name))
+            self._names.append(name)
+            return None
         except OSError as refused:
             if refused.errno == errno.ENOENT:
                 return self._place([name, *reversed(pending)], blocked=False)
             if refused.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise failed("open directory", refused) from refused
-        else:
-            self._fds.append(fd)
-            self._names.append(name)
-            return None
         target = self._link(name)
         if target is not None:
             self._follow(name, target, pending)
@@ -269,10 +260,8 @@ class Root:
 
     def __init__(self, path: str) -> None:
         """Open the directory at `path`; raises Failed."""
-        try:
+        with refusing("open workspace"):
             self._fd = _os.open_root(path)
-        except OSError as refused:
-            raise failed("open workspace", refused) from refused
         self.path = os.path.realpath(path)
         # A link with another spelling of the root (/tmp on macOS) leads into the root too.
         self._spellings = tuple({os.fsencode(self.path), os.fsencode(os.path.abspath(path))})
@@ -415,8 +404,7 @@ _NAMES_GIVEN = 3
 
 def entries(dir_fd: int) -> tuple[DirEntry, ...]:
     """The entries sorted by name, without copydesk's temporary files; raises OSError."""
-    found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
-    return tuple(entry for entry in found if entry is not None)
+    return tuple(filter(None, (_entry(dir_fd, name) for name in sorted(names(dir_fd)))))
 
 
 def similar(dir_fd: int, name: str) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from inspect import get_annotations
 from math import isfinite
 from types import UnionType
@@ -71,10 +72,12 @@ class _Form:
     empty: tuple[object, ...] = ()
 
 
-def _read_text(value: object) -> str:
+def _read_text(value: object, *, is_path: bool = False) -> str:
+    """Read a text; RelPath will refuse a NUL in a path as INVALID_PATH."""
     if isinstance(value, str):
-        if "\0" in value or not value.isascii():
-            check_text("", value)
+        checked = value.replace("\0", "") if is_path else value
+        if "\0" in checked or not checked.isascii():
+            check_text("", checked)
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(_read_number(value))
@@ -83,29 +86,16 @@ def _read_text(value: object) -> str:
     raise InvalidArgs("", "must be of type string")
 
 
-def _read_path(value: object) -> str:
-    """Read a path as text; RelPath will refuse a NUL as INVALID_PATH."""
-    text = value if isinstance(value, str) else _read_text(value)
-    if not text.isascii():
-        check_text("", text.replace("\0", ""))
-    return text
-
-
-def _read_number(value: object) -> int:
+def _read_number(value: object, *, is_count: bool = False) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidArgs("", "must be of type integer")
     if value.bit_length() > MOST_BITS:
         raise InvalidArgs("", "is too large a number")
-    return value
-
-
-def _read_count(value: object) -> int:
-    number = _read_number(value)
-    if number < 0:
+    if is_count and value < 0:
         raise InvalidArgs("", "must be 0 or more")
-    return number
+    return value
 
 
 def _read_flag(value: object) -> bool:
@@ -123,9 +113,9 @@ def _read_number_or_text(value: object) -> int | str:
 
 
 _TEXT = _Form({"type": "string"}, _read_text, ("",))
-_PATH = _Form({"type": "string"}, _read_path, ("",))
+_PATH = replace(_TEXT, read=partial(_read_text, is_path=True))
 _NUMBER = _Form({"type": "integer"}, _read_number, (0,))
-_COUNT = _Form({"type": "integer", "minimum": 0}, _read_count, (0,))
+_COUNT = _Form({"type": "integer", "minimum": 0}, partial(_read_number, is_count=True), (0,))
 _FLAG = _Form({"type": "boolean"}, _read_flag)
 _NUMBER_OR_TEXT = _Form(
     {"anyOf": [_NUMBER.schema, _TEXT.schema]}, _read_number_or_text, (*_TEXT.empty, *_NUMBER.empty)
@@ -139,7 +129,7 @@ Why = Annotated[
 Count = Annotated[int, _COUNT]
 """A whole number, 0 or more; 0 means "not given"."""
 
-Amount = Annotated[int, _Form(_COUNT.schema, _read_count)]
+Amount = Annotated[int, replace(_COUNT, empty=())]
 """A whole number, 0 or more, of which 0 is one."""
 
 
@@ -169,12 +159,7 @@ def _list(item: _Form, *, least: int | None = None) -> _Form:
         items = cast("list[object]", value)
         if len(items) < least:
             raise InvalidArgs("", "must not be empty")
-        values: list[object] = []
-        try:
-            values.extend(map(item.read, items))
-        except InvalidArgs as wrong:
-            raise InvalidArgs(f"[{len(values)}]{wrong.argument}", wrong.reason) from None
-        return tuple(values)
+        return tuple(_read_at(f"[{i}]", item.read, each) for i, each in enumerate(items))
 
     bound = {"minItems": least} if least else {}
     return _Form({"type": "array", **bound, "items": item.schema}, read, ([], *["[]"] * of_objects))
@@ -208,13 +193,15 @@ def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
         named = (key for key in names if key in required or texts.get(key) not in (None, ""))
         return {name: _read_at(f".{name}", _read_text, texts[name]) for name in named}
 
-    schema = {
-        "type": "object",
-        "properties": dict.fromkeys(names, _TEXT.schema),
-        "required": [name for name in names if name in required],
-        "additionalProperties": False,
-    }
-    return _Form(schema, read)
+    return _Form(
+        {
+            "type": "object",
+            "properties": dict.fromkeys(names, _TEXT.schema),
+            "required": [name for name in names if name in required],
+            "additionalProperties": False,
+        },
+        read,
+    )
 
 
 def _read_at(place: str, read: Callable[[object], object], value: object) -> object:
@@ -235,76 +222,64 @@ def read(kind: type[A], arguments: object) -> A:
     if not isinstance(arguments, Mapping):
         raise InvalidArgs("arguments", "must be an object")
     raw = cast("Mapping[str, object]", arguments)
-    signature = _signature_of(kind)
-    forms, required = signature.forms, signature.required
-    values: dict[str, object] = {}
-    for name, value in raw.items():
-        if name not in forms:
-            if kind.open:
-                continue
+    forms, required, _ = _signature_of(cast(Any, kind))  # mypy takes no class for hashable
+    for name in raw:
+        if name not in forms and not kind.open:
             raise InvalidArgs(_shown(name), _unknown(forms))
-        empty = () if name in required else forms[name].empty
-        # not one of those that strict clients send for "not given"
-        if value is False or (value is not None and value not in empty):
-            values[name] = value
+    values = {
+        name: value
+        for name, value in raw.items()
+        if name in forms and (value is False or value not in (None, *forms[name].empty))
+    }
     if "path" in required and values.get("path", "") == "":
         raise PathRequired()
     for name in required:
         if name not in values:
             raise InvalidArgs(name, "is required")
-    for name, value in values.items():
-        values[name] = _read_at(name, forms[name].read, value)
-    return kind(raw, values)
+    return kind(raw, {name: _read_at(name, forms[name].read, values[name]) for name in values})
 
 
 def schema_of(kind: type[Arguments]) -> Schema:
     """The JSON Schema of a tool's arguments; do not modify it."""
-    return _signature_of(kind).schema
+    return _signature_of(cast(Any, kind))[2]
 
 
-class _Signature:
-    """The arguments of a tool: first those of the class, then those of its bases."""
+@cache
+def _signature_of(kind: type[Arguments]) -> tuple[dict[str, _Form], list[str], Schema]:
+    """The arguments of a tool, first those of the class, then those of its bases.
 
-    def __init__(self, kind: type[Arguments]) -> None:
-        hints = get_type_hints(kind, include_extras=True)
-        bases = kind.__mro__[: kind.__mro__.index(Arguments)]
-        names = [name for base in bases for name in get_annotations(base)]
-        last = reversed(dict.fromkeys(reversed(names)))  # a base's own, where two have it
-        hinted = {name: hints[name] for name in last if get_origin(hints[name]) is not ClassVar}
-        self.forms = {name: _form_of(name, hint) for name, hint in hinted.items()}
-        defaults = {name: getattr(kind, name, ...) for name in hinted}
-        self.required = [name for name, default in defaults.items() if default is ...]
-        shown = {
-            name: {"default": default}
-            for name, default in defaults.items()
-            if isinstance(default, bool) or default not in (..., None, "", 0, ())
-        }
-        self.schema: Schema = {
-            "type": "object",
-            "properties": {
-                name: {**form.schema, **shown.get(name, {})} for name, form in self.forms.items()
-            },
-            "required": self.required,
-            "additionalProperties": False,
-        }
-
-
-_SIGNATURES: dict[type[Arguments], _Signature] = {}
-
-
-def _signature_of(kind: type[Arguments]) -> _Signature:
-    if kind not in _SIGNATURES:
-        _SIGNATURES[kind] = _Signature(kind)
-    return _SIGNATURES[kind]
+    Their forms, the names of those that are required, for which no value means "not given", and
+    the schema.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    bases = kind.__mro__[: kind.__mro__.index(Arguments)]
+    names = [name for base in bases for name in get_annotations(base)]
+    last = reversed(dict.fromkeys(reversed(names)))  # a base's own, where two have it
+    hinted = {name: hints[name] for name in last if get_origin(hints[name]) is not ClassVar}
+    defaults = {name: getattr(kind, name, ...) for name in hinted}
+    required = [name for name, default in defaults.items() if default is ...]
+    forms = {name: _form_of(name, hint) for name, hint in hinted.items()}
+    shown = {
+        name: {"default": default}
+        for name, default in defaults.items()
+        if isinstance(default, bool) or default not in (..., None, "", 0, ())
+    }
+    schema = {
+        "type": "object",
+        "properties": {
+            name: {**form.schema, **shown.get(name, {})} for name, form in forms.items()
+        },
+        "required": required,
+        "additionalProperties": False,
+    }
+    return forms | {name: replace(forms[name], empty=()) for name in required}, required, schema
 
 
 def _form_of(name: str, hint: Any) -> _Form:
     """The form of the values of a type."""
     origin, parts = get_origin(hint), get_args(hint)
-    if hint is str:
-        return _PATH if name == "path" else _TEXT
-    if hint in (bool, int):
-        return _FLAG if hint is bool else _NUMBER
+    if hint in (str, bool, int):
+        return {bool: _FLAG, int: _NUMBER, str: _PATH if name == "path" else _TEXT}[hint]
     if origin is Annotated:
         return cast(_Form, parts[1])
     if origin is Literal:
@@ -329,18 +304,16 @@ def _shown(name: str) -> str:
 def described(schema: Schema, texts: Mapping[str, str]) -> Property:
     """A copy of the schema with the text of each argument as its `description`."""
     copy = within(schema, lambda part: described(part, texts))
-    for name, form in copy.get("properties", {}).items():
-        if name in texts:
-            form["description"] = texts[name]
+    for name in copy.get("properties", {}).keys() & texts.keys():
+        copy["properties"][name]["description"] = texts[name]
     return copy
 
 
 def with_null(schema: Schema) -> Property:
     """The schema with null allowed for optional arguments; descriptions stay outside `anyOf`."""
     copy = within(schema, with_null)
-    needed: list[str] = copy.get("required", [])
     forms: dict[str, Property] = copy.get("properties", {})
-    for name in forms.keys() - set(needed):
+    for name in forms.keys() - set(copy.get("required", ())):
         form = forms[name]
         described_as: Property = {
             key: form[key] for key in ("description", "default") if key in form
@@ -373,12 +346,10 @@ def listed(schema: Schema) -> Property:
     if any("enum" in kind for kind in kinds):  # null is none of its words
         copy["anyOf"] = kinds
     elif kinds:
-        types = [kind["type"] for kind in kinds]
-        copy = {key: part for kind in kinds for key, part in kind.items()} | copy
-        copy["type"] = types
-    if not copy.get("required", True):
-        del copy["required"]
-    return {key: part for key, part in copy.items() if key not in _UNLISTED}
+        every = {key: part for kind in kinds for key, part in kind.items()}
+        copy = every | copy | {"type": [kind["type"] for kind in kinds]}
+    left_out = _UNLISTED if copy.get("required") else (*_UNLISTED, "required")
+    return {key: part for key, part in copy.items() if key not in left_out}
 
 
 def within(schema: Schema, convert: Callable[[Schema], Property]) -> Property:

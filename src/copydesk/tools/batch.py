@@ -11,7 +11,6 @@ from threading import Lock
 from typing import TypedDict
 
 from copydesk import errors
-from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.desk.batch import Compiled, Rewrite
 from copydesk.desk.outcome import Applied, Planned, Reading
 from copydesk.edit.kinds.patch import patch_of
@@ -95,9 +94,9 @@ def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Ans
         **known(file_sha256=found.digest),
     }
     status: Status = "partial" if truncated else "success"
-    encoding = None if found.encoding == "utf-8" else found.encoding
+    encoding = {} if found.encoding == "utf-8" else known(encoding=found.encoding)
     return Answer(
-        known(content=content, truncated=truncated, encoding=encoding),
+        {"content": content, "truncated": truncated, **encoding},
         envelope=Envelope(status, words, call.raw, str(found.path), stats),
     )
 
@@ -153,14 +152,13 @@ def written(
     else:
         version = done.base.version if dry else done.version
         view = View(done.path, version, side="old" if dry else "new")
-
-        def lines() -> ShownLines:
-            return view.lines(lines_in(preview.split("\n")), fields=False)
-
-        context.desk.note_shown(context.member, done.path, lines)
-    envelope = Envelope(
-        "partial" if dry else "success", " ".join(words), call.raw, str(done.path), stats
-    )
+        context.desk.note_shown(
+            context.member,
+            done.path,
+            lambda: view.lines(lines_in(preview.split("\n")), fields=False),
+        )
+    status: Status = "partial" if dry else "success"
+    envelope = Envelope(status, " ".join(words), call.raw, str(done.path), stats)
     return Answer(data, line=line, remarks=tuple(warnings), envelope=envelope)
 
 
@@ -207,9 +205,10 @@ class ReadCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path, start = context.path(self.path), self.start_line
-        limits = self.limit, context.read_tokens
         try:
-            lines = context.desk.read(context.member, path, f"{start}~", *limits)
+            lines = context.desk.read(
+                context.member, path, f"{start}~", self.limit, context.read_tokens
+            )
         except (errors.RangeOutOfBounds, errors.InvalidRange) as refusal:
             count = f"{refusal.total_lines} line{'s' * (refusal.total_lines != 1)}"
             raise errors.InvalidArgs("start_line", f"the file has {count}") from None
@@ -251,8 +250,9 @@ class WriteCall(_ExpectedCall, EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path)
         call = context.member, name, path, self.content, self.expected()
-        make = partial(context.batches.write, *call, overwrite=self.overwrite)
-        done = rewritten(context, name, path, make)
+        done = rewritten(
+            context, name, path, partial(context.batches.write, *call, overwrite=self.overwrite)
+        )
         bad = reports.lost(done.after, None if done.created else done.base)
         saying = "batch.created" if done.created else "batch.replaced"
         return written(context, self, done, bad=bad, dry=False, saying=saying)
@@ -271,8 +271,10 @@ class _BatchCall(_ExpectedCall, _DryRunCall):
 
     def request(self, context: Context) -> BatchEdit:
         """The batch; a refusal of an edit names its index."""
-        pairs = ((pair["old_string"], pair["new_string"]) for pair in self.edits)
-        return BatchEdit.of(context.path(self.path), pairs)
+        return BatchEdit.of(
+            context.path(self.path),
+            ((pair["old_string"], pair["new_string"]) for pair in self.edits),
+        )
 
 
 class BatchEditCall(_BatchCall, EditingCall):
@@ -297,9 +299,13 @@ class PrepareBatchEditCall(_BatchCall, PrepareEditCall):
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
     """A refusal of this toolset."""
-    voices = ("edit", "batch") if name == "Edit" else ("batch",)
     return refusals.in_envelope(
-        refusal, arguments, path, lang, writes=name != "Read", voices=voices
+        refusal,
+        arguments,
+        path,
+        lang,
+        writes=name != "Read",
+        voices=(("edit", "batch") if name == "Edit" else ("batch",)),
     )
 
 
@@ -338,12 +344,14 @@ def _once_approved(context: Context, name: str, make: Callable[..., Rewrite]) ->
         rewrite, refused = make(dry=True), refusal
     desk, member = context.desk, context.member
     request = patch_of(rewrite.path, rewrite.base, rewrite.change, created=rewrite.created)
-    own = (
-        plan.id
-        for plan in desk.waiting(member, rewrite.path)
-        if (plan.owner, plan.tool, plan.request) == (member.name, name, request)
+    hunk_id = next(
+        (
+            plan.id
+            for plan in desk.waiting(member, rewrite.path)
+            if (plan.owner, plan.tool, plan.request) == (member.name, name, request)
+        ),
+        None,
     )
-    hunk_id = next(own, None)
     if hunk_id is None:
         planned = plan_of(context, name, request)
         hunk_id = planned.plan.id

@@ -111,8 +111,9 @@ class Context:
 
     def search(self, path: RelPath, globs: Iterable[str], *, fold: bool = False) -> Search:
         """The member's search of a path with globs, which it must be allowed to read."""
-        looking = self.looking
-        return looking.search(self.member, path, globs, self.progress, self.cancelled, fold=fold)
+        return self.looking.search(
+            self.member, path, globs, self.progress, self.cancelled, fold=fold
+        )
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
         """The workspace path of an argument; `folder`: the root of the toolset is allowed."""
@@ -123,8 +124,7 @@ class Context:
         if text.startswith("/"):
             raise InvalidPath("absolute path")
         trimmed = text.removeprefix("./")
-        below = "." if trimmed == MINDS else trimmed.removeprefix(f"{MINDS}/") or "."
-        inner = RelPath.parse(below)
+        inner = RelPath.parse("." if trimmed == MINDS else trimmed.removeprefix(f"{MINDS}/") or ".")
         if not inner.parts and not folder:
             raise NotAFile("directory")
         return RelPath((MINDS, *inner.parts))
@@ -141,13 +141,11 @@ class Context:
         """Strip the workspace root from an absolute path; return any other unchanged."""
         if not text.startswith("/"):
             return text
-        try:
+        with suppress(Refusal):
             whole = RelPath.parse(text.lstrip("/") or ".")
-        except Refusal:
-            return text
-        for root in self.roots:
-            if root.covers(whole):
-                return str(RelPath(whole.parts[len(root.parts) :]))
+            for root in self.roots:
+                if root.covers(whole):
+                    return str(RelPath(whole.parts[len(root.parts) :]))
         return text
 
     def glob(self, text: str) -> str:
@@ -170,21 +168,18 @@ class Context:
 
     def apply_call(self, hunk_id: str) -> str:
         """The call that applies a plan."""
-        if self.in_shell:
-            return f"copydesk apply {hunk_id}"
-        return f'{self.tool("apply_file_modification")}({{"hunk_id": "{hunk_id}"}})'
+        call = f'{self.tool("apply_file_modification")}({{"hunk_id": "{hunk_id}"}})'
+        return f"copydesk apply {hunk_id}" if self.in_shell else call
 
     def undo_call(self, edit_id: int) -> str:
         """The call that undoes an edit."""
-        if self.in_shell:
-            return f"copydesk undo {edit_id}"
-        return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}}})'
+        call = f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}}})'
+        return f"copydesk undo {edit_id}" if self.in_shell else call
 
     def reapply_call(self, edit_id: int) -> str:
         """The call that makes an edit again."""
-        if self.in_shell:
-            return f"copydesk reapply {edit_id}"
-        return f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}, "again": true}})'
+        call = f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}, "again": true}})'
+        return f"copydesk reapply {edit_id}" if self.in_shell else call
 
 
 class ToolCall(Arguments, ABC):
@@ -246,8 +241,8 @@ class Tool:
 
     def description(self, lang: Lang) -> str:
         """The tool's contract, in one or two sentences."""
-        mirror = say("tool.mirror", lang) if self.name != self.plain_name else ""
-        return self._texts(lang).description + mirror
+        words = self._texts(lang).description
+        return words if self.name == self.plain_name else words + say("tool.mirror", lang)
 
     def title(self, lang: Lang) -> str:
         """A short name for people."""
@@ -323,8 +318,7 @@ class Catalog:
             answer = _refused(context, tool, arguments, given, crash)
         if answer.is_error and answer.is_report and getattr(call, "report", None) != "full":
             answer = _in_short(answer)
-        answer = reports.with_checks(answer, checked, context.lang)
-        answer = _told(context, answer)
+        answer = _told(context, reports.with_checks(answer, checked, context.lang))
         if answer.envelope is not None:
             answer = answer.timed(round(1000 * (time.perf_counter() - began)))
         if context.selects and answer.is_report:
@@ -334,8 +328,9 @@ class Catalog:
             answer = replace(answer, budget=budget, lang=context.lang)
         if not context.cancelled():
             for view in answer.views:
-                lines = partial(answer.lines_shown, view)
-                context.desk.note_shown(context.member, view.path, lines, view.real)
+                context.desk.note_shown(
+                    context.member, view.path, partial(answer.lines_shown, view), view.real
+                )
         return answer
 
 
@@ -343,16 +338,14 @@ def _refused(
     context: Context, tool: Tool, arguments: object, given: object, refusal: Refusal
 ) -> Answer:
     """The answer for a refused call; `given` are its arguments, as far as they could be read."""
-    read_so_far = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {})
-    asked = read_so_far.get("path")
+    asked = cast("Mapping[str, object]", given if isinstance(given, Mapping) else {}).get("path")
     path = asked.encode("utf-8", "backslashreplace").decode() if isinstance(asked, str) else None
     if path is not None and tool.in_full:
         path = context.relative(path)
     answer = tool.refused(arguments, path, refusal, context.lang)
     if answer.is_report and path:
         with suppress(Refusal):  # an invalid path
-            views = view_of(refusal, context.path(path))
-            answer = replace(answer, views=views) if views else answer
+            return replace(answer, views=view_of(refusal, context.path(path)))
     return answer
 
 

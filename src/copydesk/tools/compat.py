@@ -55,10 +55,14 @@ def _closed(properties: Mapping[str, Any], *optional: str) -> dict[str, Any]:
 
 
 OUTPUT = _closed({"content": _TEXT})
-_RESOURCE = _closed(dict.fromkeys(("uri", "mimeType", "blob"), _TEXT), "mimeType")
 _MEDIA = [
     _closed({"type": {**_TEXT, "enum": ["image", "audio"]}, "data": _TEXT, "mimeType": _TEXT}),
-    _closed({"type": {**_TEXT, "const": "resource"}, "resource": _RESOURCE}),
+    _closed(
+        {
+            "type": {**_TEXT, "const": "resource"},
+            "resource": _closed(dict.fromkeys(("uri", "mimeType", "blob"), _TEXT), "mimeType"),
+        }
+    ),
 ]
 MEDIA_OUTPUT = _closed({"content": {"type": "array", "items": {"anyOf": _MEDIA}}})
 """The structured content of an answer."""
@@ -83,8 +87,7 @@ class Told(Exception):
 def allowed(context: Context) -> list[str]:
     """The paths of the root, as configured and resolved."""
     real = context.looking.files.root
-    spelled = [f"/{root}" for root in context.roots]
-    return [*(path for path in spelled if path != real), real]
+    return [*(f"/{root}" for root in context.roots if f"/{root}" != real), real]
 
 
 def place_of(context: Context, text: str) -> ClientPath:
@@ -96,8 +99,7 @@ def place_of(context: Context, text: str) -> ClientPath:
         )
     if "\0" in text:
         raise errors.InvalidPath("NUL in path")
-    joined = posixpath.join(context.looking.files.root, text)
-    full = "/" + posixpath.normpath(joined).lstrip("/")
+    full = "/" + posixpath.normpath(posixpath.join(context.looking.files.root, text)).lstrip("/")
     try:
         return ClientPath(full, context.path_below(full, folder=True))
     except errors.InvalidPath as refusal:
@@ -107,8 +109,8 @@ def place_of(context: Context, text: str) -> ClientPath:
 
 
 def _denied(context: Context, what: str, full: str) -> str:
-    outside = f"{what} outside allowed directories: {full} not in {', '.join(allowed(context))}"
-    return f"Access denied - {outside}"
+    roots = ", ".join(allowed(context))
+    return f"Access denied - {what} outside allowed directories: {full} not in {roots}"
 
 
 def real_path(context: Context, real: RelPath) -> str:
@@ -116,22 +118,17 @@ def real_path(context: Context, real: RelPath) -> str:
     return posixpath.join(context.looking.files.root, *real.parts)
 
 
-def _info_of(context: Context, path: RelPath) -> FileInfo | None:
-    """The entry at a path; None if it is missing or hidden from the member."""
+def _info_of(context: Context, path: RelPath, *, stands: bool = False) -> FileInfo | None:
+    """The entry at a path; None if it is missing or hidden from the member.
+
+    `stands`: a missing one is refused; the write itself refuses a hidden one.
+    """
     try:
         return context.looking.info(context.member, path)
-    except Refusal:
+    except Refusal as refusal:
+        if stands and isinstance(refusal, errors.FileNotFound):
+            raise
         return None
-
-
-def _check_stands(context: Context, path: RelPath) -> None:
-    """Raise FileNotFound for a missing entry; the write itself refuses a hidden one."""
-    try:
-        context.looking.info(context.member, path)
-    except errors.FileNotFound:
-        raise
-    except Refusal:
-        return
 
 
 class CompatCall(ToolCall):
@@ -188,14 +185,17 @@ class CompatCall(ToolCall):
         """The answer with a text, and remarks on it."""
         words = " ".join((content, *remarks))
         envelope = Envelope("success", words, self.raw, None if path is None else str(path))
-        answer = Answer({"content": content, **data}, remarks=remarks, envelope=envelope)
-        return self.original(answer, content)
+        return self.original(
+            Answer({"content": content, **data}, remarks=remarks, envelope=envelope), content
+        )
 
     def original(self, answer: Answer, content: str) -> Answer:
         """The answer in the form of the other program: this text."""
-        block: Fields = {"type": "text", "text": content}
         structured: Fields | None = None if self.only_text else {"content": content}
-        return replace(answer, original=Original((block,), structured, self.only_text))
+        return replace(
+            answer,
+            original=Original(({"type": "text", "text": content},), structured, self.only_text),
+        )
 
 
 def refused(
@@ -214,15 +214,17 @@ def refused(
         words = f"{refusals.code_of(refusal)}: {refusal_words(refusal, lang, voices)}"
     elif isinstance(refusal, errors.FileNotFound) and refusal.similar:
         remarks = (*remarks, say("compat.similar", lang, {"names": ", ".join(refusal.similar)}))
-    block: Fields = {"type": "text", "text": words}
-    return replace(answer, remarks=remarks, original=Original((block,), None, only_text))
+    return replace(
+        answer,
+        remarks=remarks,
+        original=Original(({"type": "text", "text": words},), None, only_text),
+    )
 
 
 def near_miss(failure: errors.PartialMatchFail, own: str) -> tuple[str, ...]:
     """The closest text to one that was not found, and how they differ."""
     near = failure.failures[0]
-    shown = own, *(near.difference or ()), near.corrected_old_string
-    return ("\n".join(filter(None, shown)),)
+    return ("\n".join(filter(None, (own, *(near.difference or ()), near.corrected_old_string))),)
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:
@@ -332,8 +334,11 @@ class ReadMediaFileCall(CompatCall):
             resource: Fields = {"uri": f"file://{real}", "mimeType": kind, "blob": data}
             block = {"type": "resource", "resource": resource}
         content: Fields = {"content": [block]}
-        envelope = Envelope("success", kind, self.raw, str(place.path))
-        return Answer(content, envelope=envelope, original=Original((block,), content))
+        return Answer(
+            content,
+            envelope=Envelope("success", kind, self.raw, str(place.path)),
+            original=Original((block,), content),
+        )
 
 
 _OTHER_TYPE = "application/octet-stream"
@@ -356,10 +361,9 @@ class ReadMultipleFilesCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         if not self.paths:
             raise errors.InvalidArgs("paths", "must not be empty")
-        texts = [self._one(context, self.paths[0], None)]  # of any size, as when read alone
-        room = MOST_TOGETHER - len(texts[0].encode())
-        for path in self.paths[1:]:
-            texts.append(self._one(context, path, room))
+        texts, room = list[str](), MOST_TOGETHER
+        for path in self.paths:  # the first of any size, as when read alone
+            texts.append(self._one(context, path, room if texts else None))
             room -= len(texts[-1].encode())
         return self.text("\n---\n".join(texts))
 
@@ -390,7 +394,7 @@ class WriteFileCall(CompatCall):
     content: str
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        _check_stands(context, place.path.parent)
+        _info_of(context, place.path.parent, stands=True)
         try:
             done = whole(context, name, place.path, self.content, overwrite=True)
         except errors.NotAFile as refusal:
@@ -417,14 +421,11 @@ def answered(
     context: Context, call: CompatCall, done: Rewrite, said: str, *, dry: bool = False
 ) -> Answer:
     """The answer of a write, in these words."""
-    answer = written(
-        *(context, call, done),
-        bad=reports.lost(done.after, None if done.created else done.base),
-        dry=dry,
-        saying="batch.created" if done.created else "batch.done",
-        dry_saying="compat.dry",
+    bad = reports.lost(done.after, None if done.created else done.base)
+    saying = "batch.created" if done.created else "batch.done"
+    return call.original(
+        written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry"), said
     )
-    return call.original(answer, said)
 
 
 class ReplacementOfText(TypedDict):
@@ -444,9 +445,8 @@ class EditFileCall(CompatCall):
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
         check_count("edits", len(self.edits))
         pairs = [(edit["oldText"], edit["newText"]) for edit in self.edits]
-        compiled = in_order(place.path, pairs)
         try:
-            done = edited(context, name, place.path, compiled, dry=self.dryRun)
+            done = edited(context, name, place.path, in_order(place.path, pairs), dry=self.dryRun)
         except errors.PartialMatchFail as failure:
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
@@ -465,8 +465,7 @@ class EditFileCall(CompatCall):
         )
         diff = patch(before, after, real)
         fence = "`" * max([3, *(1 + len(run) for run in re.findall("`{3,}", diff))])
-        fenced = f"{fence}diff\n{diff}{fence}\n\n"
-        return answered(context, self, done, fenced, dry=self.dryRun)
+        return answered(context, self, done, f"{fence}diff\n{diff}{fence}\n\n", dry=self.dryRun)
 
 
 class CreateDirectoryCall(CompatCall):
@@ -498,8 +497,13 @@ class ListDirectoryCall(_DirectoryCall):
     path: str
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        entries = context.looking.in_order(context.member, place.path)
-        return self.text("\n".join(f"{_kind(entry)} {entry.name}" for entry in entries), place.path)
+        return self.text(
+            "\n".join(
+                f"{_kind(entry)} {entry.name}"
+                for entry in context.looking.in_order(context.member, place.path)
+            ),
+            place.path,
+        )
 
 
 class ListDirectoryWithSizesCall(_DirectoryCall):
@@ -509,10 +513,11 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
     sortBy: Literal["name", "size"] = "name"
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        entries: list[tuple[DirEntry, int]] = []
-        for entry in context.looking.in_order(context.member, place.path):
-            info = _info_of(context, place.path / entry.name)
-            entries.append((entry, 0 if info is None else info.size))
+        entries = [
+            (entry, 0 if info is None else info.size)
+            for entry in context.looking.in_order(context.member, place.path)
+            for info in (_info_of(context, place.path / entry.name),)
+        ]
         files = [size for entry, size in entries if entry.kind != "dir"]
         by_size = self.sortBy == "size"
         entries.sort(key=lambda one: (-one[1],) if by_size else collation_key(one[0].name))
@@ -565,12 +570,13 @@ class DirectoryTreeCall(_DirectoryCall):
                 *(() if "*" in pattern else (f"**/{pattern}", f"**/{pattern}/**")),
             )
         ]
-
-        def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
-            return any(matches(name, pattern) for pattern in patterns)
-
+        walk = context.looking.walk(
+            context.member,
+            place.path,
+            lambda path, name, entry: any(matches(name, pattern) for pattern in patterns),
+        )
         children: dict[str, list[Value]] = {"": []}  # of the directories, by path below the top
-        for depth, path, entry in context.looking.walk(context.member, place.path, is_left_out):
+        for depth, path, entry in walk:
             if depth > MOST_DEEP:
                 raise errors.InvalidArgs(
                     "path", f"is of a tree more than {MOST_DEEP} directories deep"
@@ -598,7 +604,7 @@ class MoveFileCall(CompatCall):
             if existing := _info_of(context, to.path):
                 raise errors.FileExists(existing.size)
             info = context.looking.info(context.member, source.path)
-            _check_stands(context, to.path.parent)
+            _info_of(context, to.path.parent, stands=True)
             left: tuple[RelPath, ...] = ()
             if info.kind == "directory":
                 left = self._move_all(context, name, info.real, to)
@@ -655,10 +661,8 @@ class MoveFileCall(CompatCall):
             done = desk.apply_all(member, name, ids)
             if isinstance(done, Withheld):
                 raise done.refusal
-        except errors.ApprovalRequired:
-            raise
-        except Refusal:
-            for hunk_id in ids:
+        except Refusal as refusal:
+            for hunk_id in () if isinstance(refusal, errors.ApprovalRequired) else ids:
                 desk.discard(member, hunk_id)
             raise
 
@@ -757,21 +761,16 @@ class TextEditorCall(CompatCall):
     voices, only_text = _VOICES, True
 
     def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        self._check_place(context, place)
-        return _COMMANDS[self.command](context, name, self, place)
-
-    def _check_place(self, context: Context, place: ClientPath) -> None:
-        """Refuse a missing path, and a directory for any command but view."""
         try:
             info = context.looking.info(context.member, place.path)
-        except errors.FileNotFound:
             if self.command == "create":
-                return
-            raise context.desk.missing(context.member, place.path) from None
-        if self.command == "create":
-            raise errors.FileExists(info.size)
-        if info.kind == "directory" and self.command != "view":
-            raise errors.NotAFile("directory")
+                raise errors.FileExists(info.size)
+            if info.kind == "directory" and self.command != "view":
+                raise errors.NotAFile("directory")
+        except errors.FileNotFound:
+            if self.command != "create":
+                raise context.desk.missing(context.member, place.path) from None
+        return _COMMANDS[self.command](context, name, self, place)
 
     @property
     def named(self) -> str:
@@ -878,11 +877,13 @@ def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
 
 def _listing(context: Context, call: TextEditorCall, place: ClientPath) -> str:
     """The entries of a directory, two levels deep, without hidden names."""
-
-    def is_hidden(path: RelPath, name: str, entry: DirEntry) -> bool:
-        return entry.name.startswith(".")
-
-    walk = context.looking.walk(context.member, place.path, is_hidden, skip_refused=True, levels=2)
+    walk = context.looking.walk(
+        context.member,
+        place.path,
+        lambda path, name, entry: entry.name.startswith("."),
+        skip_refused=True,
+        levels=2,
+    )
     top = call.named.rstrip("/")
     text = "".join(f"{path}\n" for path in (call.named, *(f"{top}/{name}" for _, name, _ in walk)))
     if len(text) > MOST_SHOWN:
@@ -926,8 +927,7 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, place: Clien
             errors.InvalidArgs("old_str", "must not be empty"),
         ) from None
     text = _text_of(done.base)
-    first = text[: max(text.find(old), 0)].count("\n")
-    return _edited(context, call, done, first, call.new_str)
+    return _edited(context, call, done, text[: max(text.find(old), 0)].count("\n"), call.new_str)
 
 
 def _several(old: str, lines: list[int]) -> str:
@@ -966,9 +966,8 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
     if call.raw.get("insert_text") is None:
         call.require("new_str")
     line, text = call.insert_line, call.insert_text or call.new_str
-    compiled = partial(insert, after_line=line, content=text)
     try:
-        done = edited(context, name, place.path, compiled)
+        done = edited(context, name, place.path, partial(insert, after_line=line, content=text))
     except errors.RangeOutOfBounds as refusal:
         inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
         raise Told(

@@ -355,15 +355,20 @@ class DiffModel:
 
     def without_space(self) -> DiffModel:
         """The model in which lines that differ in white space alone are context."""
-        hunks: list[DiffHunk] = []
-        for hunk in self.hunks:
-            runs = [
-                DiffBlock(tuple(rows), block.kept or is_spacing)
-                for block in hunk.blocks
-                for is_spacing, rows in groupby(block.rows, lambda row: row.is_spacing)
-            ]
-            hunks.append(replace(hunk, blocks=tuple(runs)))
-        return replace(self, hunks=tuple(hunks))
+        return replace(
+            self,
+            hunks=tuple(
+                DiffHunk(
+                    tuple(
+                        DiffBlock(tuple(rows), block.kept or is_spacing)
+                        for block in hunk.blocks
+                        for is_spacing, rows in groupby(block.rows, lambda row: row.is_spacing)
+                    ),
+                    hunk.skipped,
+                )
+                for hunk in self.hunks
+            ),
+        )
 
     def first(self, most: int, start: int = 0) -> DiffModel:
         """The first `most` rows from `start` on; blocks are split where necessary."""
@@ -382,8 +387,7 @@ class DiffModel:
     def lines(self, side: Literal["old", "new"]) -> Iterator[DiffLine]:
         """The lines of one side, in order."""
         rows = (row for hunk in self.hunks for block in hunk.blocks for row in block.rows)
-        lines = (row.old if side == "old" else row.new for row in rows)
-        return (line for line in lines if line is not None)
+        return filter(None, (row.old if side == "old" else row.new for row in rows))
 
 
 def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffModel:
@@ -425,9 +429,8 @@ def of_place(
     """
     text = now.unmarked()
     (start, stop), (low, high) = place, within
-    decode = text.encoding.decode
     shift = start - old_line
-    gone = [_line(at, decode(raw)) for at, raw in enumerate(old, old_line)]
+    gone = [_line(at, text.encoding.decode(raw)) for at, raw in enumerate(old, old_line)]
     blocks = (
         _kept(text, low, start, -shift, is_new=True),
         _changed([(gone, _lines(text, start, stop))]),

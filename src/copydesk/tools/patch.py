@@ -124,14 +124,12 @@ def planned_or_written(
         if not auto or declined:
             keep = True
             return reports.planned_together(name, planned, context.lang, declined, saying)
-        ids = [one.plan.id for one in planned]
-        outcome = context.desk.apply_all(context.member, name, ids)
+        outcome = context.desk.apply_all(context.member, name, [one.plan.id for one in planned])
         keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
         if isinstance(outcome, Transacted):
             fixed = {one.plan.id: one.fixed for one in planned}
             applied = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
-            done = replace(outcome, applied=applied)
-            return reports.transacted(name, done, context.lang, length)
+            return reports.transacted(name, replace(outcome, applied=applied), context.lang, length)
         answer = reports.withheld(name, outcome, context.lang)
         return answer if keep else replace(answer, next_steps=())
     finally:
@@ -195,8 +193,9 @@ class Patching:
             raise
         except Refusal as refusal:
             at = patch.hunks[0].at if patch.hunks else patch.line
-            hunk = RejectedHunk(patch.path, 0, "file_refused", at, refused_as=refusal.code)
-            self._rejected.append(hunk)
+            self._rejected.append(
+                RejectedHunk(patch.path, 0, "file_refused", at, refused_as=refusal.code)
+            )
             path = patch.to if patch.to and isinstance(refusal, errors.FileExists) else patch.path
             self._refused.append((path, refusal))
 
@@ -282,11 +281,11 @@ class Patching:
             summary = f"{answer.facts['path']}: {answer.facts['summary']}"
             return replace(answer, made={**answer.facts, "summary": summary})
         if self._rejected:
-            rejected = errors.PatchRejected(tuple(self._rejected))
-            return reports.refused(self._name, None, rejected, lang, ("patch",))
-        if self._there and not self._planned:
-            return reports.already_there(self._name, self._there, lang)
-        return None
+            return reports.refused(
+                self._name, None, errors.PatchRejected(tuple(self._rejected)), lang, ("patch",)
+            )
+        is_done = self._there and not self._planned
+        return reports.already_there(self._name, self._there, lang) if is_done else None
 
 
 def patch() -> tuple[Tool, ...]:

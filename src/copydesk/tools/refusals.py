@@ -43,13 +43,13 @@ def refusal_words(
     """
     if refusal.code in ("BLOCK_DIFF_REFUSED", "INVALID_SLICE"):
         return say_notes_refusal(refusal, lang)
-    facts = {key: _short(fact) for key, fact in refusal.facts().items()}
-    facts |= {**_in_words(refusal, lang, voices), **more}
+    shown = {key: _short(fact) for key, fact in refusal.facts().items()}
+    facts = {**shown, **_in_words(refusal, lang, voices), **more}
     name = _OWN_WORDS.get(type(refusal), refusal.code)
-    flags = {"nested": "nested", "before_start": "before_start", "to": "move"}
     for word in (
         *(facts.get(key) for key in ("reason", "setting", "kind")),
-        *(word for key, word in flags.items() if facts.get(key)),
+        *(key for key in ("nested", "before_start") if facts.get(key)),
+        "move" if facts.get("to") else "",
         facts.get("variant"),
         *voices,
     ):
@@ -73,8 +73,7 @@ def refusal_words(
             if hunk_id:
                 several.append(say("corrected.planned", lang, {"id": hunk_id}))
         case errors.PatchRejected(rejected=rejected):
-            hunks = (_hunk_words(one, lang) for one in rejected[:_SAID_CAUSES])
-            several = [say("PATCH_REJECTED.one", lang, one) for one in hunks]
+            several = [_hunk_words(one, lang) for one in rejected[:_SAID_CAUSES]]
         case _:
             pass
     return " ".join((say(name, lang, facts, mirror=mirror), *several))
@@ -143,9 +142,9 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
                 "causes": cause_words(cause, lang),
             }
         case errors.StaleRead(current=current) | errors.ContentChanged(current=current):
-            shown: dict[str, Fact] = {}
-            if current:
-                shown["current_lines"] = f"{current[0].line}~{current[-1].line}"
+            shown: dict[str, Fact] = (
+                {"current_lines": f"{current[0].line}~{current[-1].line}"} if current else {}
+            )
             if isinstance(refusal, errors.ContentChanged):
                 variant = "cause" if refusal.cause else "moved" if refusal.stands_at else "shown"
                 shown |= {"variant": variant, "causes": cause_words(refusal.cause, lang)}
@@ -156,10 +155,9 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
 
 def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
     """Why two texts that look the same differ."""
-    words = (
+    return ("、" if lang == "zh" else ", ").join(
         say(f"cause.{cause}", lang) if has(f"cause.{cause}") else cause for cause in causes or ()
     )
-    return ("、" if lang == "zh" else ", ").join(words)
 
 
 def _variant(cause: Sequence[str] | None, corrected: str | None) -> str:
@@ -173,16 +171,17 @@ def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
     """The lines closest to a text that is not in the file, in words."""
     if failure.nearest_lines is None:
         return {}
-    is_corrected = failure.corrected_old_string is not None
     return {
         "index": failure.index,
-        "variant": "corrected" if is_corrected else _variant(failure.cause, None),
+        "variant": (
+            _variant(failure.cause, None) if failure.corrected_old_string is None else "corrected"
+        ),
         "nearest_lines": failure.nearest_lines,
         "causes": cause_words(failure.cause, lang),
     }
 
 
-def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
+def _hunk_words(one: RejectedHunk, lang: Lang) -> str:
     """Which hunk of a patch does not fit, and why, in words."""
     name = f"PATCH_REJECTED.{one.reason}"
     if one.nearest_lines is not None:
@@ -193,8 +192,8 @@ def _hunk_words(one: RejectedHunk, lang: Lang) -> dict[str, Fact]:
         "places": _first_few(one.lines or (), lang),
         "refused_as": one.refused_as or "",
     }
-    what = say(name, lang, facts)
-    return {"path": one.path, "hunk": one.hunk, "patch_line": one.patch_line, "what": what}
+    where = {"path": one.path, "hunk": one.hunk, "patch_line": one.patch_line}
+    return say("PATCH_REJECTED.one", lang, {**where, "what": say(name, lang, facts)})
 
 
 def _first_few(numbers: Iterable[int], lang: Lang) -> str:
@@ -223,8 +222,8 @@ def check_words(one: CheckFinding, lang: Lang) -> str:
 
 def check_row(one: CheckFinding, lang: Lang) -> Fields:
     """The finding of a check for a program."""
-    finding = one if one.not_run is None else replace(one, message=check_words(one, lang))
-    return cast(Fields, _value(finding))
+    not_run = one.not_run is not None
+    return cast(Fields, _value(replace(one, message=check_words(one, lang)) if not_run else one))
 
 
 Refusal.words = lambda refusal: in_library(refusal_words(refusal, "en"))
@@ -304,8 +303,8 @@ def in_envelope(
     words = refusal_words(refusal, lang, voices)
     error: Fields = {"code": code_of(refusal), "message": words}
     envelope = Envelope("error", words, arguments, _resolved(refusal, path), error=error)
-    data: Fields = {"applied": False} if writes else {}
-    return Answer(data | facts_of(refusal), envelope=envelope)
+    facts = facts_of(refusal)
+    return Answer({"applied": False, **facts} if writes else facts, envelope=envelope)
 
 
 def code_of(refusal: Refusal) -> str:
@@ -339,13 +338,7 @@ def note_refused(
     name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang
 ) -> Answer:
     """The answer for a refusal of the tools of notes."""
-    words = refusal_words(refusal, lang, ("notes",))
-    is_missing = refusal.code in ("BLOCK_NOT_FOUND", "NOTEBOOK_NOT_FOUND")
-    fields: Fields = {
-        "status": "not_found" if is_missing else "error",
-        "mode": name,
-        "error": refusal.code,
-        **facts_of(refusal),
-        "summary": words,
-    }
-    return Answer(fields, said=f"[{refusal.code}] {words}")
+    code, words = refusal.code, refusal_words(refusal, lang, ("notes",))
+    status = "not_found" if code in ("BLOCK_NOT_FOUND", "NOTEBOOK_NOT_FOUND") else "error"
+    fields = {"status": status, "mode": name, "error": code, **facts_of(refusal), "summary": words}
+    return Answer(fields, said=f"[{code}] {words}")

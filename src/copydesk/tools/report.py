@@ -131,14 +131,12 @@ def _line_tokens(line: str) -> int:
 
 def fitting(lines: Iterable[str], room: int, size: Callable[[str], int] = _line_tokens) -> int:
     """How many of the first lines, each of this `size`, fit into `room` tokens."""
-    taken = accumulate(map(size, lines))
-    return sum(1 for _ in takewhile(lambda total: total <= room, taken))
+    return sum(1 for _ in takewhile(lambda total: total <= room, accumulate(map(size, lines))))
 
 
 def _cut(line: str, words: Words) -> str:
-    if len(line) <= LONGEST_LINE:
-        return line
-    return line[:LONGEST_LINE] + words.characters(len(line) - LONGEST_LINE)
+    more = len(line) - LONGEST_LINE
+    return line[:LONGEST_LINE] + words.characters(more) if more > 0 else line
 
 
 def _lines_of(text: str) -> list[str]:
@@ -302,14 +300,13 @@ class Envelope:
         """All fields; `brief`: the arguments without long texts and lists."""
         is_object = isinstance(self.arguments, Mapping)
         given: Value = _clean(self.arguments, brief=brief) if is_object else {}
-        where: Fields = {"cwd": ".", "params_input": given}
         return {
             "status": self.status,
             "data": data,
             "text": " ".join((self.words, *notices)),
             **({"error": self.error} if self.error else {}),
             "stats": self.stats,
-            "context": where if self.path is None else {**where, "path_resolved": self.path},
+            "context": {"cwd": ".", "params_input": given, **known(path_resolved=self.path)},
         }
 
     def json(self, data: Fields, notices: Sequence[str], budget: int) -> str:
@@ -412,7 +409,7 @@ class Answer:
         if self.said is not None:
             return "\n\n".join((self.said, *self.notices))
         if self.envelope is None:
-            return self._rendered.text
+            return self._rendered[0]
         if self.line:
             return _joined((self.line, *self.remarks, *self.notices))
         return self.envelope.json(self.facts, self.notices, self.budget)
@@ -421,10 +418,7 @@ class Answer:
     def blocks(self) -> tuple[Fields, ...]:
         """The content blocks in the form of another program."""
         own = self.original.content if self.original else ()
-        said: list[Fields] = [
-            {"type": "text", "text": one} for one in (*self.remarks, *self.notices)
-        ]
-        return (*own, *said)
+        return (*own, *(Fields(type="text", text=one) for one in (*self.remarks, *self.notices)))
 
     @property
     def data(self) -> Mapping[str, Value]:
@@ -439,19 +433,21 @@ class Answer:
 
     def lines_shown(self, view: View) -> ShownLines:
         """The lines of one version of a file that the text shows whole."""
-        return view.lines(self._files, fields=self._rendered.is_whole_head and not self.line)
+        _, _, head_cut, _ = self._rendered
+        return view.lines(self._files, fields=not (head_cut or self.line))
 
     @property
     def is_whole(self) -> bool:
         """Whether the text shows all of the head and the body."""
-        return self._rendered.is_whole
+        return not any(self._rendered[2:])
 
     @computed_once
     def _files(self) -> list[FileLines]:
-        return lines_in(self._rendered.diff.split("\n"))
+        return lines_in(self._rendered[1].split("\n"))
 
     @computed_once
-    def _rendered(self) -> _Rendered:
+    def _rendered(self) -> tuple[str, str, int, int]:
+        """The text, the diff in it, and the first lines cut from head and body, 0 for none."""
         steps = (*self.notices, *self.next_steps[:MOST_NEXT])
         if self.display and self.shows_diff:
             steps += (self.display,)
@@ -472,7 +468,7 @@ class Answer:
         if body is not None:
             parts.append(fenced(body, self.language))
         text = ("" if self.line else "\n").join(filter(None, parts))
-        return _Rendered(text, diff, not head_cut, not (head_cut or body_cut))
+        return text, diff, head_cut, body_cut
 
     @property
     def _said(self) -> Fields:
@@ -491,16 +487,6 @@ class Answer:
         summary = str(self.facts.get("summary", ""))
         kept, cut = fit_text(emit(self._said), room - tokens(summary), words)
         return fenced(kept, "yaml") + (f"{summary}\n" if cut and summary else ""), cut
-
-
-@dataclass(frozen=True, slots=True)
-class _Rendered:
-    """The text of a report, with the diff as it appears there."""
-
-    text: str
-    diff: str
-    is_whole_head: bool
-    is_whole: bool
 
 
 _LONGEST_OF: dict[str, int] = dict.fromkeys(
@@ -593,11 +579,8 @@ def _cut_within(value: Value, most: int) -> Value:
     if isinstance(value, str):
         return cut_text(value, most * _CHARACTERS)
     if isinstance(value, Mapping):
-        inner = {key: _cut_within(part, most) for key, part in value.items()}
-        return _shortened(inner, most)
-    if isinstance(value, Sequence):
-        return [_cut_within(item, most) for item in value]
-    return value
+        return _shortened({key: _cut_within(part, most) for key, part in value.items()}, most)
+    return [_cut_within(item, most) for item in value] if isinstance(value, Sequence) else value
 
 
 @lru_cache(maxsize=2)
@@ -619,9 +602,14 @@ def listing(
     next_steps: tuple[str, ...] = (),
 ) -> Answer:
     """The answer with a list: a line (by default the summary), and rows in a fence."""
-    said = line or str(fields["summary"])
-    body = _joined(rows) if rows else None
-    return Answer(fields, body=body, language="", next_steps=next_steps, line=said, remarks=remarks)
+    return Answer(
+        fields,
+        body=_joined(rows) if rows else None,
+        language="",
+        next_steps=next_steps,
+        line=line or str(fields["summary"]),
+        remarks=remarks,
+    )
 
 
 def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
@@ -637,8 +625,8 @@ def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
 
 def _says_enough(kept: str, adds: bool) -> bool:
     """Whether a diff's start shows a change. `adds`: a `+` line follows, so old lines do not do."""
-    last = kept[kept.rfind("\n", 0, -1) + 1 :][:1]
-    return bool(_CHANGED.search(kept)) and not (adds and last in ("-", "\\"))
+    last_line = kept[kept.rfind("\n", 0, -1) + 1 :]
+    return bool(_CHANGED.search(kept)) and not (adds and last_line.startswith(("-", "\\")))
 
 
 def short_lines(diff: str) -> str:
@@ -654,9 +642,8 @@ def cut_diff(text: str) -> tuple[str, bool]:
     if _says_enough(kept, text[len(kept) : len(kept) + 1] == "+"):
         return kept, True
     text = short_lines(text)
-    if len(text) <= MOST_DIFF_CHARACTERS:
-        return text, True
-    stop = text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1
+    is_short = len(text) <= MOST_DIFF_CHARACTERS
+    stop = len(text) if is_short else text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1
     return text[: stop or MOST_DIFF_CHARACTERS], True
 
 

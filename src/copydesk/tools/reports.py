@@ -96,10 +96,9 @@ def _sized(
     """
     if length == "full":
         return whole
-    if length is None and drifted:
-        return replace(whole, line=line, remarks=tuple(said), next_steps=())
-    brief = replace(whole, line=line, remarks=tuple(said), next_steps=(), shows_diff=False)
-    return replace(brief, rest="", views=())
+    short = replace(whole, line=line, remarks=tuple(said), next_steps=())
+    shows_diff = length is None and drifted
+    return short if shows_diff else replace(short, shows_diff=False, rest="", views=())
 
 
 def _diff(diff: bytes, encoding: Encoding, lang: Lang) -> tuple[str, Fields, str]:
@@ -182,8 +181,9 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
         say("next.apply", lang, {"apply": apply, "id": plan.id}),
         say("next.replan", lang, {"tool": mode, "id": plan.id}),
     )
-    lines = partial(row.shown, draft)
-    view = View(path, base.version, base.line_count, "old", 0, lines, outcome.real)
+    view = View(
+        path, base.version, base.line_count, "old", 0, partial(row.shown, draft), outcome.real
+    )
     rest = _rest(mode, plan.id, lang)
     whole = Answer(fields, diff, display=display, next_steps=steps, rest=rest, views=(view,))
     if length != "brief":
@@ -278,8 +278,9 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
         *((corrected_words(outcome.causes, lang),) if outcome.causes else ()),
         *remarks(draft, warnings(draft, lang), lang),
     )
-    line = _applied_line(outcome, _version_after(outcome))
-    return _sized(whole, length, line, said, drifted=drifted)
+    return _sized(
+        whole, length, _applied_line(outcome, _version_after(outcome)), said, drifted=drifted
+    )
 
 
 def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
@@ -352,11 +353,10 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         **was_cut,
         "summary": summary,
     }
-    requests = {one.plan.id: one.plan.request for one in outcome.applied}
     texts = {
-        request.path: versions[plan_id]
-        for plan_id, request in requests.items()
-        if row_of(request).of_text
+        one.plan.request.path: versions[one.plan.id]
+        for one in outcome.applied
+        if row_of(one.plan.request).of_text
     }
     first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
     rest = _rest(mode, first, lang, "next.rest_each")
@@ -472,19 +472,17 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
         **was_cut,
         "summary": summary,
     }
-    again = say("next.redo", lang, {"tool": mode, "id": edit_id})
     whole = Answer(
         fields,
         diff,
         display=display,
-        next_steps=(again,) if edit_id else (),
+        next_steps=(say("next.redo", lang, {"tool": mode, "id": edit_id}),) if edit_id else (),
         rest=_rest(mode, edit_id, lang),
         views=(View(path, after.version, side="new"),) if is_text else (),
     )
-    what = f"{path}{f':{changed[0].start + 1}' if changed else ''} +{new} -{old}"
-    if entry.moved:
-        what = f"{path} => {entry.moved.other}"
-    what = f"{what} · undid edit {entry.edit_id}"
+    place = f":{changed[0].start + 1}" if changed else ""
+    what = f" => {entry.moved.other}" if entry.moved else f"{place} +{new} -{old}"
+    what = f"{path}{what} · undid edit {entry.edit_id}"
     line = _done("fuzz" if drifted else "ok", what, edit_id, version)
     return _sized(whole, length, line, () if edit_id else (summary,), drifted=drifted)
 
@@ -499,8 +497,7 @@ def undone_together(
     ]
     summary = say("undo.together", lang, {"edits": len(rows)})
     head: Fields = {"status": "ok", "mode": mode, "changed": bool(rows)}
-    diff = "".join(one.diff for one in each)
-    whole = Answer({**head, "edits": rows, "summary": summary}, diff)
+    whole = Answer({**head, "edits": rows, "summary": summary}, "".join(one.diff for one in each))
     lines = [one.line for one in each] or [summary]
     drifted = any(one.context == "fuzz" for one in outcomes)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
@@ -542,15 +539,17 @@ def _refused(
     views: tuple[View, ...] = (),
 ) -> Answer:
     """The answer of a refusal; `head` are the fields before its code, `facts` those after it."""
-    fields: Fields = {
-        "status": status,
-        "mode": mode,
-        **head,
-        "error": refusal.code,
-        **(facts_of(refusal) if facts is None else facts),
-        "summary": summary,
-    }
-    return Answer(fields, views=views)
+    return Answer(
+        {
+            "status": status,
+            "mode": mode,
+            **head,
+            "error": refusal.code,
+            **(facts_of(refusal) if facts is None else facts),
+            "summary": summary,
+        },
+        views=views,
+    )
 
 
 def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
@@ -585,8 +584,9 @@ def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Answer:
     head: Fields = {"path": str(entry.path), "edit_id": entry.edit_id, "context_match": "rejected"}
     facts, views = _at_place(refusal, entry.path, entry.after, outcome.current, outcome.lines)
     facts.pop("current", None)
-    summary = _why_not_undone(outcome, mode, lang)
-    return _refused(mode, refusal, head, summary, "error", facts, views)
+    return _refused(
+        mode, refusal, head, _why_not_undone(outcome, mode, lang), "error", facts, views
+    )
 
 
 def file_changes(file: FileChanges) -> dict[str, Value]:
@@ -604,8 +604,8 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
         }
         for hunk in file.hunks
     ]
-    moved = {"moved_from": str(file.was)} if file.was else {}
     counts = {"action": file.kind, "added": added, "removed": removed}
+    moved = known(moved_from=str(file.was) if file.was else None)
     return {"path": str(file.path), **counts, **moved, "hunks": hunks}
 
 
@@ -623,8 +623,7 @@ def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
         for hunk, why in undone.refused
     ]
     paths = list(dict.fromkeys(str(one.path) for one in undone.written))
-    ids: list[Value] = [one.edit_id for one in undone.written]
-    facts: Fields = {"edit_ids": ids, "paths": [*paths]}
+    facts: Fields = {"edit_ids": [one.edit_id for one in undone.written], "paths": paths}
     key, said = "changes.undone", dict[str, object](count=len(paths))
     if undone.waiting:
         facts = {"error": errors.ApprovalRequired.code, "hunk_ids": [*undone.waiting]}
@@ -633,8 +632,8 @@ def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
         first, why = undone.refused[0]
         facts = {"error": why.code, "refused": lost}
         key, said = "changes.refused", {"place": f"{first.path}:{first.new_line + 1}"}
-    status = "ok" if undone.written else "error"
-    return Answer({"status": status, "mode": mode, **facts, "summary": say(key, lang, said)})
+    head: Fields = {"status": "ok" if undone.written else "error", "mode": mode}
+    return Answer({**head, **facts, "summary": say(key, lang, said)})
 
 
 def _at_place(
@@ -684,8 +683,9 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
     facts_and_rows: Fields = {**facts_of(refusal), "hunks": rows}
     answer = _refused(mode, refusal, of_plan, summary, status, facts_and_rows)
     if waits and len(why) == len(verdicts) > 1:
-        ids = [one.plan.id for one in verdicts]
-        return replace(answer, next_steps=(_together(mode, ids, lang),))
+        return replace(
+            answer, next_steps=(_together(mode, [one.plan.id for one in verdicts], lang),)
+        )
     sound = [f'"{one.plan.id}"' for one in verdicts if one.refusal is None]
     if plan is None or not sound or refusal.code == "FAILED":
         return answer
@@ -752,16 +752,22 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
     start, stop = outcome.wanted
     if first is not None and count < stop - start:
         left_out = f"{first + count}~{stop}" if first == start + 1 else f"{start + 1}~{first - 1}"
-        on = {"path": path, "range": left_out}
-        call = json.dumps(on, ensure_ascii=False)
+        call = json.dumps({"path": path, "range": left_out}, ensure_ascii=False)
         steps.append(say("next.read_on", lang, {"tool": mode, "call": call}))
     if outcome.cut_in_line:
-        search = mode.replace("read_file", "ripgrep_snippets")
-        steps.append(say("next.long_line", lang, {"tool": search}))
+        steps.append(
+            say("next.long_line", lang, {"tool": mode.replace("read_file", "ripgrep_snippets")})
+        )
     texts = numbered(first, outcome.lines) if numbers and first else outcome.lines
     body = "".join(f"{text}\n" for text in texts)
-    line = _read_line(outcome, lang)
-    return Answer(fields, body=body, next_steps=tuple(steps), content={"content": body}, line=line)
+    return Answer(
+        fields,
+        body=body,
+        next_steps=tuple(steps),
+        content={"content": body},
+        line=_read_line(outcome, lang),
+        budget=0,  # it is cut already
+    )
 
 
 def _read_line(outcome: Reading, lang: Lang) -> str:
@@ -808,8 +814,7 @@ MOST_NEWS = 5  # decisions reported with one answer; the others with the next on
 
 def with_notices(answer: Answer, name: str, value: Value, words: Sequence[str]) -> Answer:
     """The answer with one more fact, its last, and the words for it."""
-    notices = (*answer.notices, *words)
-    return replace(answer, made={**answer.facts, name: value}, notices=notices)
+    return replace(answer, made={**answer.facts, name: value}, notices=(*answer.notices, *words))
 
 
 def with_news(
@@ -825,11 +830,9 @@ def with_news(
     told = [
         one for one in news if one[0].verdict != "overwritten" and not _says(answer.fields, one[0])
     ]
-    if not told:
-        return answer
     rows: list[Value] = [_row(decision, written) for decision, written in told]
     words = [_words(decision, written, lang, apply) for decision, written in told]
-    return with_notices(answer, "decisions", rows, words)
+    return with_notices(answer, "decisions", rows, words) if told else answer
 
 
 def with_overwritten(
@@ -934,9 +937,8 @@ def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
 
 def with_decision(answer: Answer, decision: Decision | None) -> Answer:
     """The answer with a plan, and the decision on it as its last field."""
-    if decision is None:
-        return answer
-    return with_notices(answer, "decision", _row(decision, written=False), ())
+    row = None if decision is None else _row(decision, written=False)
+    return with_notices(answer, "decision", row, ()) if row else answer
 
 
 def _says(fields: Fields, decision: Decision) -> bool:
@@ -1231,24 +1233,29 @@ def replaced_ends(draft: Draft) -> list[Fields]:
 
 def _parts(draft: Draft) -> list[Fields]:
     """The lines of each of several edits, MOST_REGIONS at most."""
-    parts = enumerate(draft.place.parts[:MOST_REGIONS])
     return [
         {"index": index, "start_line": start + 1, "end_line": stop}
-        for index, (start, stop) in parts
+        for index, (start, stop) in enumerate(draft.place.parts[:MOST_REGIONS])
     ]
 
 
 def _several_evidence(draft: Draft) -> Fields:
     """The old lines that several edits will change, in the first few regions."""
-    rows: list[Value] = [
-        {
-            "start_line": region.start + 1,
-            "end_line": region.stop,
-            "old": lines_of(draft.base, region.start, region.stop, other=(draft.after, start)),
+    return {
+        "evidence": {
+            "regions": [
+                {
+                    "start_line": region.start + 1,
+                    "end_line": region.stop,
+                    "old": lines_of(
+                        draft.base, region.start, region.stop, other=(draft.after, start)
+                    ),
+                }
+                for region, start in shifted(draft.regions[:_SHOWN_REGIONS])
+            ],
+            **_more_regions(draft),
         }
-        for region, start in shifted(draft.regions[:_SHOWN_REGIONS])
-    ]
-    return {"evidence": {"regions": rows, **_more_regions(draft)}}
+    }
 
 
 def _several_written(draft: Draft) -> Fields:
@@ -1256,10 +1263,8 @@ def _several_written(draft: Draft) -> Fields:
 
     A deleted region ends one line before it starts.
     """
-    rows: list[Value] = []
-    for region, start in shifted(draft.regions[:_SHOWN_REGIONS]):
-        stop = start + len(region.new)
-        rows.append(
+    return {
+        "regions": [
             {
                 "start_line": start + 1,
                 "end_line": stop,
@@ -1267,8 +1272,11 @@ def _several_written(draft: Draft) -> Fields:
                 "written": lines_of(draft.after, start, stop, other=(draft.base, region.start)),
                 "after": lines_of(draft.after, stop, stop + 1),
             }
-        )
-    return {"regions": rows, **_more_regions(draft)}
+            for region, start in shifted(draft.regions[:_SHOWN_REGIONS])
+            for stop in (start + len(region.new),)
+        ],
+        **_more_regions(draft),
+    }
 
 
 def _more_regions(draft: Draft) -> Fields:
@@ -1543,15 +1551,17 @@ def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> i
 
 def _runs(start: int, stop: int) -> tuple[Run, ...]:
     """The runs of lines to show: of many lines, the first and the last."""
-    if stop - start <= MOST:
-        return ((start, stop),)
-    return (start, start + _HEAD), (stop - (MOST - _HEAD), stop)
+    ends = (start, start + _HEAD), (stop - (MOST - _HEAD), stop)
+    return ((start, stop),) if stop - start <= MOST else ends
 
 
 def lines_whole(base: Text, start: int, stop: int) -> list[Run]:
     """The lines that `lines_of` shows whole."""
-    runs = _runs(max(start, 0), min(stop, base.line_count))
-    return [each for run in runs for each in _whole(base, *run)]
+    return [
+        each
+        for run in _runs(max(start, 0), min(stop, base.line_count))
+        for each in _whole(base, *run)
+    ]
 
 
 def _whole(base: Text, start: int, stop: int) -> list[Run]:
@@ -1581,8 +1591,12 @@ def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
 
 def warnings(draft: Draft, lang: Lang, signs: Sequence[str] = ()) -> Fields:
     """The warnings about the new text of a draft."""
-    said = warned(draft.bad_character, draft.escapes, lang, signs)
-    return listed([*said, *row_of(draft.request).notices(draft, lang)])
+    return listed(
+        [
+            *warned(draft.bad_character, draft.escapes, lang, signs),
+            *row_of(draft.request).notices(draft, lang),
+        ]
+    )
 
 
 def listed(warnings: Sequence[str]) -> Fields:
@@ -1621,11 +1635,12 @@ def warned(bad: bool, escapes: Escapes, lang: Lang, signs: Sequence[str] = ()) -
     """The warnings about a text that may not be meant, new U+FFFD, and bytes and their escapes."""
     said = [say_reason(one, lang) for one in signs]
     said += [say("warning.replacement_character", lang)] if bad else []
-    several = (("warning.bytes_meant", escapes.meant), ("warning.escapes_kept", escapes.kept))
-    for saying, told in several:
+    for saying, told in (
+        ("warning.bytes_meant", escapes.meant),
+        ("warning.escapes_kept", escapes.kept),
+    ):
         if told:
-            more = ("…",) * (len(told) > _SHOWN_ESCAPES)
-            shown = (*sorted(told)[:_SHOWN_ESCAPES], *more)
+            shown = (*sorted(told)[:_SHOWN_ESCAPES], *("…",) * (len(told) > _SHOWN_ESCAPES))
             said.append(say(saying, lang, {"shown_bytes": shown}))
     return said
 

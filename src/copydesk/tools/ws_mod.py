@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, TypedDict
 
 from copydesk.desk.changes import FileChanges, Selection, UndoneChanges
 from copydesk.desk.history import Past
-from copydesk.desk.member import Member
 from copydesk.desk.outcome import (
     Created,
     NotUndone,
@@ -67,7 +66,6 @@ from copydesk.tools.report import (
     Answer,
     Fields,
     Length,
-    Value,
     first_rows,
     fitting,
     known,
@@ -92,8 +90,9 @@ class UndoCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         if self.task:
-            what = Selection(task=self.task)
-            undone = context.desk.changes.undo(context.member, what, reason=self.why)
+            undone = context.desk.changes.undo(
+                context.member, Selection(task=self.task), reason=self.why
+            )
             if undone == UndoneChanges():
                 raise InvalidArgs("task", "has no open changes")
             return reports.changes_undone(name, undone, context.lang)
@@ -101,10 +100,9 @@ class UndoCall(EditingCall):
             return ListEditsCall({}, {}).run(context, name)
         edit_id = self.edit_id
         if self.again:
-            undone_by = context.desk.history.undone_by(context.member, edit_id)
-            if not undone_by:
+            edit_id = context.desk.history.undone_by(context.member, edit_id)
+            if not edit_id:
                 return self._made_again(context, name)
-            edit_id = undone_by
         undo = context.desk.undo_together if self.transaction else context.desk.undo
         outcome = undo(context.member, name, edit_id)
         if isinstance(outcome, NotUndone):
@@ -138,13 +136,18 @@ class ListEditsCall(ToolCall):
         if self.task:
             what = Selection(self.task, self.member, path=path)
             return self._changes(context, name, context.desk.changes.view(context.member, what))
-        of = self.member or None, self.max_results, self.before_edit_id or None
-        page = context.desk.history.page(context.member, path, *of)
+        page = context.desk.history.page(
+            context.member,
+            path,
+            self.member or None,
+            self.max_results,
+            self.before_edit_id or None,
+        )
         count, lang = len(page.edits), context.lang
         shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
         go_on = page.go_on if len(shown) == count else page.edits[len(shown) - 1].edit_id
-        asked = {key: getattr(self, key) for key in ("path", "member", "max_results")}
-        given = {key: value for key, value in asked.items() if self.raw.get(key)}
+        names = (name for name in ("path", "member", "max_results") if self.raw.get(name))
+        given = {name: getattr(self, name) for name in names}
         call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
         older = say("next.older", lang, {"tool": context.tool("list_edits"), "call": call})
         lost = [f"{first}~{last}" if first < last else f"{first}" for first, last in page.lost]
@@ -188,14 +191,16 @@ class ListPendingCall(ToolCall):
         plans = context.desk.waiting(context.member, path)
         rows = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
         shown = first_rows(map(_plan_row, rows), context.rows_tokens)
-        total, left_out = {"count": len(plans)}, len(plans) - len(shown)
+        left_out = len(plans) - len(shown)
         fields: Fields = {
             "status": "ok",
             "mode": name,
             "count": len(rows),
             "total": len(plans),
             "hunks": [*rows],
-            "summary": say("pending" if rows else "pending.none", context.lang, total),
+            "summary": say(
+                "pending" if rows else "pending.none", context.lang, {"count": len(plans)}
+            ),
         }
         facts = {"count": left_out, "tool": context.tool("list_pending")}
         steps = (say("next.more_pending", context.lang, facts),)
@@ -209,15 +214,15 @@ class DiscardCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         plan = context.desk.discard(context.member, self.hunk_id, name)
-        facts = {"id": plan.id, "path": plan.request.path}
+        path = str(plan.request.path)
         return Answer(
             {
                 "status": "ok",
                 "mode": name,
-                "path": str(plan.request.path),
+                "path": path,
                 "hunk_id": plan.id,
                 "action": plan.action,
-                "summary": say("discarded", context.lang, facts),
+                "summary": say("discarded", context.lang, {"id": plan.id, "path": path}),
             }
         )
 
@@ -303,9 +308,8 @@ def past_fields(edit: Past) -> Fields:
 
 
 def _moved(edit: Past) -> Fields:
-    if edit.moved is None:
-        return {}
-    return {"moved_to" if edit.moved.is_source else "moved_from": str(edit.moved.other)}
+    moved = edit.moved
+    return {"moved_to" if moved.is_source else "moved_from": str(moved.other)} if moved else {}
 
 
 def when(time_ms: int) -> str:
@@ -402,20 +406,23 @@ def entries_of(
     call = json.dumps({"path": str(path), "range": f"{end + 1}~"}, ensure_ascii=False)
     rest = {"count": stop - end, "tool": context.tool("read_file"), "call": call}
     steps = (say("next.list_rest", lang, rest),) if end < stop else ()
-    rows: list[Value] = [
-        known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
-        for e in entries[start:stop]
-    ]
     fields: Fields = {
         "status": "ok",
         "mode": name,
         "path": str(path),
         "count": count,
-        "entries": rows,
+        "entries": [
+            known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
+            for e in entries[start:stop]
+        ],
         "summary": say("list", lang, {"count": count, "path": path}),
     }
-    line = say("list.line", lang, {"path": named(str(path)), "count": count})
-    return listing(fields, shown, line, next_steps=steps)
+    return listing(
+        fields,
+        shown,
+        say("list.line", lang, {"path": named(str(path)), "count": count}),
+        next_steps=steps,
+    )
 
 
 def _entry_row(entry: DirEntry) -> str:
@@ -472,8 +479,7 @@ class ReadFileCall(ToolCall):
             if refusal.kind != "directory":
                 raise
             return entries_of(context, name, path, self.range, self.max_lines)
-        answer = reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
-        return replace(answer, budget=0)
+        return reports.reading(name, outcome, context.lang, numbers=self.show_linenos)
 
 
 class _WholeFileCall(EditingCall):
@@ -493,8 +499,9 @@ class _WholeFileCall(EditingCall):
             shown = context.desk.show(context.member, doubted.hunk_id or "")
             planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
         answer = reports.planned(name, planned, context.lang, self.report)
-        made = {**answer.facts, "changed": False}
-        return replace(answer, made=made, next_steps=answer.next_steps[:1])
+        return replace(
+            answer, made={**answer.facts, "changed": False}, next_steps=answer.next_steps[:1]
+        )
 
     @property
     def may_be_diff(self) -> bool:
@@ -509,8 +516,13 @@ class CreateNewFileCall(_WholeFileCall):
     content: str = ""
 
     def write(self, context: Context, name: str) -> Created | Overwritten:
-        job = context.member, name, context.path(self.path), self.content
-        return context.desk.create(*job, may_be_diff=self.may_be_diff)
+        return context.desk.create(
+            context.member,
+            name,
+            context.path(self.path),
+            self.content,
+            may_be_diff=self.may_be_diff,
+        )
 
 
 class OverwriteEntireFileCall(_WholeFileCall):
@@ -522,9 +534,14 @@ class OverwriteEntireFileCall(_WholeFileCall):
     content: str
 
     def write(self, context: Context, name: str) -> Created | Overwritten:
-        known = self.known_old_total_lines, self.known_old_total_bytes
-        job = context.member, name, context.path(self.path), known, self.content
-        return context.desk.overwrite(*job, may_be_diff=self.may_be_diff)
+        return context.desk.overwrite(
+            context.member,
+            name,
+            context.path(self.path),
+            (self.known_old_total_lines, self.known_old_total_bytes),
+            self.content,
+            may_be_diff=self.may_be_diff,
+        )
 
 
 class WriteFileCall(_WholeFileCall):
@@ -633,8 +650,7 @@ class RangeEditCall(PrepareEditCall):
         terms = super().terms(context)
         olds = tuple(one.get("expected_old") for one in self._edits())
         if len(olds) == 1:
-            same = terms.expected_old == olds[0]
-            return terms if same else replace(terms, expected_old=olds[0])
+            return terms if olds[0] == terms.expected_old else replace(terms, expected_old=olds[0])
         return replace(terms, expected_old=None, expected_olds=olds)
 
     def _edits(self) -> tuple[LineEdit, ...]:
@@ -677,9 +693,13 @@ class InsertAfterCall(PrepareEditCall):
     _position: ClassVar[Literal["after", "before"]] = "after"
 
     def request(self, context: Context) -> Request:
-        path, anchor = context.path(self.path), Anchor(self.anchor, self.match)
-        occurrence = occurrence_of(self.occurrence)
-        return Insert(path, anchor, self.content, self._position, occurrence)
+        return Insert(
+            context.path(self.path),
+            Anchor(self.anchor, self.match),
+            self.content,
+            self._position,
+            occurrence_of(self.occurrence),
+        )
 
 
 class InsertBeforeCall(InsertAfterCall):
@@ -738,10 +758,8 @@ class ReplaceTextCall(PrepareCall):
             counts = (max(one.draft.old_count, one.draft.new_count) for one in planned)
             return LONGER if most is not None and max(counts) > most else None
 
-        auto = self.apply != "never"
-        answer = planned_or_written(context, name, plan, self.report, auto=auto)
-        is_done = answer.facts["status"] == "ok"
-        return answer if is_done else replace(answer, next_steps=())
+        answer = planned_or_written(context, name, plan, self.report, auto=self.apply != "never")
+        return answer if answer.facts["status"] == "ok" else replace(answer, next_steps=())
 
     def _in(self, path: RelPath) -> ReplaceText:
         if not self.old:
@@ -764,8 +782,8 @@ class ReplaceTextCall(PrepareCall):
         query = Query(line, path, (), "sensitive", True, False, False, "literal")
         found = search_files(context.search(path, ()), query, MOST_FILES)
         if found.truncated:
-            reason = f"has more than {MOST_FILES} files with this text; name a smaller one"
-            raise InvalidArgs("path", reason)
+            why = f"has more than {MOST_FILES} files with this text; name a smaller one"
+            raise InvalidArgs("path", why)
         if found.timed_out or found.warnings:
             raise InvalidArgs("path", "could not be searched whole; name a smaller one")
         terms = replace(self.terms(context), auto=False, corrects=False)
@@ -774,8 +792,7 @@ class ReplaceTextCall(PrepareCall):
         for each in found.paths:
             self.path = each
             try:
-                request = self._in(RelPath.parse(each))
-                outcome = context.desk.prepare(member, name, request, terms)
+                outcome = context.desk.prepare(member, name, self._in(RelPath.parse(each)), terms)
             except (PartialMatchFail, BinaryFile):  # binary, or it has only a part of the text
                 continue
             assert isinstance(outcome, Planned), "it was not to be written"
@@ -806,11 +823,12 @@ class ApplyCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         if not self.hunk_id:
             return ListPendingCall({}, {}).run(context, name)
-        member = context.member.accepting(self.accept)
-        given = [one.strip() for one in self.hunk_id.split(",")]
-        ids = [*dict.fromkeys(one for one in given if one)]
+        given = (one.strip() for one in self.hunk_id.split(","))
+        ids = tuple(dict.fromkeys(one for one in given if one))
         if len(ids) > 1:
-            return _together(context, name, member, ids, self.report)
+            together = {"hunk_ids": ids, "accept": self.accept, "report": self.report}
+            return ApplyTogetherCall({}, together).run(context, name)
+        member = context.member.accepting(self.accept)
         outcome = context.desk.apply(member, name, ids[0] if ids else self.hunk_id)
         if not isinstance(outcome, Rejected):
             return reports.applied(name, outcome, context.lang, self.report)
@@ -827,17 +845,10 @@ class ApplyTogetherCall(EditingCall):
     report: Length | None = None
 
     def run(self, context: Context, name: str) -> Answer:
-        member = context.member.accepting(self.accept)
-        return _together(context, name, member, self.hunk_ids, self.report)
-
-
-def _together(
-    context: Context, name: str, member: Member, hunk_ids: Sequence[str], length: Length | None
-) -> Answer:
-    outcome = context.desk.apply_all(member, name, hunk_ids)
-    if isinstance(outcome, Withheld):
-        return reports.withheld(name, outcome, context.lang)
-    return reports.transacted(name, outcome, context.lang, length)
+        outcome = context.desk.apply_all(context.member.accepting(self.accept), name, self.hunk_ids)
+        if isinstance(outcome, Withheld):
+            return reports.withheld(name, outcome, context.lang)
+        return reports.transacted(name, outcome, context.lang, self.report)
 
 
 class ManualCall(ToolCall):
@@ -847,8 +858,8 @@ class ManualCall(ToolCall):
     topic: str = ""
 
     def run(self, context: Context, name: str) -> Answer:
-        own = SELECTION if context.selects else "ws_mod"
-        toolset, topic = self.toolset or own, self.topic or "index"
+        toolset = self.toolset or (SELECTION if context.selects else "ws_mod")
+        topic = self.topic or "index"
         page = context.manual(toolset, topic, context.lang)
         return Answer(
             {"status": "ok", "mode": name, "toolset": toolset, "topic": topic},
