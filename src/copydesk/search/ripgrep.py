@@ -366,27 +366,71 @@ class _Session:
         found = 0
         for numbers, files in self._batches():
             self._at = next(iter(files.values()))
-            flags = [*self._flags, *_OPENED]
-            with running(
-                self._rg, _DESCRIPTORS, flags, self._query, ".", self._is_over, numbers
-            ) as run:
-                for packet in run.packets():
-                    kind = packet.kind
-                    if kind == "begin":
-                        self._at = files[packet.data["path"]["text"].removeprefix("./")]
-                        found += 1
-                        self._search.progress(found)
-                    elif kind == "end" and b'"binary_offset":null' not in packet.head:
-                        nul_at = str(packet.data["binary_offset"])
-                        self._warned.append(Warned(self._at.path, "binary", nul_at))
-                    if kind in kinds:
-                        yield self._at.path, packet
-                for spelled, reason in run.complaints():
-                    file = files.get(spelled.removeprefix("./"))
-                    if file is not None:
-                        self._warned.append(Warned(file.path, "unreadable", reason))
+            flags, words = [*self._flags, *_OPENED], bytearray()
+            for packet in packets(self._run(_DESCRIPTORS, flags, ".", words, numbers)):
+                kind = packet.kind
+                if kind == "begin":
+                    self._at = files[packet.data["path"]["text"].removeprefix("./")]
+                    found += 1
+                    self._search.progress(found)
+                elif kind == "end" and b'"binary_offset":null' not in packet.head:
+                    nul_at = str(packet.data["binary_offset"])
+                    self._warned.append(Warned(self._at.path, "binary", nul_at))
+                if kind in kinds:
+                    yield self._at.path, packet
+            for spelled, reason in _complaints(words):
+                if file := files.get(spelled.removeprefix("./")):
+                    self._warned.append(Warned(file.path, "unreadable", reason))
             if self._timed_out:
                 return
+
+    def _run(
+        self,
+        folder: str,
+        flags: Sequence[str],
+        path: str,
+        words: bytearray,
+        descriptors: Sequence[int] = (),
+    ) -> Iterator[bytes]:
+        """What an rg in `folder` prints, as it comes, until it ends or the time is up.
+
+        It inherits the open descriptors. What it complains of is added to `words`, 64 KiB at most.
+        `path` begins with "." so that no name is taken for an option or for standard input. Raises
+        InvalidArgs, and Failed if rg does not start or breaks down, or if the caller cancels.
+        """
+        arguments = (*_ALWAYS, *flags, "--", self._query.pattern, path)
+        try:
+            process = subprocess.Popen(
+                [os.fsencode(self._rg.path), *map(str.encode, arguments)],
+                cwd=folder,
+                env={k: v for k, v in os.environ.items() if k != "RIPGREP_CONFIG_PATH"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=descriptors,
+            )
+        except OSError as refused:
+            raise failed(_STARTING, refused) from None
+        with process, selectors.DefaultSelector() as pipes:
+            try:
+                for pipe in filter(None, (process.stdout, process.stderr)):
+                    pipes.register(pipe, selectors.EVENT_READ)
+                while pipes.get_map():
+                    if self._is_over():
+                        return
+                    for key, _ in pipes.select(_LOOK_AGAIN_S):
+                        chunk = os.read(key.fd, _CHUNK)
+                        if not chunk:
+                            pipes.unregister(key.fileobj)
+                        elif key.fileobj is process.stdout:
+                            yield chunk
+                        else:
+                            words += chunk[: _WORDS_BYTES - len(words)]
+                process.wait()
+            finally:
+                process.kill()
+        if refusal := _refusal(words, process.returncode, self._query):
+            raise refusal
 
     def line(self, found: RgLine) -> tuple[RgLine, Decode]:
         """A line of the file of the last packet, whole if possible, and how to show its bytes."""
@@ -474,9 +518,11 @@ class _Session:
             own += ["--follow", *(f"--glob={glob}" for glob in left_out)]
         flags = [*self._flags, *own, *ignore_files(root, real, self._flags), *_CANDIDATES]
         spelled = f"./{real}" if real.parts else "."
-        with running(self._rg, root, flags, query, spelled, self._is_over) as run:
-            yield from map(_names, run.names())
-            self._complaints.extend(run.complaints())
+        held, words = b"", bytearray()
+        for chunk in self._run(root, flags, spelled, words):
+            *ended, held = (held + chunk).split(b"\0")
+            yield from map(_names, ended)
+        self._complaints.extend(_complaints(words))
 
     def _open_as(self, number: int, names: tuple[bytes, ...]) -> _Opened | None:
         """Open a file as this descriptor; None if it must not be searched."""
@@ -544,19 +590,15 @@ def _reserved(size: int) -> Generator[list[int]]:
     """Reserve descriptor numbers, sorted like rg's names, before files open; maybe fewer."""
     numbers: list[int] = []
     try:
-        empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
             while len(numbers) < size:
-                numbers.append(os.dup(empty))
+                numbers.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as refused:
             if refused.errno not in (errno.EMFILE, errno.ENFILE) or len(numbers) <= _SPARE:
                 raise
             for _ in range(_SPARE):
                 os.close(numbers.pop())
-        finally:
-            os.close(empty)
-        numbers.sort(key=str)
-        yield numbers
+        yield sorted(numbers, key=str)
     finally:
         for number in numbers:
             os.close(number)
@@ -790,9 +832,8 @@ class Packet:
 
     @property
     def kind(self) -> str:
-        """The type of the message, without parsing the rest; empty for none."""
-        # The last message, the summary, has its data before its type.
-        return _KINDS.get(bytes(self.head[_KIND_AT]), "summary" if self.head else "")
+        """The type of the message, without parsing the rest; empty for the last, a summary."""
+        return _KINDS.get(bytes(self.head[_KIND_AT]), "")
 
     @property
     def data(self) -> dict[str, Any]:
@@ -958,109 +999,20 @@ _OF_SYSTEM = re.compile(
 _OF_FILE = re.compile(r"(?:rg: )?(?P<path>\./.+?|\.): (?P<reason>.+)")
 
 
-class RgRun:
-    """A running rg, created by `running`."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], query: Query, is_over: Callable[[], bool]
-    ) -> None:
-        self._process, self._query, self._is_over = process, query, is_over
-        self._words = bytearray()
-        self._timed_out = False
-
-    def packets(self) -> Iterator[Packet]:
-        """The messages until rg ends or the time is up; InvalidArgs, Failed (broken, cancelled)."""
-        packet = Packet()
-        for packet in packets(self._chunks()):
-            yield packet
-        if not self._timed_out and packet.kind != "summary":
-            raise _refusal(self._text(), self._process.wait(), self._query)
-
-    def names(self) -> Iterator[bytes]:
-        """The names that rg prints, each ended by NUL; raises as `packets` does."""
-        held = b""
-        for chunk in self._chunks():
-            *ended, held = (held + chunk).split(b"\0")
-            yield from ended
-        exit_code = 0 if self._timed_out else self._process.wait()
-        # 1 means that nothing was found; 2 also that some files could not be searched.
-        if exit_code not in (0, 1):
-            refusal = _refusal(self._text(), exit_code, self._query)
-            of_files = any(self.complaints()) or "File system loop found: " in self._text()
-            if isinstance(refusal, InvalidArgs) or exit_code != 2 or not of_files:
-                raise refusal
-
-    def complaints(self) -> Iterator[tuple[str, str]]:
-        """The files that rg could not search, with reasons, from 64 KiB of messages at most."""
-        for line in self._text().split("\n"):
-            found = _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line)
-            if found:
-                yield found["path"], found["reason"]
-
-    def _text(self) -> str:
-        return self._words.decode("utf-8", "replace")
-
-    def _chunks(self) -> Iterator[bytes]:
-        """What rg prints, as it comes; what it complains of is collected meanwhile."""
-        out, words = self._process.stdout, self._process.stderr
-        assert out is not None
-        assert words is not None
-        with selectors.DefaultSelector() as pipes:
-            pipes.register(out, selectors.EVENT_READ)
-            pipes.register(words, selectors.EVENT_READ)
-            while pipes.get_map():
-                self._timed_out = self._is_over()
-                if self._timed_out:
-                    return
-                for key, _ in pipes.select(_LOOK_AGAIN_S):
-                    chunk = os.read(key.fd, _CHUNK)
-                    if not chunk:
-                        pipes.unregister(key.fileobj)
-                    elif key.fd == out.fileno():
-                        yield chunk
-                    else:
-                        self._words += chunk[: _WORDS_BYTES - len(self._words)]
+def _complaints(words: bytearray) -> Iterator[tuple[str, str]]:
+    """The files that rg could not search, with reasons."""
+    for line in words.decode("utf-8", "replace").split("\n"):
+        if found := _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line):
+            yield found["path"], found["reason"]
 
 
-@contextmanager
-def running(
-    rg: Rg,
-    folder: str,
-    flags: Sequence[str],
-    query: Query,
-    path: str,
-    is_over: Callable[[], bool],
-    descriptors: Sequence[int] = (),
-) -> Generator[RgRun]:
-    """Start rg in `folder`; it inherits these open descriptors.
-
-    `path` begins with "." so that no name is taken for an option or for standard input. Raises
-    Failed if the program does not start. `is_over` is called about twenty times a second and says
-    whether the time is up; what it raises ends the run.
-    """
-    arguments = (*_ALWAYS, *flags, "--", query.pattern, path)
-    try:
-        process = subprocess.Popen(
-            [os.fsencode(rg.path), *map(str.encode, arguments)],
-            cwd=folder,
-            env={k: v for k, v in os.environ.items() if k != "RIPGREP_CONFIG_PATH"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=descriptors,
-        )
-    except OSError as refused:
-        raise failed(_STARTING, refused) from None
-    with process:
-        try:
-            yield RgRun(process, query, is_over)
-        finally:
-            process.kill()
-
-
-def _refusal(words: str, exit_code: int, query: Query) -> Refusal:
-    """The refusal for an rg that ended early; only the start of a message is certainly rg's own."""
-    said = words.strip().removeprefix("rg: ").strip()[:_REASON_CHARACTERS]
+def _refusal(words: bytearray, exit_code: int, query: Query) -> Refusal | None:
+    """The refusal for an rg that broke down; only the start of a message is certainly rg's own."""
+    # 1 means that nothing was found; 2 also that some files could not be searched.
+    if exit_code in (0, 1):
+        return None
+    said = words.decode("utf-8", "replace").strip().removeprefix("rg: ").strip()
+    said = said[:_REASON_CHARACTERS]
     pattern = "regex", "compiled regex", "pcre2: error", "the literal"
     option = "unrecognized file type", "grep config error", "error parsing flag"
     for argument, starts in (
@@ -1070,4 +1022,6 @@ def _refusal(words: str, exit_code: int, query: Query) -> Refusal:
     ):
         if said.lower().startswith(starts):
             return InvalidArgs(argument, said)
+    if exit_code == 2 and (any(_complaints(words)) or b"File system loop found: " in words):
+        return None
     return Failed(OPERATION, said or f"ended without an answer (code {exit_code})")
