@@ -16,6 +16,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import accumulate, groupby, pairwise, zip_longest
@@ -46,9 +47,9 @@ from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import DAY_MS
 from copydesk.desk.history import Page, taken_back_by
 from copydesk.desk.member import Member, Operation, Permission
-from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
+from copydesk.desk.outcome import Applied, NotUndone, Transacted
 from copydesk.desk.review import Review, Seen, Shown, State, Waiting
-from copydesk.edit.draft import Plan, checked_id
+from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -147,14 +148,13 @@ class Counted:
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self.changed = changed
-        self.paths: dict[str, tuple[RelPath, ...]] = {}
+        self.paths: dict[str, set[RelPath]] = {}
         """The files of the plans and of the changes that were listed last."""
-        self.open: Remembered[tuple[str, bool], tuple[float, object, tuple[TaskChanges, ...]]]
-        self.open = Remembered(_MOST_PEOPLE)
-        """The tasks with open changes, by person, with the time and the state of the records."""
-        self.counts: Remembered[tuple[Version, State], tuple[Counts, int]] = Remembered(
-            _MOST_COUNTED
+        self.open = Remembered[tuple[str, bool], tuple[float, object, tuple[TaskChanges, ...]]](
+            _MOST_PEOPLE
         )
+        """The tasks with open changes, by person, with the time and the state of the records."""
+        self.counts = Remembered[tuple[Version, State], tuple[Counts, int]](_MOST_COUNTED)
         """Lines and new findings by plan and its state; those that were asked for last."""
         self.counting = Lock()
 
@@ -176,12 +176,11 @@ class Reviewer:
         if not self._is_member:
             rules = Rules(state_dir=config.state)
             return Member(self.name, _Either(rules, rules.team_mgmt()), refresh=self._member)
-        own = self.opened.member(self.name)
-        permission: Permission = own.permission
-        if config.of_member(self.name).team_mgmt:
-            minds = self.opened.member(self.name, "team_mgmt").permission
-            permission = _Either(permission, minds)
-        return replace(own, permission=permission, refresh=self._member)
+        own = replace(self.opened.member(self.name), refresh=self._member)
+        if not config.of_member(self.name).team_mgmt:
+            return own
+        minds = self.opened.member(self.name, "team_mgmt").permission
+        return replace(own, permission=_Either(own.permission, minds))
 
     @property
     def person(self) -> Member:
@@ -199,8 +198,7 @@ class Reviewer:
             return known[2]
         tasks = self.opened.desk.changes.tasks(self.member)
         self._counted.open[key] = began, records, tasks
-        paths = {file.path for task in tasks for file in task.files}
-        self._counted.paths["changes"] = tuple(paths)
+        self._counted.paths["changes"] = {file.path for task in tasks for file in task.files}
         return tasks
 
     def open_changes(self) -> int:
@@ -224,13 +222,12 @@ class Reviewer:
             counted = self._counted.counts.get((version_of(one.plan), state))
             if counted is None and patience and time.monotonic() < until:
                 counted = self._count(one.plan, state)
-            lines, breaks = counted or (estimate(one.plan), 0)
-            soon, is_counted = expires_soon(one.plan, now_ms), counted is not None
-            of = one.decision, lines, breaks, is_counted, soon
+            lines, breaks = counted or (one.plan.request.counts(one.plan.place), 0)
+            of = one.decision, lines, breaks, counted is not None, expires_soon(one.plan, now_ms)
             items.append(Item(one.plan, task, state, *of))
         if patience:
-            self._counted.paths["plans"] = tuple({item.plan.request.path for item in items})
-            left = [(item.plan, item.state) for item in items if not item.counted]
+            self._counted.paths["plans"] = {item.plan.request.path for item in items}
+            left = [item for item in items if not item.counted]
             if left and self._counted.counting.acquire(blocking=False):
                 Thread(target=self._count_all, args=(left,), daemon=True).start()
         return tuple(items)
@@ -239,14 +236,14 @@ class Reviewer:
         key = version_of(plan), state
         try:
             self.show(plan.id)
-        except Refusal:
-            self._counted.counts[key] = estimate(plan), 0  # no better one will be known
+        except Refusal:  # no better one will be known
+            self._counted.counts[key] = plan.request.counts(plan.place), 0
         return self._counted.counts.get(key)
 
-    def _count_all(self, plans: Sequence[tuple[Plan, State]]) -> None:
+    def _count_all(self, items: Sequence[Item]) -> None:
         try:
-            for plan, state in plans:
-                self._count(plan, state)
+            for item in items:
+                self._count(item.plan, item.state)
         except Exception:  # the estimates stay
             _log.exception("cannot count the lines of plans")
         finally:
@@ -256,9 +253,8 @@ class Reviewer:
     def show(self, hunk_id: str) -> Shown:
         """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
-        counts = line_counts(shown.draft.base, shown.draft.change)
-        key = version_of(shown.plan), shown.state
-        self._counted.counts[key] = counts, len(shown.checks or ())
+        counted = line_counts(shown.draft.base, shown.draft.change), len(shown.checks or ())
+        self._counted.counts[version_of(shown.plan), shown.state] = counted
         return shown
 
     def amend(self, seen: Seen, content: str) -> Shown:
@@ -270,17 +266,12 @@ class Reviewer:
     def waiting(self) -> tuple[Waiting, ...]:
         return self.review.pending(self.member)
 
-    def waits(self, hunk_id: str) -> bool:
-        try:
-            self.opened.registry.plan(checked_id(hunk_id), self.opened.clock())
-        except Refusal:
-            return False
-        return True
-
     def past(self) -> tuple[tuple[Entry, ...], list[PlanResult]]:
         """The last edits, and the results of plans."""
-        entries = self.opened.journal.entries(most=_MOST_PAST)
-        may = self.member.permission.allows_read
+        may, entries = (
+            self.member.permission.allows_read,
+            self.opened.journal.entries(most=_MOST_PAST),
+        )
         edits = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
         try:
             outcomes = self.opened.tally.noted()
@@ -324,13 +315,9 @@ class _Either:
         self._allowed(lambda one: one.check_glob(glob, fold=fold))
 
     def _allowed(self, check: Callable[[Permission], None]) -> None:
-        try:
-            check(self._one)
-        except AccessDenied as denied:
-            try:
-                check(self._other)
-            except AccessDenied:
-                raise denied from None
+        with suppress(AccessDenied):
+            return check(self._other)
+        return check(self._one)
 
     def allows_read(self, path: RelPath) -> bool:
         """Whether one of the permissions allows reading the file."""
@@ -352,25 +339,23 @@ def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
         begun.setdefault(task, (-plan.created_ms, plan.id))
         tasks.append((task, one))
 
-    def place(of: tuple[Task, Waiting]) -> tuple[tuple[int, str], str, int, str]:
-        plan = of[1].plan
-        return begun[of[0]], str(plan.request.path), plan.created_ms, plan.id
+    return sorted(
+        tasks,
+        key=lambda of: (
+            begun[of[0]],
+            str(of[1].plan.request.path),
+            of[1].plan.created_ms,
+            of[1].plan.id,
+        ),
+    )
 
-    return sorted(tasks, key=place)
 
-
-def estimate(plan: Plan) -> Counts:
-    """The counts that the request suggests: its lines against those of its range."""
-    return plan.request.counts(plan.place)
-
-
-_GONE = {
+_ENDED = {
     "applied": "It was applied.",
     "discarded": "It was discarded.",
     "expired": "It expired.",
+    "": "There is no such plan, or it ended long ago.",
 }
-_UNKNOWN = "There is no such plan, or it ended long ago."
-_FIRST = "{name} was first: this plan is {verdict}."
 _OTHERS = (
     "edits of yours like this one are approved by another person, or by you with a one-time token"
     " that copydesk serve prints, or at a terminal (copydesk review)."
@@ -389,12 +374,12 @@ def words_of(refusal: Refusal) -> str:
     match refusal:
         case AlreadyDecided():
             verdict = translated(refusal.verdict.replace("_", " "))
-            return phrase(_FIRST, name=refusal.by, verdict=verdict)
+            words = "{name} was first: this plan is {verdict}."
+            return phrase(words, name=refusal.by, verdict=verdict)
         case HunkNotFound() | InvalidHunkId():
-            return translated(_GONE.get(getattr(refusal, "reason", ""), _UNKNOWN))
-        case ContentChanged():
-            reason = say_reason(refusal.reason, LANG.get())
-            return translated(_CHANGED.get(refusal.reason, f"{reason}."))
+            return translated(_ENDED.get(getattr(refusal, "reason", ""), _ENDED[""]))
+        case ContentChanged(reason=reason):
+            return translated(_CHANGED.get(reason, f"{say_reason(reason, LANG.get())}."))
         case AmbiguousMatch():
             return translated("its lines could now be in more than one place.")
         case AccessDenied(operation="approve"):
@@ -494,7 +479,8 @@ class RequestContext:
     @property
     def wanted(self) -> PlanFilter:
         """The filter of the list that the person sees, or comes from."""
-        return PlanFilter.of(self.query)
+        names = ("path", "member", "tool", "state")
+        return PlanFilter(*(self.query.get(name, "")[:200] for name in names))
 
     def page(
         self,
@@ -538,14 +524,22 @@ def _undecided(plans: Iterable[Item | Waiting]) -> int:
     return sum(one.decision is None for one in plans)
 
 
-def file_response(data: Callable[[], bytes], name: str) -> Response:
-    """A file to save; a line of text if there is a refusal instead."""
-    try:
-        content = data()
-    except Refusal as refusal:
-        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
+def _file(data: bytes, name: str) -> Response:
+    """A file to save."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type="text/plain; charset=utf-8", headers=headers)
+    return Response(data, media_type="text/plain; charset=utf-8", headers=headers)
+
+
+def _of_file(view: Callable[[RequestContext], Response]) -> Callable[[RequestContext], Response]:
+    """Wrap a view; a refusal is a line of text."""
+
+    def shown(ctx: RequestContext) -> Response:
+        try:
+            return view(ctx)
+        except Refusal as refusal:
+            return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
+
+    return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,12 +555,6 @@ class PlanFilter:
     tool: str = ""
     state: str = ""
 
-    @staticmethod
-    def of(query: Mapping[str, str]) -> PlanFilter:
-        """The filter in the query of an address."""
-        names = ("path", "member", "tool", "state")
-        return PlanFilter(*(query.get(name, "")[:200] for name in names))
-
     @property
     def query(self) -> dict[str, str]:
         """The filter as the query of an address."""
@@ -574,13 +562,10 @@ class PlanFilter:
 
     def takes(self, item: Item) -> bool:
         """Whether the plan is listed."""
-        return self.takes_path(item.path) and self.takes_otherwise(item)
-
-    def takes_path(self, path: str) -> bool:
-        """Whether plans of the file are listed."""
+        is_there = self.path.lower() in item.path.lower()
         if self.path.startswith("/"):
-            return f"/{path}/".startswith(self.path.rstrip("/") + "/")
-        return self.path.lower() in path.lower()
+            is_there = f"/{item.path}/".startswith(self.path.rstrip("/") + "/")
+        return is_there and self.takes_otherwise(item)
 
     def takes_otherwise(self, item: Item) -> bool:
         """Whether the plan is listed if its path is."""
@@ -671,9 +656,7 @@ def pending(ctx: RequestContext) -> Response:
     pages = max(-(-len(listed) // MOST_LISTED), 1)
     page = min(max(number(ctx.query.get("page", ""), 1), 1), pages)
     start = (page - 1) * MOST_LISTED
-    tasks: dict[Task, list[Item]] = {}
-    for item in listed:
-        tasks.setdefault(item.task, []).append(item)
+    tasks = {task: [*plans] for task, plans in groupby(listed, lambda item: item.task)}
     rows = groupby(listed[start : start + MOST_LISTED], lambda item: item.task)
     tree = _tree([item.path for item in items if wanted.takes_otherwise(item)], wanted)
     return ctx.page(
@@ -729,16 +712,14 @@ def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool, _: Lang) 
 
 
 def _note(every: int, found: Sequence[Item], start: int) -> str:
-    if not every:
-        return ""
     plans = named(every, "plan")
     if len(found) < every:
         plans = phrase("{count:,} of {plans}", count=len(found), plans=plans)
     words = _in_files(plans, len({item.path for item in found}))
-    if len(found) <= MOST_LISTED:
-        return words
-    last = min(start + MOST_LISTED, len(found))
-    return words + phrase("; {first:,}–{last:,} are listed", first=start + 1, last=last)
+    if len(found) > MOST_LISTED:
+        last = min(start + MOST_LISTED, len(found))
+        words += phrase("; {first:,}–{last:,} are listed", first=start + 1, last=last)
+    return words if every else ""
 
 
 def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
@@ -750,9 +731,7 @@ def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
     below: Counter[str] = Counter()
     children: defaultdict[str, set[str]] = defaultdict(set)
     for path, count in counts.items():
-        parts = path.split("/")
-        ways = ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
-        for folder, child in pairwise(ways):
+        for folder, child in pairwise(("", *accumulate(path.split("/"), "{}/{}".format))):
             below[folder] += count
             children[folder].add(child)
 
@@ -790,11 +769,9 @@ def review(ctx: RequestContext) -> Response:
     is_whole = isinstance(draft.base, Snapshot) and not shown.plan.request.in_notes
     splits = not draft.created and is_whole and len(draft.regions_apart) > 1
     conflict = conflict_of(shown)
-    new_plan = conflict.new_plan if conflict else _whole_text(shown)
     is_open = shown.decision is None and rights.decide is None and rights.apply is None
-    heads: list[Markup] = []
-    if splits and is_open and not unseen and not options.space:
-        heads = _part_forms(ctx, shown, model)
+    in_parts = splits and is_open and not unseen and not options.space
+    heads = _part_forms(ctx, shown, model) if in_parts else []
     return ctx.page(
         "review.html",
         shown.plan.request.path.name,
@@ -815,7 +792,7 @@ def review(ctx: RequestContext) -> Response:
         query=wanted.query,
         splits=splits,
         conflict=conflict,
-        new_plan=new_plan,
+        new_plan=conflict.new_plan if conflict else _whole_text(shown),
         content=content,
         hidden_count=hidden_in(content or ""),
     )
@@ -917,7 +894,7 @@ def gone(
 
 def diff(ctx: RequestContext) -> Response:
     """The diff of a plan as a file."""
-    return file_response(lambda: ctx.reviewer.show(ctx.hunk_id).diff, f"{ctx.hunk_id}.diff")
+    return _file(ctx.reviewer.show(ctx.hunk_id).diff, f"{ctx.hunk_id}.diff")
 
 
 def together(ctx: RequestContext) -> Response:
@@ -928,33 +905,33 @@ def together(ctx: RequestContext) -> Response:
     options = DiffOptions.of(ctx.query)
     plans: list[tuple[Shown, DiffModel, Values]] = []
     refused: list[tuple[str, str]] = []
-    can = can_approve = True
+    can = can_approve = bool(chosen)
     for hunk_id in chosen:
         try:
             shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
             refused.append((hunk_id, words_of(refusal)))
             continue
-        model = model_of(shown, options)
+        model, decision = model_of(shown, options), shown.decision
         path = str(shown.plan.request.path)
-        is_open = shown.refusal is None and shown.decision is None
-        rights = ctx.review.rights(ctx.member, shown, len(chosen))
-        if shown.refusal is not None:
-            refused.append((path, words_of(shown.refusal)))
-        elif shown.decision is not None and shown.decision.verdict != "approved":
-            verdict = shown.decision.verdict.replace("_", " ")
-            refused.append((path, phrase(f"{verdict} by {{name}}", name=shown.decision.by)))
-        elif rights.apply is not None:
-            refused.append((path, words_of(rights.apply)))
-        was_shown = not _remember_shown(ctx, shown, model, options)
-        was_shown = was_shown or shown.seen in ctx.session.seen
+        barred = shown.refusal or ctx.review.rights(ctx.member, shown, len(chosen)).apply
+        if shown.refusal is None and decision and decision.verdict != "approved":
+            verdict = decision.verdict.replace("_", " ")
+            refused.append((path, phrase(f"{verdict} by {{name}}", name=decision.by)))
+        elif barred is not None:
+            refused.append((path, words_of(barred)))
+        unseen = _remember_shown(ctx, shown, model, options)
+        was_shown = not unseen or shown.seen in ctx.session.seen
         can = can and was_shown
         alone = ctx.review.rights(ctx.member, shown)
-        may_approve = is_open and alone.approve is None
+        may_approve = shown.refusal is None and decision is None and alone.approve is None
         can_approve = can_approve and may_approve
-        rest = " ".join(one for one in chosen if one != hunk_id)
-        may = {"can": shown.decision is None and alone.decide is None, "rest": rest}
-        plans.append((shown, model, {**may, "can_approve": may_approve and was_shown}))
+        may = {
+            "can": decision is None and alone.decide is None,
+            "can_approve": may_approve and was_shown,
+            "rest": " ".join(one for one in chosen if one != hunk_id),
+        }
+        plans.append((shown, model, may))
     refused += [
         (hunk_id, phrase("at most {count} plans are applied together", count=MOST_TOGETHER))
         for hunk_id in ctx.hunk_ids[MOST_TOGETHER : MOST_TOGETHER + 1]
@@ -1032,8 +1009,8 @@ def edit(ctx: RequestContext) -> Response:
 
 def edit_diff(ctx: RequestContext) -> Response:
     """The diff of an edit as a file."""
-    entry = ctx.desk.history.entry
-    return file_response(lambda: entry(ctx.member, ctx.edit_id).diff, f"edit-{ctx.edit_id}.diff")
+    diff = ctx.desk.history.entry(ctx.member, ctx.edit_id).diff
+    return _file(diff, f"edit-{ctx.edit_id}.diff")
 
 
 def described(plan: Plan) -> str:
@@ -1180,12 +1157,8 @@ def _pictures(shown: Shown) -> list[tuple[str, str]]:
 
 def image(ctx: RequestContext) -> Response:
     """The image that the plan changes, before or after; nothing in it can run."""
-    try:
-        shown = ctx.reviewer.show(ctx.hunk_id)
-    except Refusal as refusal:
-        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
-    draft = shown.draft
-    side = draft.base if ctx.path_params["side"] == "before" else draft.after
+    shown = ctx.reviewer.show(ctx.hunk_id)
+    side = shown.draft.base if ctx.path_params["side"] == "before" else shown.draft.after
     kind = _image_type(shown.plan.request.path)
     if not kind or not isinstance(side, Snapshot):
         return PlainTextResponse("Not Found", 404)
@@ -1228,20 +1201,17 @@ def side_colours(
     if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
         return None
     most = base.size + after.size if size is None else size
-    shown = None if most <= MOST_COLOURED else model
-    old = _lines_to_colour(base, None if shown is None else shown.lines("old"))
-    new = _lines_to_colour(after, None if shown is None else shown.lines("new"))
-    return colours_of(path, old), colours_of(path, new)
 
+    def colours(side: Snapshot, shown: Iterable[DiffLine]) -> Colours:
+        """Those of all lines of a text, or of the lines shown with some before them."""
+        text = side.unmarked()
+        wanted: Iterable[int] = range(1, text.line_count + 1)
+        if most > MOST_COLOURED:
+            runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
+            wanted = sorted({number for run in runs for number in run})
+        return colours_of(path, [DiffLine(at, text.text(at - 1), "lf") for at in wanted])
 
-def _lines_to_colour(side: Snapshot, shown: Iterable[DiffLine] | None) -> list[DiffLine]:
-    """All lines of a text, or those shown with some before them."""
-    text = side.unmarked()
-    wanted: Iterable[int] = range(1, text.line_count + 1)
-    if shown is not None:
-        runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
-        wanted = sorted({number for run in runs for number in run})
-    return [DiffLine(number, text.text(number - 1), "lf") for number in wanted]
+    return colours(base, model.lines("old")), colours(after, model.lines("new"))
 
 
 cast("dict[str, object]", ENVIRONMENT.filters).update(
@@ -1282,10 +1252,9 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
     step = next((s for s in _STEPS if (now_ms - first) // s < _MOST_COLUMNS), _STEPS[-1])
     count = max(now_ms // step - max(first // step, now_ms // step - _MOST_COLUMNS + 1) + 1, 12)
     start = now_ms // step - count + 1
-    members = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
-    series = (
-        [*members[: _MOST_SERIES - 1], phrase("others")] if len(members) > _MOST_SERIES else members
-    )
+    series = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
+    if len(series) > _MOST_SERIES:
+        series[_MOST_SERIES - 1 :] = [phrase("others")]
     places = {name: at for at, name in enumerate(series)}
     cells = Counter(
         (min(entry.time_ms // step - start, count - 1), places.get(entry.member, len(series) - 1))
@@ -1293,22 +1262,22 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
         if entry.time_ms // step >= start
     )
     heights = [sum(cells[column, at] for at in range(len(series))) for column in range(count)]
-    top = _round_up(max(heights))
-    wide = _WIDTH / count
+    top, wide = _round_up(max(heights)), _WIDTH / count
     times = [_time(start + column, step) for column in range(count)]
     bars: list[Mapping[str, str]] = []
     for (column, at), value in sorted(cells.items()):
         below = sum(cells[column, other] for other in range(at))
         top_y = _y(below + value, top)
-        bar = {
-            "x": _LEFT + column * wide + wide * 0.12,
-            "width": wide * 0.76,
-            "y": top_y,
-            "height": _y(below, top) - top_y,
-        }
         facts = {"time": times[column], "edits": named(value, "edit"), "name": series[at]}
-        words = phrase("{time}: {edits} by {name}", **facts)
-        bars.append({"kind": f"e{at}", "words": words, **{of: _n(bar[of]) for of in bar}})
+        bar = {
+            "kind": f"e{at}",
+            "words": phrase("{time}: {edits} by {name}", **facts),
+            "x": _n(_LEFT + column * wide + wide * 0.12),
+            "width": _n(wide * 0.76),
+            "y": _n(top_y),
+            "height": _n(_y(below, top) - top_y),
+        }
+        bars.append(bar)
     every = max(count // 6, 1)
     marked = range(every // 2, count, every)
     return {
@@ -1425,9 +1394,11 @@ def title_of(task: TaskChanges) -> str:
 
 
 def _files_of(task: TaskChanges) -> str:
-    names = [str(file.path) for file in task.files[:_MOST_NAMED]]
-    left = len(task.files) - len(names)
-    return ", ".join(names) + (phrase(" and {count:,} more", count=left) if left else "")
+    names, left = (
+        ", ".join(str(file.path) for file in task.files[:_MOST_NAMED]),
+        task.files[_MOST_NAMED:],
+    )
+    return names + (phrase(" and {count:,} more", count=len(left)) if left else "")
 
 
 def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
@@ -1483,15 +1454,18 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
     ends = [0, *(stop for _, stop in spans)]
     starts = [*(start for start, _ in spans[1:]), file.now.line_count]
     text = file.base if file.kind == "remove" else file.now
-    models: list[DiffModel] = []
-    for hunk, (start, stop), low, high in zip(placed, spans, ends, starts, strict=False):
-        within = max(start - CONTEXT, low), min(stop + CONTEXT, high)
-        models.append(of_place(text, hunk.old, hunk.old_line, (start, stop), within))
+    withins = [
+        (max(start - CONTEXT, low), min(stop + CONTEXT, high))
+        for (start, stop), low, high in zip(spans, ends, starts, strict=False)
+    ]
+    models = [
+        of_place(text, hunk.old, hunk.old_line, span, within)
+        for hunk, span, within in zip(placed, spans, withins, strict=True)
+    ]
     parts = [model.first(_HUNK_ROWS) for model in models]
     path, every = str(file.path), DiffModel(tuple(one for part in parts for one in part.hunks))
-    colours = None
-    if size <= MOST_COLOURED:
-        colours = side_colours(path, file.base, file.now, every, size)
+    is_small = size <= MOST_COLOURED
+    colours = side_colours(path, file.base, file.now, every, size) if is_small else None
     diffs = [table(path, part, style, colours=colours) for part in parts]
     left = [model.rows - part.rows for model, part in zip(models, parts, strict=True)]
     hunks = zip_longest(file.hunks, diffs, parts, left)  # a move comes last, and has no lines
@@ -1526,12 +1500,8 @@ def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
 
 def diff_changes(ctx: RequestContext) -> Response:
     """The changes that are selected as a file, as `git apply` takes them."""
-
-    def data() -> bytes:
-        files = ctx.desk.changes.view(ctx.member, _selection(_query(ctx)))
-        return b"".join(file.diff for file in files)
-
-    return file_response(data, "changes.diff")
+    files = ctx.desk.changes.view(ctx.member, _selection(_query(ctx)))
+    return _file(b"".join(file.diff for file in files), "changes.diff")
 
 
 def _action(action: Callable[[RequestContext, Selection, Sequence[str]], None]) -> Action:
@@ -1637,26 +1607,28 @@ def _tell_decision(ctx: RequestContext, words: str, decision: Decision, seen: Se
 def apply(ctx: RequestContext) -> Location:
     """Approve the plan and write it at once."""
     seen = _seen(ctx)
-    if not _was_shown(ctx, seen):
-        return _here(ctx)
-    outcome = ctx.review.apply(ctx.member, [seen])
-    if isinstance(outcome, Rejected):
-        return _here(ctx, phrase(_NOT_WRITTEN, why=words_of(outcome.refusal)), "bad")
-    assert isinstance(outcome, Applied), "one plan is applied or rejected"
-    _tell_written(ctx, outcome)
-    return _next(ctx)
+    return _next(ctx) if _was_shown(ctx, seen) and _apply(ctx, [seen]) else _here(ctx)
+
+
+def _apply(ctx: RequestContext, seen: Sequence[Seen]) -> bool:
+    """Write plans as shown, all or none, and tell it on the next page; whether it was done."""
+    outcome = ctx.review.apply(ctx.member, seen)
+    if isinstance(outcome, Transacted):
+        plans = named(len(outcome.applied), "plan")
+        ctx.session.notify("good", phrase("{plans} written as one.", plans=plans))
+    elif isinstance(outcome, Applied):
+        words, undo = "{path} is written, there was nothing to change.", ""
+        if outcome.edit_id:
+            words = "{path} is written, as edit {edit}."
+            undo = address("edit", str(outcome.edit_id), "undo")
+        facts = {"path": outcome.plan.request.path, "edit": outcome.edit_id}
+        ctx.session.notify("good", phrase(words, **facts), undo)
+    else:
+        ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(outcome.refusal)))
+    return isinstance(outcome, Applied | Transacted)
 
 
 _NOT_WRITTEN: Final = "Nothing was written: {why}"
-
-
-def _tell_written(ctx: RequestContext, outcome: Applied) -> None:
-    facts = {"path": outcome.plan.request.path, "edit": outcome.edit_id}
-    words = phrase("{path} is written, as edit {edit}.", **facts)
-    if not outcome.edit_id:
-        words = phrase("{path} is written, there was nothing to change.", **facts)
-    undo = address("edit", str(outcome.edit_id), "undo") if outcome.edit_id else ""
-    ctx.session.notify("good", words, undo)
 
 
 def reject(ctx: RequestContext) -> Location:
@@ -1758,22 +1730,14 @@ def split(ctx: RequestContext) -> Location:
 def apply_all(ctx: RequestContext) -> Location:
     """Approve several plans as shown, and write all or none."""
     seen = _several(ctx)
-    back = _together(ctx, [one.hunk_id for one in seen])
-    if not _was_shown(ctx, *seen):
-        return back
-    try:
-        outcome = ctx.review.apply(ctx.member, seen)
-        if not isinstance(outcome, Applied | Transacted):
-            raise outcome.refusal
-    except Refusal as refusal:
-        ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(refusal)))
-        return back
-    if isinstance(outcome, Applied):
-        _tell_written(ctx, outcome)
-    else:
-        plans = named(len(outcome.applied), "plan")
-        ctx.session.notify("good", phrase("{plans} written as one.", plans=plans))
-    return _together(ctx, ctx.field("rest").split())
+    is_done = False
+    if _was_shown(ctx, *seen):
+        try:
+            is_done = _apply(ctx, seen)
+        except Refusal as refusal:
+            ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(refusal)))
+    ids = ctx.field("rest").split() if is_done else [one.hunk_id for one in seen]
+    return _together(ctx, ids)
 
 
 def approve_all(ctx: RequestContext) -> Location:
@@ -1877,9 +1841,6 @@ _NOT_DECIDED: Final = (
     "Nothing was decided. The file or the plan changed after it was shown to you. This is how it is"
     " now."
 )
-_NOT_SHOWN: Final = (
-    "Nothing was decided: not all of this change was shown to you. Show all of it first."
-)
 
 
 def _of_plan(action: Action) -> Action:
@@ -1889,10 +1850,9 @@ def _of_plan(action: Action) -> Action:
         try:
             return action(ctx)
         except ContentChanged:
-            ctx.session.notify("bad", phrase(_NOT_DECIDED))
+            return _here(ctx, phrase(_NOT_DECIDED), "bad")
         except Refusal as refusal:
-            ctx.session.notify("bad", words_of(refusal))
-        return _here(ctx)
+            return _here(ctx, words_of(refusal), "bad")
 
     return act
 
@@ -1927,10 +1887,13 @@ def _seen(ctx: RequestContext) -> Seen:
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
     """Whether this session has seen each plan in full; if not, the next page has a notice."""
-    if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
-        return True
-    ctx.session.notify("bad", phrase(_NOT_SHOWN))
-    return False
+    was_shown = all(one in ctx.session.seen or _is_short(ctx, one) for one in seen)
+    if not was_shown:
+        words = (
+            "Nothing was decided: not all of this change was shown to you. Show all of it first."
+        )
+        ctx.session.notify("bad", phrase(words))
+    return was_shown
 
 
 def _is_short(ctx: RequestContext, one: Seen) -> bool:
@@ -1958,8 +1921,8 @@ def _next(ctx: RequestContext) -> Location:
     if rest := ctx.field("rest").split():
         return _together(ctx, rest)
     onward = ctx.field("onward")
-    parts = ("hunk", onward) if onward and ctx.reviewer.waits(onward) else ()
-    return address(*parts, **ctx.wanted.query)
+    waits = any(one.plan.id == onward for one in ctx.reviewer.waiting())
+    return address(*(("hunk", onward) if waits else ()), **ctx.wanted.query)
 
 
 VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
@@ -1967,12 +1930,12 @@ VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
     "/together": together,
     "/history": history,
     "/changes": changes,
-    "/changes/diff": diff_changes,
+    "/changes/diff": _of_file(diff_changes),
     "/trends": trends,
     "/hunk/{hunk_id}": review,
-    "/hunk/{hunk_id}/diff": diff,
-    "/hunk/{hunk_id}/image/{side}": image,
+    "/hunk/{hunk_id}/diff": _of_file(diff),
+    "/hunk/{hunk_id}/image/{side}": _of_file(image),
     "/edit/{edit_id}": edit,
-    "/edit/{edit_id}/diff": edit_diff,
+    "/edit/{edit_id}/diff": _of_file(edit_diff),
 }
 """The views by address."""
