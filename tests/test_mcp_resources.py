@@ -339,7 +339,7 @@ async def test_a_form_shows_what_could_hide_by_its_number(tmp_path: Path) -> Non
         plan = here.call("local", "prepare_file_append", given)
         asked = question(here, "local", str(plan.fields["hunk_id"]), "en")
     assert asked is not None
-    assert "+a\\u200bb\\u202ec\\x1b[2Jd" in asked.params.message
+    assert "+a\\u200bb\\u202ec\\x1b[2Jd" in asked[1].message
 
 
 async def test_a_plan_that_a_form_cannot_show_whole_is_only_told_of(tmp_path: Path) -> None:

@@ -18,14 +18,13 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 import uvicorn
-from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
@@ -103,21 +102,11 @@ class HostGuard:
         return name in self._names or (address is not None and (self._open or address.is_loopback))
 
 
-class MemberTokens:
-    """Maps bearer tokens to members."""
-
-    def __init__(self, tokens: Callable[[], Mapping[str, str]]) -> None:
-        self._tokens = tokens
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        """The member of a token."""
-        given = digest(token)
-        found = owner_of(given, self._tokens())
-        return None if found is None else AccessToken(token=given.hex(), client_id=found, scopes=[])
-
-    def still(self, given: AccessToken) -> bool:
-        """Whether the token still belongs to the member."""
-        return owner_of(bytes.fromhex(given.token), self._tokens()) == given.client_id
+def access_of(token: str, tokens: Mapping[str, str]) -> AccessToken | None:
+    """What the bearer of a token may do; None for a wrong one."""
+    given = digest(token)
+    found = owner_of(given, tokens)
+    return None if found is None else AccessToken(token=given.hex(), client_id=found, scopes=[])
 
 
 class TokenGuard:
@@ -128,13 +117,10 @@ class TokenGuard:
 
     def __init__(self, app: ASGIApp, tokens: Callable[[], Mapping[str, str]]) -> None:
         self._open, self._tokens = app, tokens
-        self._members = MemberTokens(tokens)
-        self._guarded = AuthenticationMiddleware(
-            RequireAuthMiddleware(self._while_valid, []), backend=BearerAuthBackend(self._members)
-        )
+        self._guarded = RequireAuthMiddleware(self._while_valid, [])
         self._had_tokens = False
         self._guesses = Guesses()
-        self._right: set[bytes] = set()
+        self._right: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._had_tokens = self._had_tokens or bool(self._tokens())
@@ -142,37 +128,37 @@ class TokenGuard:
             await self._open(scope, receive, send)
             return
         try:
-            await self._check_guesses(scope)
+            found = self._bearer(scope)
         except TooMany as wait:
             words = f"Too many wrong tokens: try again in {wait.seconds} s"
             later = PlainTextResponse(words, 429, {"Retry-After": str(wait.seconds)})
             await later(scope, receive, send)
         else:
-            await self._guarded(scope, receive, send)
+            user = {} if found is None else {"user": AuthenticatedUser(found)}
+            await self._guarded({**scope, **user}, receive, send)
 
-    async def _check_guesses(self, scope: Scope) -> None:
-        """Raise TooMany for an address that guesses; right tokens, long or known, are exempt."""
+    def _bearer(self, scope: Scope) -> AccessToken | None:
+        """Whose token it is; TooMany for who guesses. Right tokens, long or known, are exempt."""
         scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            return
+            return None
         # behind a trusted proxy, the address that it reports
-        client, given = scope.get("client"), digest(token)
-        address = network_of(client[0]) if client else ""
-        now_ms = time.monotonic_ns() // 1_000_000
-        is_right = await self._members.verify_token(token) is not None
-        if is_right and (given in self._right or len(token) >= LONG_TOKEN):
-            return
-        self._guesses.check(address, now_ms)
-        if is_right:
-            self._right.add(given)
-        else:
+        client, found = scope.get("client"), access_of(token, self._tokens())
+        address, now_ms = network_of(client[0]) if client else "", time.monotonic_ns() // 1_000_000
+        if found is None or (found.token not in self._right and len(token) < LONG_TOKEN):
+            self._guesses.check(address, now_ms)
+        if found is None:
             self._guesses.failed(address, now_ms)
+        else:
+            self._right.add(found.token)
+        return found
 
     async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
         given: AccessToken = scope["user"].access_token
 
         async def watch(own: anyio.CancelScope) -> None:
-            while self._members.still(given):
+            # as long as the token is the member's
+            while owner_of(bytes.fromhex(given.token), self._tokens()) == given.client_id:
                 await anyio.sleep(LOOK_SECONDS)
             own.cancel()
 

@@ -91,6 +91,7 @@ from copydesk.app.mcp.messages import (
 from copydesk.app.reference import definitions
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
+from copydesk.desk.review import Seen
 from copydesk.edit.request import check_why
 from copydesk.errors import Cancelled, InvalidArgs, Refusal
 from copydesk.tools import refusals
@@ -147,14 +148,8 @@ _in_call: ContextVar[bool] = ContextVar("in_call", default=False)
 _log = logging.getLogger("copydesk")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A plan as shown in a form; `before` and `after` are the digests of these bytes."""
-
-    hunk_id: str
-    before: str
-    after: str
-    params: t.ElicitRequestFormParams
+Question = tuple[Seen, t.ElicitRequestFormParams]
+"""A plan, with the digests of the bytes that are shown, and the form that shows them."""
 
 
 def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Question | None:
@@ -184,11 +179,11 @@ def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Qu
         "required": ["decision"],
     }
     params = t.ElicitRequestFormParams(message=sendable(message), requested_schema=schema)
-    return Question(hunk_id, shown.before, shown.after, params)
+    return shown.seen, params
 
 
 def decide(
-    opened: OpenWorkspace, member: str, asked: Question, answer: t.ElicitResult, lang: Lang
+    opened: OpenWorkspace, member: str, seen: Seen, answer: t.ElicitResult, lang: Lang
 ) -> Decision | None:
     """Record the decision in an answer; None without one, or if file or plan changed meanwhile."""
     content: Mapping[str, object] = answer.content or {}
@@ -198,78 +193,12 @@ def decide(
     review, user = opened.desk.review, opened.person(member)
     try:
         if verdict == "approve":
-            return review.approve(user, asked.hunk_id, asked.before, asked.after)
+            return review.approve(user, *seen)
         said = reason if isinstance(reason, str) and reason.strip() else say("ask.no", lang, {})
-        return review.reject(user, asked.hunk_id, said)
+        return review.reject(user, seen.hunk_id, said)
     except Refusal as refusal:
-        _log.info("an answer about %s came to nothing: %s", asked.hunk_id, refusal.code)
+        _log.info("an answer about %s came to nothing: %s", seen.hunk_id, refusal.code)
         return None
-
-
-class Elicitor:
-    """Asks the users of one server's clients, once for each plan and connection.
-
-    Only the handshake era has such requests; for a client of the modern one, the call would have to
-    stay open meanwhile, which is not wanted here.
-    """
-
-    def __init__(self, opened: OpenWorkspace, lang: Lang) -> None:
-        self._opened = opened
-        self._lang: Lang = lang
-        self._groups: list[TaskGroup] = []
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None, None]:
-        """Allow questions while this context is open."""
-        async with anyio.create_task_group() as group:
-            self._groups.append(group)
-            try:
-                yield
-            finally:
-                self._groups.remove(group)
-                group.cancel_scope.cancel()
-
-    def ask(self, ctx: Ctx, member: str, answer: Answer) -> None:
-        """Ask the client's user in the background if the answer says that a plan is pending."""
-        hunk_id, path = _pending(answer)
-        connection = _connection(ctx)
-        capabilities = connection.client_capabilities
-        can = None if capabilities is None else capabilities.elicitation
-        asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
-        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if not hunk_id or hunk_id in asked or can is None or is_modern or not self._groups:
-            return
-        asked.add(hunk_id)
-        page = None if can.url is None else self._opened.page
-        self._groups[-1].start_soon(self._tell, connection, member, hunk_id, path, page)
-
-    async def _tell(
-        self, connection: Connection, member: str, hunk_id: str, path: object, page: str | None
-    ) -> None:
-        """Show a link to the page, otherwise a form for the decision, otherwise just a message."""
-        asked: Question | None = None
-        if page is None and self._opened.settings.elicitation == "decide":
-            asked = await to_thread(question, self._opened, member, hunk_id, self._lang)
-        bell = say("bell", self._lang, {"id": hunk_id, "path": path})
-        words = capped(bell, self._lang, _MOST_WORDS)
-        params: t.ElicitRequestParams
-        if page is not None:
-            link, new_id = f"{page}/hunk/{hunk_id}", secrets.token_hex(8)
-            params = t.ElicitRequestURLParams(message=words, url=link, elicitation_id=new_id)
-        elif asked is not None:
-            params = asked.params
-        else:
-            empty: dict[str, Any] = {"type": "object", "properties": {}}
-            params = t.ElicitRequestFormParams(message=words, requested_schema=empty)
-        with anyio.move_on_after(_PATIENCE_SECONDS):
-            try:
-                answer = await connection.send_request(t.ElicitRequest(params=params))
-                if asked is not None:
-                    await to_thread(decide, self._opened, member, asked, answer, self._lang)
-            except MCPError:
-                pass  # the client cannot ask, or did not want to
-            except Exception:  # best effort: a failed question must not end the server
-                _log.exception("cannot ask the client's user")
 
 
 def _pending(answer: Answer) -> tuple[str, object]:
@@ -300,6 +229,8 @@ class Hunks:
         self._lang: Lang = lang
         self._connections: dict[int, Connection] = {}
         self._due: set[asyncio.Event] = set()
+        self.groups: list[TaskGroup] = []
+        """Those of the servers that run, for tasks that end with them."""
 
     @contextmanager
     def notified_after(self) -> Generator[None]:
@@ -391,8 +322,12 @@ class Hunks:
         try:
             async with anyio.create_task_group() as group:
                 await group.start(self._watch, news)
-                yield
-                group.cancel_scope.cancel()
+                self.groups.append(group)
+                try:
+                    yield
+                finally:
+                    self.groups.remove(group)
+                    group.cancel_scope.cancel()
         finally:
             leave()
 
@@ -473,16 +408,12 @@ def _not_found(uri: str, code: str) -> MCPError:
 
 
 class Manuals:
-    """The manuals of some toolsets, in one language. `auto` is the default of apply."""
+    """The manuals of some toolsets, in one language."""
 
-    def __init__(self, toolsets: Sequence[str], lang: Lang, *, auto: bool = False) -> None:
-        known, self._auto = manuals.toolsets(), auto
-        self._toolsets = tuple(name for name in toolsets if name in known)
+    def __init__(self, toolsets: Sequence[str], lang: Lang) -> None:
+        known = manuals.toolsets()
+        self.toolsets = tuple(name for name in toolsets if name in known)
         self._lang: Lang = lang
-
-    def instructions(self) -> str:
-        """The instructions that a client gives its model about this server."""
-        return manuals.instructions(self._toolsets, self._lang, auto=self._auto)
 
     def resources(self) -> list[t.Resource]:
         """The pages as resources; a template has their parts too."""
@@ -493,7 +424,7 @@ class Manuals:
                 title=f"{self._title(toolset)}: {topic}",
                 mime_type=_MIME,
             )
-            for toolset in self._toolsets
+            for toolset in self.toolsets
             for topic in manuals.topics(toolset)
         ]
 
@@ -508,7 +439,7 @@ class Manuals:
     async def list_prompts(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
     ) -> t.ListPromptsResult:
-        return t.ListPromptsResult(prompts=[self._prompt(name) for name in self._toolsets])
+        return t.ListPromptsResult(prompts=[self._prompt(name) for name in self.toolsets])
 
     async def get_prompt(self, ctx: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
         """The text of a topic; raises MCPError if it does not exist."""
@@ -527,10 +458,10 @@ class Manuals:
             found = list(self._topics(params.ref.name))
         elif isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == MANUAL:
             chosen = (params.context.arguments if params.context else None) or {}
-            toolset = chosen.get("toolset", self._toolsets[0] if self._toolsets else "")
+            toolset = chosen.get("toolset", self.toolsets[0] if self.toolsets else "")
             if params.argument.name == "toolset":
-                found = list(self._toolsets)
-            elif toolset in self._toolsets:
+                found = list(self.toolsets)
+            elif toolset in self.toolsets:
                 found = list(manuals.names(toolset, self._lang))
         found = [one for one in found if one.startswith(params.argument.value)][:_MOST_COMPLETED]
         return t.CompleteResult(
@@ -538,7 +469,7 @@ class Manuals:
         )
 
     def _topics(self, toolset: str) -> tuple[str, ...]:
-        if toolset not in self._toolsets:
+        if toolset not in self.toolsets:
             raise MCPError(t.INVALID_PARAMS, f"Unknown prompt: {sendable(toolset)[:100]}")
         return manuals.topics(toolset)
 
@@ -602,13 +533,14 @@ def build(
     bus = InMemorySubscriptionBus()
     settings = opened.settings
     applies = settings.of_member(settings.member).apply or settings.apply
-    pages = Manuals(toolsets, lang, auto=applies == "auto")
-    elicitor, hunks = Elicitor(opened, lang), Hunks(opened, member_of, bus, lang, pages)
-    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, elicitor, hunks)
+    pages = Manuals(toolsets, lang)
+    instructions = manuals.instructions(pages.toolsets, lang, auto=applies == "auto")
+    hunks = Hunks(opened, member_of, bus, lang, pages)
+    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, hunks)
 
     @asynccontextmanager
     async def lifespan(_: Server[None]) -> AsyncGenerator[None, None]:
-        async with hunks.watched(), elicitor.running():
+        async with hunks.watched():
             yield None
 
     hint = CacheHint(ttl_ms=60_000, scope="private")
@@ -616,7 +548,7 @@ def build(
         "copydesk",
         version=__version__,
         title="copydesk",
-        instructions=capped(pages.instructions(), lang),
+        instructions=capped(instructions, lang),
         cache_hints={"tools/list": hint, "prompts/list": hint, "resources/templates/list": hint},
         lifespan=lifespan,
         get_tool_input_schema=tools.input_schema,
@@ -676,7 +608,6 @@ class _Tools:
     toolsets: tuple[str, ...]
     lang: Lang
     structured: bool
-    elicitor: Elicitor
     hunks: Hunks
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(THREADS))
     offers: dict[frozenset[str], _Offer] = field(default_factory=dict[frozenset[str], "_Offer"])
@@ -720,8 +651,51 @@ class _Tools:
                 answer = await self._run(ctx, member, tool, arguments, task)
         except Exception:  # as in `guarded`, in a form that the caller of a tool can read
             answer = crashed(params.name, logged(ctx), self.lang)
-        self.elicitor.ask(ctx, member, answer)
+        self._ask(ctx, member, answer)
         return tool_result(answer, self.lang, structured=self.structured)
+
+    def _ask(self, ctx: Ctx, member: str, answer: Answer) -> None:
+        """Ask the client's user in the background if the answer says that a plan is pending.
+
+        That is once for each plan and connection, and only in the handshake era, which has such
+        requests: for a client of the modern one the call would have to stay open meanwhile.
+        """
+        hunk_id, path = _pending(answer)
+        connection = _connection(ctx)
+        capabilities = connection.client_capabilities
+        can = None if capabilities is None else capabilities.elicitation
+        asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
+        is_modern, groups = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS, self.hunks.groups
+        if not hunk_id or hunk_id in asked or can is None or is_modern or not groups:
+            return
+        asked.add(hunk_id)
+        page = None if can.url is None else self.opened.page
+        groups[-1].start_soon(self._tell, connection, member, hunk_id, path, page)
+
+    async def _tell(
+        self, connection: Connection, member: str, hunk_id: str, path: object, page: str | None
+    ) -> None:
+        """Show a link to the page, otherwise a form for the decision, otherwise just a message."""
+        seen: Seen | None = None
+        bell = say("bell", self.lang, {"id": hunk_id, "path": path})
+        words, empty = capped(bell, self.lang, _MOST_WORDS), {"type": "object", "properties": {}}
+        params: t.ElicitRequestParams
+        params = t.ElicitRequestFormParams(message=words, requested_schema=empty)
+        if page is not None:
+            link, new_id = f"{page}/hunk/{hunk_id}", secrets.token_hex(8)
+            params = t.ElicitRequestURLParams(message=words, url=link, elicitation_id=new_id)
+        elif self.opened.settings.elicitation == "decide":
+            asked = await to_thread(question, self.opened, member, hunk_id, self.lang)
+            seen, params = asked or (None, params)
+        with anyio.move_on_after(_PATIENCE_SECONDS):
+            try:
+                answer = await connection.send_request(t.ElicitRequest(params=params))
+                if seen is not None:
+                    await to_thread(decide, self.opened, member, seen, answer, self.lang)
+            except MCPError:
+                pass  # the client cannot ask, or did not want to
+            except Exception:  # best effort: a failed question must not end the server
+                _log.exception("cannot ask the client's user")
 
     async def _run(self, ctx: Ctx, member: str, name: str, arguments: object, task: str) -> Answer:
         cancelled, ended = threading.Event(), Future[None]()
