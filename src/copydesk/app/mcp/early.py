@@ -96,9 +96,8 @@ def claimed() -> Generator[Wire]:
     """
     sys.stdout.flush()
     wire = Wire(os.dup(0), os.dup(1))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
+    with open(os.devnull, "rb") as null:
+        os.dup2(null.fileno(), 0)
     os.dup2(2, 1)
     try:
         yield wire

@@ -34,9 +34,8 @@ def network_of(address: str) -> str:
         found = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
+    is_six = isinstance(found, ipaddress.IPv6Address)
+    return str(ipaddress.ip_network((found, 64), strict=False) if is_six else found)
 
 
 class TooMany(Exception):

@@ -93,15 +93,14 @@ def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
         parsed = from_json(body)
     except (ValueError, RecursionError):
         return error_reply(t.PARSE_ERROR, "Parse error", _id_of(raw, text))
-    scope: dict[str, object] = {}
-    if isinstance(came, dict):
-        frame = cast("dict[str, Any]", came)
-        if frame.get("id") != repaired.get("id"):
-            return error_reply(t.INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
-        params: Any = frame.get("params")
-        if isinstance(params, dict) and "arguments" in params:  # as they arrived
-            scope[ARGUMENTS] = params["arguments"]
-    return _framed(parsed, body, scope)
+    if not isinstance(came, dict):
+        return _framed(parsed, body, {})
+    frame = cast("dict[str, Any]", came)
+    if frame.get("id") != repaired.get("id"):
+        return error_reply(t.INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
+    params: Any = frame.get("params")
+    has_arguments = isinstance(params, dict) and "arguments" in params
+    return _framed(parsed, body, {ARGUMENTS: params["arguments"]} if has_arguments else {})
 
 
 def _framed(
@@ -164,21 +163,13 @@ _CUT: Final[Mapping[Lang, str]] = {
 
 def sendable(text: str) -> str:
     """The text with lone surrogates escaped, so that it can be encoded as UTF-8."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode()
-    return text
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
     """The sendable text, cut with a note if its JSON exceeds `most` bytes."""
     whole = kept = sendable(text)
-    if _MOST_OF_CHARACTER * len(whole) + 2 <= most:
-        return whole
-    while (size := _size(kept)) > most:
+    while _MOST_OF_CHARACTER * len(kept) + 2 > most and (size := _size(kept)) > most:
         kept = kept[: len(kept) * most // size]
     if kept is whole:
         return whole
