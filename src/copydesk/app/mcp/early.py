@@ -239,15 +239,10 @@ class _Answers:
 
     def __init__(self, table: Table) -> None:
         self._table, self._version, self._is_ready = table, "", False
-        self._asked: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
         self._ids = set[object]()
         self.given: dict[object, bytes] = {}
         """The answers by the ids of the requests."""
-
-    @property
-    def has_listed(self) -> bool:
-        """Whether the client has the tools."""
-        return self._asked["tools/list"] > 0
 
     def to(self, line: bytes) -> bytes | None:
         """The answer to a message, b"" if none is due; None if the library has to answer it.
@@ -273,9 +268,9 @@ class _Answers:
         self._ids.add(message["id"])
         if method in _MOST or not self._version:  # the first request decides
             self._version = self._version_of(method, params)
-        self._asked[method] += 1
+        self.asked[method] += 1
         result = self._table[self._version].get(method)
-        if result is None or self._asked[method] > _MOST[method]:
+        if result is None or self.asked[method] > _MOST[method]:
             return None
         answer = (_FORMS.get(method, _FORMS[""]) % (shown_id, result)).encode()
         self.given[message["id"]] = answer
@@ -367,7 +362,9 @@ def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
                 is_answered = is_answered and answer is not None
                 with suppress(OSError):  # nobody reads any more, so the input will end too
                     write_all(wire.sink, answer or b"")
-        if fetching.ident is None and not (came and is_answered and not answers.has_listed):
+        if fetching.ident is None and not (
+            came and is_answered and not answers.asked["tools/list"]
+        ):
             fetching.start()
 
 

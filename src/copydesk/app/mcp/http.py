@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
-import anyio
 import anyio.to_thread
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, RequireAuthMiddleware

@@ -47,13 +47,6 @@ class ErrorReply:
     reply: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RequestScope:
-    """Takes the place of the HTTP request on other transports: a scope for handlers."""
-
-    scope: Mapping[str, object]
-
-
 def parse_message(raw: bytes) -> ParsedMessage | ErrorReply:
     """Parse a message; an ErrorReply if it is unacceptable.
 

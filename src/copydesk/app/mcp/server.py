@@ -36,10 +36,10 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from io import BytesIO
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
-import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import mcp_types as t
@@ -79,7 +79,6 @@ from copydesk.app.mcp.early import (
 from copydesk.app.mcp.messages import (
     MOST_MESSAGE_BYTES,
     ErrorReply,
-    RequestScope,
     capped,
     error_reply,
     original_arguments,
@@ -849,8 +848,8 @@ def _taken(line: bytes | ErrorReply) -> SessionMessage | ErrorReply | None:
         return found
     if found.repaired is None:
         return SessionMessage(found.message)
-    carrier = ServerMessageMetadata(request_context=RequestScope(found.repaired))
-    return SessionMessage(found.message, carrier)
+    request = SimpleNamespace(scope=found.repaired)  # in place of one of HTTP
+    return SessionMessage(found.message, ServerMessageMetadata(request_context=request))
 
 
 def _encoded(message: t.JSONRPCMessage) -> bytes:

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import anyio
 import anyio.to_thread
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
@@ -62,14 +61,9 @@ class ChangeEvents:
 
     def __init__(self, opened: OpenWorkspace, paths: Callable[[], Iterable[RelPath]]) -> None:
         self._opened, self._paths = opened, paths
-        self._listeners: set[asyncio.Event] = set()
+        self.listeners: set[asyncio.Event] = set()
         self._rung = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-
-    @property
-    def full(self) -> bool:
-        """Whether no more listeners are accepted."""
-        return len(self._listeners) >= MOST_LISTENERS
 
     def ring(self) -> None:
         """Report a change made by this process; may be called from any thread."""
@@ -81,7 +75,7 @@ class ChangeEvents:
     async def listen(self, closing: anyio.Event, valid: Callable[[], bool]) -> AsyncIterator[int]:
         """Yield a number for changes, until `closing` is set or it is no longer `valid`."""
         event = asyncio.Event()
-        self._listeners.add(event)
+        self.listeners.add(event)
         count = 0
         try:
             while not closing.is_set() and valid():
@@ -92,7 +86,7 @@ class ChangeEvents:
                     count += 1
                     yield count
         finally:
-            self._listeners.discard(event)
+            self.listeners.discard(event)
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
@@ -117,7 +111,7 @@ class ChangeEvents:
                 await self._rung.wait()
             changed = self._rung.is_set()
             self._rung.clear()
-            if not self._listeners:
+            if not self.listeners:
                 continue
             turn += 1
             try:
@@ -129,7 +123,7 @@ class ChangeEvents:
             except Exception:  # best effort: never fail the server because a notification failed
                 _log.exception("cannot look for what changed")
             if changed:
-                for event in self._listeners:
+                for event in self.listeners:
                     event.set()
 
     def _files(self) -> object:
@@ -238,7 +232,7 @@ class ReviewApp:
         session = self.login.session(request)
         if session is None:
             return PlainTextResponse("Sign in first.", 401)
-        if self.news.full:
+        if len(self.news.listeners) >= MOST_LISTENERS:
             return PlainTextResponse("Too many pages are open.", 503, {"Retry-After": "5"})
         closing = anyio.Event()
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 from bisect import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, groupby, repeat
-from typing import Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from markupsafe import Markup
 
@@ -64,18 +64,8 @@ _KINDS: Final = {
 """CSS kinds by the names of Pygments' token types; the longest name wins."""
 
 
-class Highlight(NamedTuple):
-    """Characters [start, stop) of a line (0-based), and the name of their kind."""
-
-    start: int
-    stop: int
-    kind: str
-
-
-class _Lexer(Protocol):
-    def get_tokens_unprocessed(self, text: str) -> Iterable[tuple[int, object, str]]:
-        """The tokens of a text: start, type, characters."""
-        ...
+Highlight = tuple[int, int, str]
+"""Characters [start, stop) of a line (0-based), and the name of their kind."""
 
 
 def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
@@ -83,23 +73,24 @@ def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
     total = sum(map(len, lines)) + len(lines)
     if total > MOST_CHARACTERS or any(len(line) > MOST_IN_LINE for line in lines):
         return None
-    lexer = _lexer(path.rpartition("/")[2])
-    if lexer is None:
+    tokens = _lexer(path.rpartition("/")[2])
+    if tokens is None:
         return None
     highlights: list[list[Highlight]] = [[] for _ in lines]
     starts = [*accumulate((len(line) + 1 for line in lines), initial=0)]
-    for start, kind_of, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
+    for start, kind_of, value in tokens("\n".join(lines) + "\n"):
         first, kind = bisect(starts, start) - 1, _kind(str(kind_of))
         at = start - starts[first]
         for row, part in enumerate(value.split("\n"), first):
             if part and kind:
-                highlights[row].append(Highlight(at, at + len(part), kind))
+                highlights[row].append((at, at + len(part), kind))
             at = 0
     return highlights
 
 
 @lru_cache(maxsize=256)
-def _lexer(name: str) -> _Lexer | None:
+def _lexer(name: str) -> Callable[[str], Iterable[tuple[int, object, str]]] | None:
+    """What makes tokens of a text, of the language that the file's name tells."""
     if importlib.util.find_spec("pygments") is None:
         return None
     from pygments.lexers import (  # type: ignore[import-untyped]
@@ -108,7 +99,7 @@ def _lexer(name: str) -> _Lexer | None:
     from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
     try:
-        return cast("_Lexer", get_lexer_for_filename(name))
+        return cast(Any, get_lexer_for_filename(name)).get_tokens_unprocessed
     except ClassNotFound:
         return None
 
@@ -146,7 +137,7 @@ def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) ->
         (visible(text, begin, end), colour) for begin, end, colour in parts(start, stop, colours)
     )
     return "".join(
-        f'<span class="s-{colour.kind}">{span}</span>' if colour else span for span, colour in spans
+        f'<span class="s-{colour[2]}">{span}</span>' if colour else span for span, colour in spans
     )
 
 
@@ -273,8 +264,9 @@ def conflict_of(one: Shown) -> MergeConflict | None:
     theirs = [_Edit(g.base_start, g.base_stop, g.now_stop - g.now_start) for g in gaps]
     spans = _spans(ours, theirs, one.draft.place.foot)
     path = str(one.plan.request.path)
+    altered = {line for one in (*ours, *theirs) for line in range(one.start, one.stop)}
     ways = (
-        ("As it was", base, (), _altered(ours, theirs), " gone"),
+        ("As it was", base, (), altered, " gone"),
         ("As planned", planned, ours, _made(ours), " come"),
         ("As it is", now, theirs, _made(theirs), " come"),
     )
@@ -359,7 +351,3 @@ def _moved(line: int, edits: Sequence[_Edit], *, after: bool) -> int:
 def _made(edits: Sequence[_Edit]) -> set[int]:
     runs = ((_moved(one.start, edits, after=False), one.lines) for one in edits)
     return {line for start, count in runs for line in range(start, start + count)}
-
-
-def _altered(*sides: Sequence[_Edit]) -> set[int]:
-    return {line for edits in sides for one in edits for line in range(one.start, one.stop)}

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import accumulate, groupby, pairwise, zip_longest
 from threading import Lock, Thread
 from typing import Any, Final, NamedTuple, cast
@@ -67,7 +67,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source
 from copydesk.text.unified import CONTEXT, line_counts
 from copydesk.tools.diff_model import LONG, DiffLine, DiffModel, of_change, of_diff, of_place
-from copydesk.tools.messages import Lang, say_reason
+from copydesk.tools.messages import say_reason
 from copydesk.tools.refusals import check_words, refusal_words
 from copydesk.tools.reports import is_binary_deletion, saved_words
 from copydesk.tools.ws_mod import UNDO
@@ -200,10 +200,6 @@ class Reviewer:
         self._counted.open[key] = began, records, tasks
         self._counted.paths["changes"] = {file.path for task in tasks for file in task.files}
         return tasks
-
-    def open_changes(self) -> int:
-        """The number of open changes, at most some seconds old."""
-        return sum(task.open for task in self.changes(is_fresh=False))
 
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
         """Pending plans by member and task, latest begun first.
@@ -503,7 +499,7 @@ class RequestContext:
             "csrf": session.csrf,
             "workspace": opened.root.rstrip("/").rpartition("/")[2] or "/",
             "waiting": _undecided(self.reviewer.waiting()) if waiting is None else waiting,
-            "changed": self.reviewer.open_changes(),
+            "changed": sum(task.open for task in self.reviewer.changes(is_fresh=False)),
             "now_ms": opened.clock(),
             "notices": () if self.is_partial else session.take_notices(),
         }
@@ -686,7 +682,7 @@ def pending(ctx: RequestContext) -> Response:
 
 def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> Values:
     """The plans of one member and task in the list, and the rows of those on this page."""
-    task, query, viewed = items[0].task, tuple(ctx.wanted.query.items()), ctx.session.viewed
+    task, query, viewed = items[0].task, ctx.wanted.query, ctx.session.viewed
     files = len({item.path for item in items})
     together = [("hunk", item.plan.id) for item in items[:MOST_TOGETHER]]
     return {
@@ -694,9 +690,14 @@ def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> 
         "task": task,
         "summary": _in_files(named(len(items), "plan"), files),
         "counts": tuple(map(sum, zip(*(item.counts for item in items), strict=True))),
-        "together": f"/together?{urlencode([*query, *together])}",
+        "together": f"/together?{urlencode([*query.items(), *together])}",
         "rows": [
-            _row(item, query, (version_of(item.plan), item.state) in viewed, LANG.get())
+            render(
+                "pending_row.html",
+                item=item,
+                query=query,
+                viewed=(version_of(item.plan), item.state) in viewed,
+            )
             for item in rows
         ],
     }
@@ -704,11 +705,6 @@ def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> 
 
 def _in_files(plans: str, files: int) -> str:
     return phrase("{plans} in {files}", plans=plans, files=named(files, "file"))
-
-
-@lru_cache(maxsize=4_096)
-def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool, _: Lang) -> Markup:
-    return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
 
 
 def _note(every: int, found: Sequence[Item], start: int) -> str:
@@ -763,7 +759,11 @@ def review(ctx: RequestContext) -> Response:
     model = model_of(shown, options)
     unseen = _remember_shown(ctx, shown, model, options)
     rights = ctx.review.rights(ctx.member, shown)
-    draft, content, comments = shown.draft, shown.plan.request.text, ctx.review.comments(shown)
+    draft, content, comments = (
+        shown.draft,
+        shown.plan.request.text,
+        ctx.review.comments(shown),
+    )
     if shown.state == "conflict" or not _can_be_edited(content):
         content = None
     is_whole = isinstance(draft.base, Snapshot) and not shown.plan.request.in_notes

@@ -63,9 +63,6 @@ MOST_FORM: Final = 16 << 20
 """In bytes; every form of the page is smaller."""
 
 MOST_PATH: Final = 2_000
-_AT_ONCE: Final = 1 << 16
-"""A larger form, in bytes, is parsed in a thread."""
-
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
@@ -141,7 +138,7 @@ async def form_of(request: Request, most_bytes: int = MOST_FORM) -> dict[str, li
     body = await request.body()
     if len(body) > most_bytes:
         raise BadForm("This is more than a form of the page can hold.", 413)
-    return _fields(body) if len(body) < _AT_ONCE else await anyio.to_thread.run_sync(_fields, body)
+    return await anyio.to_thread.run_sync(_fields, body)
 
 
 def _fields(body: bytes) -> dict[str, list[str]]:
