@@ -5,12 +5,11 @@ Invariants: both views show the same lines; omissions from a line are reported w
 
 from __future__ import annotations
 
-import importlib.util
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, groupby, repeat
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 from markupsafe import Markup
 
@@ -70,14 +69,14 @@ Highlight = tuple[int, int, str]
 
 def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
     """The colours of consecutive lines of a file; None if it is not coloured."""
-    total = sum(map(len, lines)) + len(lines)
-    if total > MOST_CHARACTERS or any(len(line) > MOST_IN_LINE for line in lines):
+    sizes = [len(line) + 1 for line in lines]
+    if sum(sizes) > MOST_CHARACTERS or max(sizes, default=0) > MOST_IN_LINE + 1:
         return None
     tokens = _lexer(path.rpartition("/")[2])
     if tokens is None:
         return None
     highlights: list[list[Highlight]] = [[] for _ in lines]
-    starts = [*accumulate((len(line) + 1 for line in lines), initial=0)]
+    starts = [*accumulate(sizes, initial=0)]
     for start, kind_of, value in tokens("\n".join(lines) + "\n"):
         first, kind = bisect(starts, start) - 1, _kind(str(kind_of))
         at = start - starts[first]
@@ -91,17 +90,14 @@ def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
 @lru_cache(maxsize=256)
 def _lexer(name: str) -> Callable[[str], Iterable[tuple[int, object, str]]] | None:
     """What makes tokens of a text, of the language that the file's name tells."""
-    if importlib.util.find_spec("pygments") is None:
-        return None
-    from pygments.lexers import (  # type: ignore[import-untyped]
-        get_lexer_for_filename,  # pyright: ignore[reportUnknownVariableType]
-    )
-    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
-
     try:
-        return cast(Any, get_lexer_for_filename(name)).get_tokens_unprocessed
-    except ClassNotFound:
+        from pygments.lexers import (  # type: ignore[import-untyped]
+            find_lexer_class_for_filename,  # pyright: ignore[reportUnknownVariableType]
+        )
+    except ImportError:
         return None
+    lexer: Any = find_lexer_class_for_filename(name)
+    return lexer().get_tokens_unprocessed if lexer else None
 
 
 @lru_cache(maxsize=1024)
@@ -163,19 +159,24 @@ def table(
     `notes` are comments by line (`-3` of the text before, `+3` after), `heads` is what stands
     above each hunk.
     """
-    if colours is None:
-        old, new = tuple(model.lines("old")), tuple(model.lines("new"))
-        colours = colours_of(path, old), colours_of(path, new)
+    old, new = colours or (colours_of(path, [*model.lines(side)]) for side in ("old", "new"))
     hunks = [
         {
             "skipped": hunk.skipped,
-            "blocks": [(block.kept, _cells(block, colours, whole)) for block in hunk.blocks],
+            "blocks": [(block.kept, _cells(block, (old, new), whole)) for block in hunk.blocks],
             "head": head,
         }
         for hunk, head in zip(model.hunks, chain(heads, repeat("")), strict=False)
     ]
-    of = {"path": path, "split": view == "split", "skipped": model.skipped, "more": more}
-    return render("diff.html", hunks=hunks, notes=notes, **of)
+    return render(
+        "diff.html",
+        path=path,
+        split=view == "split",
+        hunks=hunks,
+        skipped=model.skipped,
+        more=more,
+        notes=notes,
+    )
 
 
 Cell = Mapping[str, object]
@@ -190,9 +191,11 @@ def _cells(
         if line is None:
             return None
         coloured = colours[side].get(line.number, ())
-        text = render_line(line.text, coloured, row.marks[side], whole=whole)
-        ending = ENDINGS[line.ending] if row.shows_endings else ""
-        return {"number": line.number, "text": text, "ending": ending}
+        return {
+            "number": line.number,
+            "text": render_line(line.text, coloured, row.marks[side], whole=whole),
+            "ending": ENDINGS[line.ending] if row.shows_endings else "",
+        }
 
     return [[cell(row, 0), cell(row, 1)] for row in block.rows]
 
@@ -330,8 +333,7 @@ def _widened(span: tuple[int, int], most: int, edits: Sequence[_Edit]) -> tuple[
     """The span with some untouched lines around it."""
     start, stop = span
     low = max([0, start - _CONTEXT, *(one.stop for one in edits if one.stop < start)])
-    high = min([most, stop + _CONTEXT, *(one.start for one in edits if one.start > stop)])
-    return low, high
+    return low, min([most, stop + _CONTEXT, *(one.start for one in edits if one.start > stop)])
 
 
 def _run(part: tuple[int, int], span: tuple[int, int], edits: Sequence[_Edit]) -> range:

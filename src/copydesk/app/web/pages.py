@@ -9,7 +9,6 @@ refusal appears on the next page, with the current state.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import mimetypes
 import re
@@ -39,7 +38,7 @@ from copydesk.app.web.markup import (
     render,
     translated,
 )
-from copydesk.app.web.security import Remembered, Session, one_of
+from copydesk.app.web.security import Remembered, Session, digest, one_of
 from copydesk.app.workspace import OpenWorkspace, user_of
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChanges, UndoneChanges
@@ -135,11 +134,6 @@ def expires_soon(plan: Plan, now_ms: int) -> bool:
     return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
 
 
-PlanResult = tuple[str, str, str]
-"""A member, a path, and how a plan ended: written as planned (`exact`), relocated (`fuzz`), or
-`rejected`."""
-
-
 class Counted:
     """What was counted for lists. Safe to use from many threads.
 
@@ -208,7 +202,7 @@ class Reviewer:
         are estimated, and with patience counted in the background, as all are where checks run
         commands.
         """
-        listed = _arranged(self.waiting())
+        listed = _arranged(self.review.pending(self.member))
         states = self.review.states([one for _, one in listed])
         runs_commands = any(rule.command for rule in self.opened.config.checks)
         until = time.monotonic() + patience * (not runs_commands)
@@ -219,8 +213,18 @@ class Reviewer:
             if counted is None and patience and time.monotonic() < until:
                 counted = self._count(one.plan, state)
             lines, breaks = counted or (one.plan.request.counts(one.plan.place), 0)
-            of = one.decision, lines, breaks, counted is not None, expires_soon(one.plan, now_ms)
-            items.append(Item(one.plan, task, state, *of))
+            items.append(
+                Item(
+                    one.plan,
+                    task,
+                    state,
+                    one.decision,
+                    lines,
+                    breaks,
+                    counted=counted is not None,
+                    expires_soon=expires_soon(one.plan, now_ms),
+                )
+            )
         if patience:
             self._counted.paths["plans"] = {item.plan.request.path for item in items}
             left = [item for item in items if not item.counted]
@@ -259,16 +263,17 @@ class Reviewer:
             raise ContentChanged("the file or the plan changed since it was shown")
         return self.review.amend(self.member, seen.hunk_id, content)
 
-    def waiting(self) -> tuple[Waiting, ...]:
-        return self.review.pending(self.member)
+    def past(self) -> tuple[tuple[Entry, ...], list[tuple[str, str, str]]]:
+        """The last edits, and the results of plans, each with a member and a path.
 
-    def past(self) -> tuple[tuple[Entry, ...], list[PlanResult]]:
-        """The last edits, and the results of plans."""
-        may, entries = (
-            self.member.permission.allows_read,
-            self.opened.journal.entries(most=_MOST_PAST),
+        A plan was written as planned (`exact`), relocated (`fuzz`), or `rejected`.
+        """
+        may = self.member.permission.allows_read
+        edits = tuple(
+            entry
+            for entry in self.opened.journal.entries(most=_MOST_PAST)
+            if may(entry.path) and entry.state != "failed"
         )
-        edits = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
         try:
             outcomes = self.opened.tally.noted()
         except StateFailed:  # the edits are shown anyway
@@ -280,8 +285,8 @@ class Reviewer:
         ]
         carried = Counter((member, path) for member, path, how in results if how == "fuzz")
         written = Counter((entry.member, str(entry.path)) for entry in edits if entry.hunk_id)
-        exact = (written - carried).elements()  # those that were carried are reported already
-        return edits, [*results, *((*key, "exact") for key in exact)]
+        # Those that were carried are reported already.
+        return edits, [*results, *((*key, "exact") for key in (written - carried).elements())]
 
     def may_undo(self, entry: Entry) -> bool:
         """Whether the person may write there without approval, and the text is still there."""
@@ -370,8 +375,9 @@ def words_of(refusal: Refusal) -> str:
     match refusal:
         case AlreadyDecided():
             verdict = translated(refusal.verdict.replace("_", " "))
-            words = "{name} was first: this plan is {verdict}."
-            return phrase(words, name=refusal.by, verdict=verdict)
+            return phrase(
+                "{name} was first: this plan is {verdict}.", name=refusal.by, verdict=verdict
+            )
         case HunkNotFound() | InvalidHunkId():
             return translated(_ENDED.get(getattr(refusal, "reason", ""), _ENDED[""]))
         case ContentChanged(reason=reason):
@@ -390,13 +396,10 @@ MOST_ROWS: Final = 2_000
 """A diff with more rows is shown in part."""
 
 MOST_LISTED: Final = 100
-"""Plans on one page of the list."""
+"""Plans on one page of the list, edits on one of the history."""
 
 _PART_ROWS: Final = 5_000
 """Rows of one part of "Show all"."""
-
-MOST_EDITS: Final = 100
-"""Edits on one page of the history."""
 
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
 MOST_COLOURED: Final = 40_000
@@ -420,7 +423,6 @@ _TABS: Final = (
     ("changes_requested", "Changes requested"),
     ("rejected", "Rejected"),
 )
-_VERDICTS: Final = tuple(state for state, _ in _TABS if state)
 _MOST_FILES: Final = 300
 MOST_TOGETHER: Final = 100
 
@@ -498,7 +500,7 @@ class RequestContext:
             "name": session.name,
             "csrf": session.csrf,
             "workspace": opened.root.rstrip("/").rpartition("/")[2] or "/",
-            "waiting": _undecided(self.reviewer.waiting()) if waiting is None else waiting,
+            "waiting": _undecided(self.review.pending(self.member)) if waiting is None else waiting,
             "changed": sum(task.open for task in self.reviewer.changes(is_fresh=False)),
             "now_ms": opened.clock(),
             "notices": () if self.is_partial else session.take_notices(),
@@ -522,8 +524,11 @@ def _undecided(plans: Iterable[Item | Waiting]) -> int:
 
 def _file(data: bytes, name: str) -> Response:
     """A file to save."""
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(data, media_type="text/plain; charset=utf-8", headers=headers)
+    return Response(
+        data,
+        media_type="text/plain; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
 
 
 def _of_file(view: Callable[[RequestContext], Response]) -> Callable[[RequestContext], Response]:
@@ -566,16 +571,14 @@ class PlanFilter:
     def takes_otherwise(self, item: Item) -> bool:
         """Whether the plan is listed if its path is."""
         is_of = self.member in ("", item.plan.owner) and self.tool in ("", item.plan.tool)
-        if not is_of or self.tab != item.verdict:
-            return False
-        if self.state in (_EXPIRING, _BROKEN):
-            return item.expires_soon if self.state == _EXPIRING else item.breaks > 0
-        return self.state in (self.tab, "open") or item.state == self.state
+        also = {_EXPIRING: item.expires_soon, _BROKEN: item.breaks > 0}.get(self.state, False)
+        has_state = also or self.state in (self.tab, "open", item.state)
+        return is_of and self.tab == item.verdict and has_state
 
     @property
     def tab(self) -> str:
         """The tab of the list: "" for undecided plans, otherwise the decision."""
-        return self.state if self.state in _VERDICTS else ""
+        return self.state if self.state in dict(_TABS) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,10 +596,9 @@ class DiffOptions:
     @staticmethod
     def of(query: Mapping[str, str]) -> DiffOptions:
         """The options in the query of an address."""
-        context = number(query.get("context", ""), CONTEXTS[0])
         return DiffOptions(
             "unified" if query.get("view") == "unified" else "split",
-            min(max(context, CONTEXTS[0]), CONTEXTS[-1]),
+            min(max(number(query.get("context", ""), 0), CONTEXTS[0]), CONTEXTS[-1]),
             number(query.get("all", ""), 0),
             "hide" if query.get("space") == "hide" else "",
         )
@@ -615,9 +617,9 @@ def model_of(shown: Shown, options: DiffOptions) -> DiffModel:
 
 def shows_all(model: DiffModel, options: DiffOptions) -> bool:
     """Whether these options show all of the change."""
-    if options.part:
-        return model.rows <= _PART_ROWS
-    return model.rows <= MOST_ROWS and not model.is_cut
+    return model.rows <= (_PART_ROWS if options.part else MOST_ROWS) and (
+        options.part > 0 or not model.is_cut
+    )
 
 
 def _parts_of(rows: int) -> int:
@@ -638,16 +640,15 @@ def _remember_shown(
         return 0
     if not options.part:
         return 1
-    count = _parts_of(model.rows)
-    return ctx.session.show_part(shown.seen, options.context, options.part, count)
+    return ctx.session.show_part(shown.seen, options.context, options.part, _parts_of(model.rows))
 
 
 def pending(ctx: RequestContext) -> Response:
     """A page of the list of plans."""
     items, wanted = ctx.reviewer.items(), ctx.wanted
     listed = [item for item in items if wanted.takes(item)]
-    members = sorted({item.plan.owner for item in items} | {wanted.member} - {""})
-    tools = sorted({item.plan.tool for item in items} | {wanted.tool} - {""})
+    members = {item.plan.owner for item in items} | {wanted.member} - {""}
+    tools = {item.plan.tool for item in items} | {wanted.tool} - {""}
     verdicts = Counter(item.verdict for item in items)
     pages = max(-(-len(listed) // MOST_LISTED), 1)
     page = min(max(number(ctx.query.get("page", ""), 1), 1), pages)
@@ -672,8 +673,8 @@ def pending(ctx: RequestContext) -> Response:
         tree=tree[:_MOST_FILES],
         more=len(tree) - _MOST_FILES,
         wanted=wanted,
-        members=[(name, name) for name in members],
-        tools=[(name, tool_words(name)) for name in tools],
+        members=[(name, name) for name in sorted(members)],
+        tools=[(name, tool_words(name)) for name in sorted(tools)],
         states=[(state, translated(words)) for state, words in _STATES],
         soon=sum(item.expires_soon for item in listed),
         broken=sum(item.breaks > 0 for item in listed),
@@ -683,12 +684,11 @@ def pending(ctx: RequestContext) -> Response:
 def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> Values:
     """The plans of one member and task in the list, and the rows of those on this page."""
     task, query, viewed = items[0].task, tuple(ctx.wanted.query.items()), ctx.session.viewed
-    files = len({item.path for item in items})
     together = [("hunk", item.plan.id) for item in items[:MOST_TOGETHER]]
     return {
-        "key": hashlib.sha256("\0".join(task).encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        "key": digest("\0".join(task)).hex()[:12],
         "task": task,
-        "summary": _in_files(named(len(items), "plan"), files),
+        "summary": _in_files(named(len(items), "plan"), len({item.path for item in items})),
         "counts": tuple(map(sum, zip(*(item.counts for item in items), strict=True))),
         "together": f"/together?{urlencode([*query, *together])}",
         "rows": [
@@ -713,8 +713,11 @@ def _note(every: int, found: Sequence[Item], start: int) -> str:
         plans = phrase("{count:,} of {plans}", count=len(found), plans=plans)
     words = _in_files(plans, len({item.path for item in found}))
     if len(found) > MOST_LISTED:
-        last = min(start + MOST_LISTED, len(found))
-        words += phrase("; {first:,}–{last:,} are listed", first=start + 1, last=last)
+        words += phrase(
+            "; {first:,}–{last:,} are listed",
+            first=start + 1,
+            last=min(start + MOST_LISTED, len(found)),
+        )
     return words if every else ""
 
 
@@ -733,15 +736,18 @@ def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
 
     def rows(path: str, above: str, depth: int) -> Iterator[Values]:
         inside = children.get(path, set())
-        only = next(iter(inside)) if len(inside) == 1 and path not in counts else ""
-        if only and only in children:
-            yield from rows(only, above, depth)
+        if len(inside) == 1 and path not in counts and inside <= children.keys():
+            yield from rows(min(inside), above, depth)
             return
         if path:
             name = path[len(above) :].lstrip("/") + "/" * (path in children)
             target = "" if wanted.path == f"/{path}" else f"/{path}"
-            href = address(**{**wanted.query, "path": target})
-            row = {"name": name, "depth": min(depth, 6), "href": href, "is_current": not target}
+            row = {
+                "name": name,
+                "depth": min(depth, 6),
+                "href": address(**{**wanted.query, "path": target}),
+                "is_current": not target,
+            }
             yield {**row, "plans": below[path] or counts[path]}
         for each in sorted(inside, key=lambda each: (each not in children, each)):
             yield from rows(each, path, depth + bool(path))
@@ -810,9 +816,8 @@ def _whole_text(shown: Shown) -> NewPlan | None:
     base, regions = shown.draft.base, shown.draft.regions
     request, after = shown.plan.request, shown.draft.after
     is_several = request.text is None and request.of_lines and regions
-    if not is_several or shown.draft.created or shown.state == "conflict":
-        return None
-    if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
+    is_there = not shown.draft.created and shown.state != "conflict"
+    if not (is_several and is_there and isinstance(base, Snapshot) and isinstance(after, Snapshot)):
         return None
     start, stop = regions[0].start, regions[-1].stop
     if start == stop:  # the new plan replaces one line at least
@@ -888,8 +893,17 @@ def gone(
     query: Mapping[str, str] = {},
 ) -> Response:
     """The page of what is not there; or of a plan, `item`, that cannot be shown."""
-    of: Values = {"words": words, "edit_id": edit_id, "item": item, "query": query}
-    return ctx.page("gone.html", title, here, status=status, waiting=waiting, **of)
+    return ctx.page(
+        "gone.html",
+        title,
+        here,
+        status=status,
+        waiting=waiting,
+        words=words,
+        edit_id=edit_id,
+        item=item,
+        query=query,
+    )
 
 
 def diff(ctx: RequestContext) -> Response:
@@ -905,7 +919,6 @@ def together(ctx: RequestContext) -> Response:
     options = DiffOptions.of(ctx.query)
     plans: list[tuple[Shown, DiffModel, Values]] = []
     refused: list[tuple[str, str]] = []
-    can = can_approve = bool(chosen)
     for hunk_id in chosen:
         try:
             shown = ctx.reviewer.show(hunk_id)
@@ -922,11 +935,10 @@ def together(ctx: RequestContext) -> Response:
             refused.append((path, words_of(barred)))
         unseen = _remember_shown(ctx, shown, model, options)
         was_shown = not unseen or shown.seen in ctx.session.seen
-        can = can and was_shown
         alone = ctx.review.rights(ctx.member, shown)
         may_approve = shown.refusal is None and decision is None and alone.approve is None
-        can_approve = can_approve and may_approve
         may = {
+            "was_shown": was_shown,
             "can": decision is None and alone.decide is None,
             "can_approve": may_approve and was_shown,
             "rest": " ".join(one for one in chosen if one != hunk_id),
@@ -948,8 +960,8 @@ def together(ctx: RequestContext) -> Response:
         ],
         broken_count=sum(bool(shown.checks) for shown, _, _ in plans),
         refused=refused,
-        can=can and bool(plans) and not refused,
-        can_approve=can and can_approve and bool(plans),
+        can=bool(plans) and not refused and all(may["was_shown"] for *_, may in plans),
+        can_approve=bool(plans) and all(may["can_approve"] for *_, may in plans),
         query=ctx.wanted.query,
     )
 
@@ -963,7 +975,7 @@ def history(ctx: RequestContext) -> Response:
     try:
         where = RelPath.parse(path) if path else None
         below = None if before < 0 else before
-        edits = ctx.desk.history.page(ctx.member, where, member or None, MOST_EDITS, below)
+        edits = ctx.desk.history.page(ctx.member, where, member or None, MOST_LISTED, below)
         members = {*settings.members, settings.member, *(edit.member for edit in edits.edits)}
     except Refusal as refusal:
         why = words_of(refusal)
@@ -1009,8 +1021,7 @@ def edit(ctx: RequestContext) -> Response:
 
 def edit_diff(ctx: RequestContext) -> Response:
     """The diff of an edit as a file."""
-    diff = ctx.desk.history.entry(ctx.member, ctx.edit_id).diff
-    return _file(diff, f"edit-{ctx.edit_id}.diff")
+    return _file(ctx.desk.history.entry(ctx.member, ctx.edit_id).diff, f"edit-{ctx.edit_id}.diff")
 
 
 def described(plan: Plan) -> str:
@@ -1090,15 +1101,17 @@ def _plan_values(
     path = str(draft.request.path)
     words = marked_up("No line changes.")
     if draft.request.target is not None:
-        target = str(draft.request.target)
-        words = marked_up("The file is moved to {path}, with all its bytes.", path=target)
-    elif modes := draft.request.modes:
-        mode = f"{modes[1] & 0o777:o}"
-        words = marked_up("The mode of the file becomes {mode}; its bytes stay.", mode=mode)
-    elif is_binary_deletion(draft):
-        size_words = named(draft.base.size, "byte")
         words = marked_up(
-            "A binary file of {size} is deleted. An undo restores it.", size=size_words
+            "The file is moved to {path}, with all its bytes.", path=str(draft.request.target)
+        )
+    elif modes := draft.request.modes:
+        words = marked_up(
+            "The mode of the file becomes {mode}; its bytes stay.", mode=f"{modes[1] & 0o777:o}"
+        )
+    elif is_binary_deletion(draft):
+        words = marked_up(
+            "A binary file of {size} is deleted. An undo restores it.",
+            size=named(draft.base.size, "byte"),
         )
     diff = Markup('<p class="empty">{}</p>').format(words)
     if model.hunks and not draft.request.is_operation:
@@ -1179,10 +1192,11 @@ def _every(
 
     def part(at: int) -> tuple[str, str]:
         shown = {"view": options.view, "context": str(options.context), "all": str(at)}
-        last = min(at * _PART_ROWS, rows)
-        first = (at - 1) * _PART_ROWS + 1
         words = phrase(
-            "Show rows {first:,}–{last:,} of {rows:,}", first=first, last=last, rows=rows
+            "Show rows {first:,}–{last:,} of {rows:,}",
+            first=(at - 1) * _PART_ROWS + 1,
+            last=min(at * _PART_ROWS, rows),
+            rows=rows,
         )
         return address(*here, **shown, **query), words
 
@@ -1190,8 +1204,11 @@ def _every(
     if not options.part and rows <= _PART_ROWS:
         words = phrase("Show all {rows}", rows=named(rows, "row"))
     beside = (options.part - 1, options.part + 1) if options.part else ()
-    neighbours = [part(at) for at in beside if 1 <= at <= _parts_of(rows)]
-    return {"href": href, "words": words, "neighbours": neighbours}
+    return {
+        "href": href,
+        "words": words,
+        "neighbours": [part(at) for at in beside if 1 <= at <= _parts_of(rows)],
+    }
 
 
 def side_colours(
@@ -1263,7 +1280,9 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
     )
     heights = [sum(cells[column, at] for at in range(len(series))) for column in range(count)]
     top, wide = _round_up(max(heights)), _WIDTH / count
-    times = [_time(start + column, step) for column in range(count)]
+    form = "%m-%d" if step >= 24 * _HOUR_MS else "%m-%d %H:%M"
+    starts = (time.gmtime((start + column) * step // 1000) for column in range(count))
+    times = [time.strftime(form, at) for at in starts]
     bars: list[Mapping[str, str]] = []
     for (column, at), value in sorted(cells.items()):
         below = sum(cells[column, other] for other in range(at))
@@ -1313,20 +1332,13 @@ def _shares(key: str, results: Sequence[tuple[str, str]], most: int) -> Values:
     return {"rows": rows, "more": len(ranked) - most}
 
 
-def _time(column: int, step: int) -> str:
-    at = time.gmtime(column * step // 1000)
-    return time.strftime("%m-%d" if step >= 24 * _HOUR_MS else "%m-%d %H:%M", at)
-
-
 def _y(value: int, top: int) -> float:
     return _FLOOR - value * _HEIGHT / top
 
 
 def _round_up(most: int) -> int:
     """An even number that is at least `most` and has few non-zero digits."""
-    size = 1
-    while size * 10 < most:
-        size *= 10
+    size: int = 10 ** (len(str(max(most - 1, 1))) - 1)
     return next((m * size for m in (2, 4, 6, 8, 10) if m * size >= most), 20 * size)
 
 
@@ -1338,10 +1350,10 @@ _ROWS_OF_CHANGES: Final = 1_000
 """Once a page has so many rows, further files are only named."""
 
 _FIRST_ROWS: Final = 300
-"""So many are there at first; the page's script asks for the others at once."""
+"""So many are there at first; the page's script asks for the others at once.
 
-_HUNK_ROWS: Final = 300
-"""A hunk with more rows is shown in part; the plain text has all of it."""
+A hunk with more rows is shown in part; the plain text has all of it.
+"""
 
 _MOST_REWRITTEN: Final = 200_000
 _MOST_NAMED: Final = 3
@@ -1355,12 +1367,21 @@ _VERBS: Final = {
 
 def changes(ctx: RequestContext) -> Response:
     """The tasks with open changes, or the changes of the task in the query."""
+    query = _query(ctx)
     try:
-        query = _query(ctx)
-        return _review(ctx, query) if query else _tasks(ctx)
+        if query:
+            return _review(ctx, query)
     except Refusal as refusal:
         ctx.session.notify("bad", words_of(refusal))
-        return _tasks(ctx)
+    tasks = ctx.reviewer.changes()
+    return ctx.page(
+        "changes.html",
+        phrase("Changes"),
+        "changes",
+        tasks=[(title_of(task), task, task.lines, _files_of(task)) for task in tasks],
+        count=sum(task.open for task in tasks),
+        older=ctx.desk.changes.older(ctx.member),
+    )
 
 
 def _query(ctx: RequestContext) -> dict[str, str]:
@@ -1372,19 +1393,8 @@ def _query(ctx: RequestContext) -> dict[str, str]:
 def _selection(query: Mapping[str, str]) -> Selection:
     """Raises Refusal for an invalid path."""
     path = RelPath.parse(query["path"]) if "path" in query else None
-    since_ms = number(query.get("since", ""), 0, 15)
-    return Selection(task=query.get("task", ""), path=path, since_ms=since_ms)
-
-
-def _tasks(ctx: RequestContext) -> Response:
-    tasks = ctx.reviewer.changes()
-    return ctx.page(
-        "changes.html",
-        phrase("Changes"),
-        "changes",
-        tasks=[(title_of(task), task, task.lines, _files_of(task)) for task in tasks],
-        count=sum(task.open for task in tasks),
-        older=ctx.desk.changes.older(ctx.member),
+    return Selection(
+        task=query.get("task", ""), path=path, since_ms=number(query.get("since", ""), 0, 15)
     )
 
 
@@ -1419,10 +1429,17 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
         hunks = _hunks(ctx.desk.changes.checked(file), size, style) if rows > 0 else []
         rows -= sum(hunk["rows"] for hunk in hunks)
         shown += hunks
-        here = f"#file-{at}" if hunks else address("changes", **{**query, "path": str(file.path)})
-        view: Values = {"id": f"file-{at}", "href": here, "hunks": hunks}
-        view["ids"] = " ".join(hunk.id for hunk in file.hunks)
-        views.append({"file": file, "path": str(file.path), "counts": file.lines, **view})
+        path = str(file.path)
+        view = {
+            "file": file,
+            "path": path,
+            "counts": file.lines,
+            "id": f"file-{at}",
+            "ids": " ".join(hunk.id for hunk in file.hunks),
+            "href": f"#file-{at}" if hunks else address("changes", **{**query, "path": path}),
+            "hunks": hunks,
+        }
+        views.append(view)
     ids = [hunk["id"] for hunk in shown]
     for hunk, onward in zip(shown, [*ids[1:], ""], strict=False):
         hunk |= {"onward": onward, "refused": refused.get(hunk["id"], "")}
@@ -1462,7 +1479,7 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
         of_place(text, hunk.old, hunk.old_line, span, within)
         for hunk, span, within in zip(placed, spans, withins, strict=True)
     ]
-    parts = [model.first(_HUNK_ROWS) for model in models]
+    parts = [model.first(_FIRST_ROWS) for model in models]
     path, every = str(file.path), DiffModel(tuple(one for part in parts for one in part.hunks))
     is_small = size <= MOST_COLOURED
     colours = side_colours(path, file.base, file.now, every, size) if is_small else None
@@ -1500,8 +1517,10 @@ def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
 
 def diff_changes(ctx: RequestContext) -> Response:
     """The changes that are selected as a file, as `git apply` takes them."""
-    files = ctx.desk.changes.view(ctx.member, _selection(_query(ctx)))
-    return _file(b"".join(file.diff for file in files), "changes.diff")
+    return _file(
+        b"".join(file.diff for file in ctx.desk.changes.view(ctx.member, _selection(_query(ctx)))),
+        "changes.diff",
+    )
 
 
 def _action(action: Callable[[RequestContext, Selection, Sequence[str]], None]) -> Action:
@@ -1546,8 +1565,12 @@ def undo_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> 
         others = () if outcome.written else wanted.difference(refused)
         ctx.session.refused = refused, " ".join(others)
     count = len(wanted.difference(refused))
-    words = "{changes} undone, by edit {ids}.", "{changes} undone, by edits {ids}."
-    _tell(ctx, outcome, words, named(count, "change"))
+    _tell(
+        ctx,
+        outcome,
+        ("{changes} undone, by edit {ids}.", "{changes} undone, by edits {ids}."),
+        named(count, "change"),
+    )
     _tell_missing(ctx, len(hunks) - len(wanted))
 
 
@@ -1614,8 +1637,9 @@ def _apply(ctx: RequestContext, seen: Sequence[Seen]) -> bool:
     """Write plans as shown, all or none, and tell it on the next page; whether it was done."""
     outcome = ctx.review.apply(ctx.member, seen)
     if isinstance(outcome, Transacted):
-        plans = named(len(outcome.applied), "plan")
-        ctx.session.notify("good", phrase("{plans} written as one.", plans=plans))
+        ctx.session.notify(
+            "good", phrase("{plans} written as one.", plans=named(len(outcome.applied), "plan"))
+        )
     elif isinstance(outcome, Applied):
         words, undo = "{path} is written, there was nothing to change.", ""
         if outcome.edit_id:
@@ -1634,18 +1658,17 @@ _NOT_WRITTEN: Final = "Nothing was written: {why}"
 def reject(ctx: RequestContext) -> Location:
     """Reject the plan with a reason, or ask for a changed one."""
     decision = _reject(ctx, ctx.hunk_id)
-    words = "{path} needs changes. {owner} is told with its next call."
-    if decision.verdict == "rejected":
-        words = "{path} is rejected. {owner} is told with its next call."
-    _tell_decision(ctx, words, decision, _seen(ctx))
+    words = {
+        "rejected": "{path} is rejected. {owner} is told with its next call.",
+        "changes_requested": "{path} needs changes. {owner} is told with its next call.",
+    }
+    _tell_decision(ctx, words[decision.verdict], decision, _seen(ctx))
     return _next(ctx)
 
 
 def comment(ctx: RequestContext) -> Location:
     """Comment on the plan, or on a line of it."""
-    line = number(ctx.field("line").strip(), 0, 17)
-    if ctx.field("side") == "old":
-        line = -line
+    line = number(ctx.field("line").strip(), 0, 17) * (-1 if ctx.field("side") == "old" else 1)
     said = ctx.review.comment(ctx.member, ctx.hunk_id, ctx.field("text"), line)
     return _here(ctx, phrase("{owner} is told your comment with its next call.", owner=said.owner))
 
@@ -1698,8 +1721,7 @@ def amend(ctx: RequestContext) -> Location:
 
 def replan(ctx: RequestContext) -> Location:
     """Replace a plan in conflict by one for the file as shown; the next page shows it."""
-    given = (ctx.field(name) for name in ("now", "range", "content"))
-    ctx.review.replan(ctx.member, ctx.hunk_id, *given)
+    ctx.review.replan(ctx.member, ctx.hunk_id, *map(ctx.field, ("now", "range", "content")))
     return _here(ctx, phrase("This is the new plan, with your text. It is not approved yet."))
 
 
@@ -1710,10 +1732,12 @@ def split(ctx: RequestContext) -> Location:
         raise ContentChanged("the file or the plan changed since it was shown")
     plans = ctx.review.split(ctx.member, ctx.hunk_id)
     if not chosen:
-        words = phrase(
-            "It is {plans} now, each to be decided on alone.", plans=named(len(plans), "plan")
+        ctx.session.notify(
+            "plain",
+            phrase(
+                "It is {plans} now, each to be decided on alone.", plans=named(len(plans), "plan")
+            ),
         )
-        ctx.session.notify("plain", words)
         return address(path=str(plans[0].request.path))
     parts = [ctx.reviewer.show(plan.id).seen for at, plan in enumerate(plans) if at in chosen]
     ctx.session.seen.update(dict.fromkeys(parts))  # they were shown with the whole plan
@@ -1767,11 +1791,11 @@ def undo(ctx: RequestContext) -> Location:
     except Refusal as refusal:
         ctx.session.notify("bad", phrase("It is not undone: {why}", why=words_of(refusal)))
         return address("edit", edit_id)
-    if not outcome.edit_id:
-        ctx.session.notify("plain", phrase("Nothing of it was left to undo."))
-        return address("edit", edit_id)
-    ctx.session.notify("good", phrase("Edit {edit} is undone, by this one.", edit=edit_id))
-    return address("edit", str(outcome.edit_id))
+    words = phrase("Nothing of it was left to undo.")
+    if outcome.edit_id:
+        words = phrase("Edit {edit} is undone, by this one.", edit=edit_id)
+    ctx.session.notify("good" if outcome.edit_id else "plain", words)
+    return address("edit", str(outcome.edit_id or edit_id))
 
 
 def _several(ctx: RequestContext) -> list[Seen]:
@@ -1780,11 +1804,9 @@ def _several(ctx: RequestContext) -> list[Seen]:
 
 def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
     """The page of these plans; of no plan: the list."""
-    if not hunk_ids:
-        return address(**ctx.wanted.query)
-    back = address("together", **ctx.wanted.query)
-    back += "&" if "?" in back else "?"
-    return back + "&".join(f"hunk={one}" for one in hunk_ids if one.isalnum())
+    hunks = [("hunk", one) for one in hunk_ids if one.isalnum()]
+    query = urlencode([*ctx.wanted.query.items(), *hunks])
+    return f"/together?{query}" if hunk_ids else address(**ctx.wanted.query)
 
 
 def _each(
@@ -1805,15 +1827,15 @@ def _each(
     count = len(decisions) - len(left)
     if count:
         taken = [one for one in _several(ctx) if one.hunk_id not in left]
-        back = "" if again else "/withdraw"
-        ctx.session.notify("good", phrase(done, plans=named(count, "plan")), back, *taken)
+        ctx.session.notify(
+            "good", phrase(done, plans=named(count, "plan")), "" if again else "/withdraw", *taken
+        )
     return _together(ctx, [*(decisions if again else left), *ctx.field("rest").split()])
 
 
 def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
     wants_changes = ctx.field("verdict") == "changes_requested"
-    reason = ctx.field("reason")
-    return ctx.review.reject(ctx.member, hunk_id, reason, wants_changes=wants_changes)
+    return ctx.review.reject(ctx.member, hunk_id, ctx.field("reason"), wants_changes=wants_changes)
 
 
 def _writing(action: Action) -> Action:
@@ -1921,7 +1943,7 @@ def _next(ctx: RequestContext) -> Location:
     if rest := ctx.field("rest").split():
         return _together(ctx, rest)
     onward = ctx.field("onward")
-    waits = any(one.plan.id == onward for one in ctx.reviewer.waiting())
+    waits = any(one.plan.id == onward for one in ctx.review.pending(ctx.member))
     return address(*(("hunk", onward) if waits else ()), **ctx.wanted.query)
 
 
