@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from copydesk.app import manuals
 from copydesk.app.config import TOOLSETS, MemberConfig
-from copydesk.app.mcp.server import Hunks, question
+from copydesk.app.mcp.server import Documents, question
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.mcp_calls import (
     CALLS,
@@ -125,15 +125,15 @@ async def test_what_waits_is_known_before_the_first_call(
     opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a plan made anew while it is read for the first time would be no news."""
-    read, never, known = Hunks._waiting, threading.Event(), list[int]()
+    read, never, known = Documents._waiting, threading.Event(), list[int]()
 
-    def slow(hunks: Hunks) -> dict[str, object]:
+    def slow(hunks: Documents) -> dict[str, object]:
         never.wait(0.3)
         found = read(hunks)
         known.append(len(found))
         return found
 
-    monkeypatch.setattr(Hunks, "_waiting", slow)
+    monkeypatch.setattr(Documents, "_waiting", slow)
     async with Client(server_of(opened)) as client:
         assert known == [0]
         await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))

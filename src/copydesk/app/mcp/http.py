@@ -6,12 +6,13 @@ constant time and never logged.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -30,7 +31,14 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import LONG_TOKEN, Config, ConfigError
-from copydesk.app.mcp.limits import MOST_CONNECTIONS, Guesses, TimedProtocol, TooMany, network_of
+from copydesk.app.mcp.limits import (
+    MOST_CONNECTIONS,
+    Guesses,
+    TimedProtocol,
+    TooMany,
+    ip_of,
+    network_of,
+)
 from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, ErrorReply, parse_message
 from copydesk.app.mcp.server import build
 from copydesk.app.web.app import ReviewApp
@@ -52,15 +60,8 @@ _log = logging.getLogger("copydesk")
 
 def is_loopback(host: str) -> bool:
     """Whether a server bound to `host` can be reached from this machine only."""
-    address = _address(host)
+    address = ip_of(host)
     return host == "localhost" or (address is not None and address.is_loopback)
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 class HostGuard:
@@ -97,7 +98,7 @@ class HostGuard:
             name = urlsplit(url).hostname
         except ValueError:
             return False
-        address = _address(name or "")
+        address = ip_of(name or "")
         return name in self._names or (address is not None and (self._open or address.is_loopback))
 
 
@@ -174,31 +175,30 @@ def member_of(request: object, default: str) -> str:
     return token.client_id if isinstance(token, AccessToken) else default
 
 
+@dataclass
 class MessageRepair:
     """Repairs or answers the messages that the protocol library cannot parse."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         body = await Request(scope, receive).body()
-        if len(body) < LARGE_BYTES:
-            found = parse_message(body)
-        else:
-            found = await anyio.to_thread.run_sync(parse_message, body)
+        is_large = len(body) >= LARGE_BYTES
+        found = (
+            await anyio.to_thread.run_sync(parse_message, body) if is_large else parse_message(body)
+        )
         if isinstance(found, ErrorReply):
-            response = Response(found.reply, 400, media_type="application/json")
-            await response(scope, receive, send)
+            await Response(found.reply, 400, media_type="application/json")(scope, receive, send)
             return
         replayed: list[Message] = [{"type": "http.request", "body": found.body, "more_body": False}]
 
         async def replay() -> Message:
             return replayed.pop() if replayed else await receive()
 
-        await self._app({**scope, **(found.repaired or {})}, replay, send)
+        await self.app({**scope, **(found.repaired or {})}, replay, send)
 
 
 def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
@@ -237,10 +237,9 @@ def build_app(
     otherwise ConfigError. A body of more than `body_bytes` gets status 413. `announce` receives
     each one-time token for the page; without it, only the members' own tokens open the page.
     """
-
-    def known() -> Mapping[str, str]:
-        return live_tokens(opened) if tokens is None else tokens
-
+    known: Callable[[], Mapping[str, str]] = (
+        partial(live_tokens, opened) if tokens is None else lambda: tokens
+    )
     if not known() and not is_loopback(host):
         raise ConfigError(f"a member needs a token before {host} can be served to others")
     default = opened.config.member
@@ -306,25 +305,29 @@ def server_of(
     most_connections: int = MOST_CONNECTIONS,
 ) -> uvicorn.Server:
     """The application's server with its limits; X-Forwarded-For of these proxies is trusted."""
-    settings = uvicorn.Config(
-        app,
-        http=TimedProtocol,
-        ws="none",
-        log_level="warning",
-        server_header=False,
-        proxy_headers=bool(trusted_proxies),
-        forwarded_allow_ips=list(trusted_proxies),
-        limit_concurrency=most_connections,
-        timeout_graceful_shutdown=grace_seconds,
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=TimedProtocol,
+            ws="none",
+            log_level="warning",
+            server_header=False,
+            proxy_headers=bool(trusted_proxies),
+            forwarded_allow_ips=list(trusted_proxies),
+            limit_concurrency=most_connections,
+            timeout_graceful_shutdown=grace_seconds,
+        )
     )
-    return uvicorn.Server(settings)
 
 
 def bound(host: str, port: int) -> socket.socket:
     """A listening socket; raises ConfigError if the address is not available."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only if it knows the protocol; without it answers wait 40 ms
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = socket.socket(
+        socket.AF_INET6 if ":" in host else socket.AF_INET,
+        socket.SOCK_STREAM,
+        # asyncio sets TCP_NODELAY only if it knows the protocol; without it answers wait 40 ms
+        socket.IPPROTO_TCP,
+    )
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
