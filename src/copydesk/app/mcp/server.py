@@ -27,7 +27,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -38,7 +38,8 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
-import anyio
+import anyio.from_thread
+import anyio.lowlevel
 import mcp_types as t
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -772,23 +773,23 @@ async def messages_of(
                 elif early.rstrip() != encoded and b'"resultType"' not in early:
                     await write(_CHANGED)  # a plan came meanwhile; the modern era asks by itself
 
-    loop = asyncio.get_running_loop()
+    token, loop = anyio.lowlevel.current_token(), asyncio.get_running_loop()
 
     def arrive(message: SessionMessage) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             arrived.send_nowait(message)
 
     def read() -> None:
-        with suppress(RuntimeError, CancelledError):  # the loop has ended
+        with suppress(anyio.RunFinishedError, RuntimeError):  # the loop has ended
             for line in _lines(chain([wire.head], iter(partial(_read, wire.source), b"")), most):
                 taken = _taken(line)
                 if isinstance(taken, ErrorReply):
-                    asyncio.run_coroutine_threadsafe(write(taken.reply), loop).result()
+                    anyio.from_thread.run(write, taken.reply, token=token)
                 elif taken is not None:
                     # It is not awaited: waking this thread would interrupt the call that begins.
                     loop.call_soon_threadsafe(arrive, taken)
             at_end()
-            loop.call_soon_threadsafe(arrived.close)
+            anyio.from_thread.run_sync(arrived.close, token=token)
 
     async with anyio.create_task_group() as group:
         group.start_soon(write_messages)
