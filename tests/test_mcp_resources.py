@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from copydesk.app import manuals
 from copydesk.app.config import TOOLSETS, MemberConfig
-from copydesk.app.mcp.server import Hunks, question
+from copydesk.app.mcp.server import Documents, question
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.mcp_calls import (
     CALLS,
@@ -125,15 +125,15 @@ async def test_what_waits_is_known_before_the_first_call(
     opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a plan made anew while it is read for the first time would be no news."""
-    read, never, known = Hunks._waiting, threading.Event(), list[int]()
+    read, never, known = Documents._waiting, threading.Event(), list[int]()
 
-    def slow(hunks: Hunks) -> dict[str, object]:
+    def slow(hunks: Documents) -> dict[str, object]:
         never.wait(0.3)
         found = read(hunks)
         known.append(len(found))
         return found
 
-    monkeypatch.setattr(Hunks, "_waiting", slow)
+    monkeypatch.setattr(Documents, "_waiting", slow)
     async with Client(server_of(opened)) as client:
         assert known == [0]
         await client.call_tool("prepare_file_append", dict(CALLS["prepare_file_append"]))
@@ -339,7 +339,7 @@ async def test_a_form_shows_what_could_hide_by_its_number(tmp_path: Path) -> Non
         plan = here.call("local", "prepare_file_append", given)
         asked = question(here, "local", str(plan.fields["hunk_id"]), "en")
     assert asked is not None
-    assert "+a\\u200bb\\u202ec\\x1b[2Jd" in asked.params.message
+    assert "+a\\u200bb\\u202ec\\x1b[2Jd" in asked[1].message
 
 
 async def test_a_plan_that_a_form_cannot_show_whole_is_only_told_of(tmp_path: Path) -> None:

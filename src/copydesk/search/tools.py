@@ -130,18 +130,25 @@ class RipgrepSearchCall(ToolCall):
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path or ".", folder=True)
         args = parse_rg_args((*self.rg_args, *_MODES[self.mode]), context.glob)
-        search = context.search(path, args.globs, fold=args.folds)
-        found = search_raw(search, self.pattern, path, args, _ROWS)
+        found = search_raw(
+            context.search(path, args.globs, fold=args.folds), self.pattern, path, args, _ROWS
+        )
         if isinstance(found, FoundFiles | MatchCounts):
             return _files(context, name, self.pattern, found)
         rows: list[Value] = [
             {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
             for r in found.rows
         ]
-        data: Fields = {"lines": rows}
-        fields = _fields(context, name, self.pattern, found, data, len(rows), "matches")
-        matches = [row for row in found.rows if row.is_match]
-        return _lines(context, fields, found, found.rows, matches, str(path), found.context)
+        fields = _fields(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
+        return _lines(
+            context,
+            fields,
+            found,
+            found.rows,
+            [row for row in found.rows if row.is_match],
+            str(path),
+            found.context,
+        )
 
 
 SEARCHING = (
@@ -169,10 +176,16 @@ def _query(
     fixed: bool,
     argument: Literal["pattern", "literal"] = "pattern",
 ) -> Query:
-    path = context.path(call.path or ".", folder=True)
-    globs = tuple(map(context.glob, call.globs))
-    links = call.include_hidden, call.follow_symlinks
-    return Query(pattern, path, globs, call.case, fixed, *links, argument)
+    return Query(
+        pattern,
+        context.path(call.path or ".", folder=True),
+        tuple(map(context.glob, call.globs)),
+        call.case,
+        fixed,
+        call.include_hidden,
+        call.follow_symlinks,
+        argument,
+    )
 
 
 def _search(
@@ -206,8 +219,9 @@ def _files(context: Context, name: str, pattern: str, found: FoundFiles | MatchC
     fields = _fields(context, name, pattern, found, data, count, "files")
     shown = first_rows(rows, context.rows_tokens)
     left_out = total - len(shown) if len(shown) < count else 0
-    line = counted or str(fields["summary"])
-    return _listed(context, fields, found, line, shown, left_out, "files")
+    return _listed(
+        context, fields, found, counted or str(fields["summary"]), shown, left_out, "files"
+    )
 
 
 def _search_lines(context: Context, name: str, query: Query, around: _LinesAround) -> Answer:
@@ -321,8 +335,9 @@ def _lines(
     saying = "search.lines.cut" if found.truncated and not found.timed_out else "search.lines"
     if files == (where,):  # the caller named it
         saying += ".here"
-    facts = {"count": len(matches), "where": said}
-    head = say(saying if matches else "search.lines.none", lang, facts)
+    head = say(
+        saying if matches else "search.lines.none", lang, {"count": len(matches), "where": said}
+    )
     head = so_far(found, head, len(matches), lang)
     if len(files) == 1 and files[0] in versions:
         head += f" · version {versions[files[0]]}"

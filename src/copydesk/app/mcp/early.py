@@ -44,17 +44,14 @@ _FORMS: Final = {
     f'"params":{{"_meta":{{"{SUBSCRIPTION}":%s}},"notifications":%s}}}}\n',
 }
 
-_LISTS: Final = ("tools/list", "prompts/list", RESOURCES)
 _MOST: Final = {
-    **dict.fromkeys(("initialize", LISTEN, *_LISTS), 1),
+    **dict.fromkeys(("initialize", LISTEN, "tools/list", "prompts/list", RESOURCES), 1),
     "server/discover": 2,
     "ping": 8,
 }
 """More answers than these could fill the pipe of a client that does not read yet."""
 
 _META: Final = "io.modelcontextprotocol/"
-_FILES: Final = ("copydesk.toml", "pyproject.toml")
-_LIBRARIES: Final = ("mcp", "pydantic")
 _MOST_KEPT: Final = 64
 """The most tables in the cache, of 100 kB each: the latest ones stay."""
 
@@ -96,9 +93,8 @@ def claimed() -> Generator[Wire]:
     """
     sys.stdout.flush()
     wire = Wire(os.dup(0), os.dup(1))
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
+    with open(os.devnull, "rb") as null:
+        os.dup2(null.fileno(), 0)
     os.dup2(2, 1)
     try:
         yield wire
@@ -140,18 +136,26 @@ class Start:
     @classmethod
     def of(cls, root: str, options: Mapping[str, object]) -> Start | None:
         """The start of a server with these options; None if something is wrong, which it tells."""
-        given = sorted((key, value) for key, value in options.items() if key != "root")
-        given += sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_"))
+        given = [
+            *sorted(pair for pair in options.items() if pair[0] != "root"),
+            *sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_")),
+        ]
         try:
             package, library = map(_folder_of, ("copydesk", "mcp"))
             seen: list[object] = [package, sys.version, given, os.environ.get("SIYUAN_URL")]
             path = f"{tables_of(root)}-{_digest(seen)[:16]}.json"
-            seen += [_bytes_of(os.path.join(root, name)) for name in _FILES]
-            seen += _files_below(package)
+            libraries = sorted(os.listdir(os.path.dirname(library)))
             seen += [
-                name
-                for name in sorted(os.listdir(os.path.dirname(library)))
-                if name.startswith(_LIBRARIES) and "-info" in name
+                *(
+                    _bytes_of(os.path.join(root, name))
+                    for name in ("copydesk.toml", "pyproject.toml")
+                ),
+                *_files_below(package),
+                *(
+                    name
+                    for name in libraries
+                    if name.startswith(("mcp", "pydantic")) and "-info" in name
+                ),
             ]
         except (OSError, ValueError, AttributeError):
             return None
@@ -210,8 +214,7 @@ def _has_plans(state: str) -> bool:
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
     try:
         with closing(apsw.Connection(f"file:{quote(path)}?mode={mode}", flags)) as database:
-            count: Any = cast(Any, database).execute("SELECT count(*) FROM plans").get
-            return bool(count)
+            return bool(cast(Any, database).execute("SELECT count(*) FROM plans").get)
     except apsw.Error:
         return True
 
@@ -240,15 +243,10 @@ class _Answers:
 
     def __init__(self, table: Table) -> None:
         self._table, self._version, self._is_ready = table, "", False
-        self._asked: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
         self._ids = set[object]()
         self.given: dict[object, bytes] = {}
         """The answers by the ids of the requests."""
-
-    @property
-    def has_listed(self) -> bool:
-        """Whether the client has the tools."""
-        return self._asked["tools/list"] > 0
 
     def to(self, line: bytes) -> bytes | None:
         """The answer to a message, b"" if none is due; None if the library has to answer it.
@@ -274,9 +272,9 @@ class _Answers:
         self._ids.add(message["id"])
         if method in _MOST or not self._version:  # the first request decides
             self._version = self._version_of(method, params)
-        self._asked[method] += 1
+        self.asked[method] += 1
         result = self._table[self._version].get(method)
-        if result is None or self._asked[method] > _MOST[method]:
+        if result is None or self.asked[method] > _MOST[method]:
             return None
         answer = (_FORMS.get(method, _FORMS[""]) % (shown_id, result)).encode()
         self.given[message["id"]] = answer
@@ -286,21 +284,29 @@ class _Answers:
         """The protocol version of a request; raises ValueError if its parameters are not usual."""
         meta = _object(params.get("_meta", {}))
         if method == "initialize":
-            version, is_usual = params["protocolVersion"], set(params) == _HELLO
-            is_usual = is_usual and version != MODERN and not self._version
-            is_usual = is_usual and _is_usual(params["capabilities"], params["clientInfo"])
+            version = params["protocolVersion"]
+            is_usual = (
+                set(params) == _HELLO
+                and version != MODERN
+                and not self._version
+                and _is_usual(params["capabilities"], params["clientInfo"])
+            )
         elif _META + "protocolVersion" in meta:
             more = json.dumps(
                 {key: params[key] for key in params if key != "_meta"}, separators=(",", ":")
             )
             usual = f'{{"notifications":{HONORED}}}' if method == LISTEN else "{}"
-            version, is_usual = meta[_META + "protocolVersion"], more == usual
-            is_usual = is_usual and version == MODERN and self._version in ("", MODERN)
+            version = meta[_META + "protocolVersion"]
             info = meta.get(_META + "clientInfo", {"name": "", "version": ""})
-            is_usual = is_usual and _is_usual(meta[_META + "clientCapabilities"], info)
+            is_usual = (
+                more == usual
+                and version == MODERN
+                and self._version in ("", MODERN)
+                and _is_usual(meta[_META + "clientCapabilities"], info)
+            )
         else:
-            version, is_usual = self._version, not params.keys() - {"_meta"}
-            is_usual = is_usual and (self._is_ready or method == "ping") and version != MODERN
+            version, is_due = self._version, self._is_ready or method == "ping"
+            is_usual = is_due and version != MODERN and not params.keys() - {"_meta"}
         token = json.dumps(meta.get("progressToken", 0))
         if not is_usual or not meta.keys() <= _META_KEYS or not _ID.fullmatch(token):
             raise ValueError
@@ -315,8 +321,8 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _is_usual(capabilities: Any, info: Any) -> bool:
     """Whether a client names itself and its capabilities in the form of every protocol version."""
-    nested = [(name, _object(value)) for name, value in _object(capabilities).items()]
-    inner = [(name, *pair) for name, each in nested for pair in each.items()]
+    named = _object(capabilities).items()
+    inner = [(name, *pair) for name, each in named for pair in _object(each).items()]
     return (
         all(isinstance(text, str) for text in _object(info).values())
         and {"name", "version"} <= info.keys() <= _INFO
@@ -336,7 +342,7 @@ def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(ValueError):  # this is not the main thread
-            signal.signal(number, _end)
+            signal.signal(number, lambda _, frame: os._exit(0))  # nothing is open yet
     fetching = threading.Thread(target=fetch, daemon=True)
     try:
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
@@ -344,10 +350,6 @@ def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
     finally:
         if fetching.ident is not None:
             fetching.join()  # two threads that import the same modules can block each other
-
-
-def _end(number: int, frame: object) -> None:
-    os._exit(0)  # nothing is open yet
 
 
 def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
@@ -368,7 +370,9 @@ def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
                 is_answered = is_answered and answer is not None
                 with suppress(OSError):  # nobody reads any more, so the input will end too
                     write_all(wire.sink, answer or b"")
-        if fetching.ident is None and not (came and is_answered and not answers.has_listed):
+        if fetching.ident is None and not (
+            came and is_answered and not answers.asked["tools/list"]
+        ):
             fetching.start()
 
 

@@ -6,33 +6,39 @@ constant time and never logged.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
-import anyio
 import anyio.to_thread
 import uvicorn
-from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import LONG_TOKEN, Config, ConfigError
-from copydesk.app.mcp.limits import MOST_CONNECTIONS, Guesses, TimedProtocol, TooMany, network_of
+from copydesk.app.mcp.limits import (
+    MOST_CONNECTIONS,
+    Guesses,
+    TimedProtocol,
+    TooMany,
+    ip_of,
+    network_of,
+)
 from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, ErrorReply, parse_message
 from copydesk.app.mcp.server import build
 from copydesk.app.web.app import ReviewApp
@@ -54,15 +60,8 @@ _log = logging.getLogger("copydesk")
 
 def is_loopback(host: str) -> bool:
     """Whether a server bound to `host` can be reached from this machine only."""
-    address = _address(host)
+    address = ip_of(host)
     return host == "localhost" or (address is not None and address.is_loopback)
-
-
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        return None
 
 
 class HostGuard:
@@ -99,25 +98,15 @@ class HostGuard:
             name = urlsplit(url).hostname
         except ValueError:
             return False
-        address = _address(name or "")
+        address = ip_of(name or "")
         return name in self._names or (address is not None and (self._open or address.is_loopback))
 
 
-class MemberTokens:
-    """Maps bearer tokens to members."""
-
-    def __init__(self, tokens: Callable[[], Mapping[str, str]]) -> None:
-        self._tokens = tokens
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        """The member of a token."""
-        given = digest(token)
-        found = owner_of(given, self._tokens())
-        return None if found is None else AccessToken(token=given.hex(), client_id=found, scopes=[])
-
-    def still(self, given: AccessToken) -> bool:
-        """Whether the token still belongs to the member."""
-        return owner_of(bytes.fromhex(given.token), self._tokens()) == given.client_id
+def access_of(token: str, tokens: Mapping[str, str]) -> AccessToken | None:
+    """What the bearer of a token may do; None for a wrong one."""
+    given = digest(token)
+    found = owner_of(given, tokens)
+    return None if found is None else AccessToken(token=given.hex(), client_id=found, scopes=[])
 
 
 class TokenGuard:
@@ -128,13 +117,10 @@ class TokenGuard:
 
     def __init__(self, app: ASGIApp, tokens: Callable[[], Mapping[str, str]]) -> None:
         self._open, self._tokens = app, tokens
-        self._members = MemberTokens(tokens)
-        self._guarded = AuthenticationMiddleware(
-            RequireAuthMiddleware(self._while_valid, []), backend=BearerAuthBackend(self._members)
-        )
+        self._guarded = RequireAuthMiddleware(self._while_valid, [])
         self._had_tokens = False
         self._guesses = Guesses()
-        self._right: set[bytes] = set()
+        self._right: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._had_tokens = self._had_tokens or bool(self._tokens())
@@ -142,37 +128,37 @@ class TokenGuard:
             await self._open(scope, receive, send)
             return
         try:
-            await self._check_guesses(scope)
+            found = self._bearer(scope)
         except TooMany as wait:
             words = f"Too many wrong tokens: try again in {wait.seconds} s"
             later = PlainTextResponse(words, 429, {"Retry-After": str(wait.seconds)})
             await later(scope, receive, send)
         else:
-            await self._guarded(scope, receive, send)
+            user = {} if found is None else {"user": AuthenticatedUser(found)}
+            await self._guarded({**scope, **user}, receive, send)
 
-    async def _check_guesses(self, scope: Scope) -> None:
-        """Raise TooMany for an address that guesses; right tokens, long or known, are exempt."""
+    def _bearer(self, scope: Scope) -> AccessToken | None:
+        """Whose token it is; TooMany for who guesses. Right tokens, long or known, are exempt."""
         scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            return
+            return None
         # behind a trusted proxy, the address that it reports
-        client, given = scope.get("client"), digest(token)
-        address = network_of(client[0]) if client else ""
-        now_ms = time.monotonic_ns() // 1_000_000
-        is_right = await self._members.verify_token(token) is not None
-        if is_right and (given in self._right or len(token) >= LONG_TOKEN):
-            return
-        self._guesses.check(address, now_ms)
-        if is_right:
-            self._right.add(given)
-        else:
+        client, found = scope.get("client"), access_of(token, self._tokens())
+        address, now_ms = network_of(client[0]) if client else "", time.monotonic_ns() // 1_000_000
+        if found is None or (found.token not in self._right and len(token) < LONG_TOKEN):
+            self._guesses.check(address, now_ms)
+        if found is None:
             self._guesses.failed(address, now_ms)
+        else:
+            self._right.add(found.token)
+        return found
 
     async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
         given: AccessToken = scope["user"].access_token
 
         async def watch(own: anyio.CancelScope) -> None:
-            while self._members.still(given):
+            # as long as the token is the member's
+            while owner_of(bytes.fromhex(given.token), self._tokens()) == given.client_id:
                 await anyio.sleep(LOOK_SECONDS)
             own.cancel()
 
@@ -189,31 +175,30 @@ def member_of(request: object, default: str) -> str:
     return token.client_id if isinstance(token, AccessToken) else default
 
 
+@dataclass
 class MessageRepair:
     """Repairs or answers the messages that the protocol library cannot parse."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         body = await Request(scope, receive).body()
-        if len(body) < LARGE_BYTES:
-            found = parse_message(body)
-        else:
-            found = await anyio.to_thread.run_sync(parse_message, body)
+        is_large = len(body) >= LARGE_BYTES
+        found = (
+            await anyio.to_thread.run_sync(parse_message, body) if is_large else parse_message(body)
+        )
         if isinstance(found, ErrorReply):
-            response = Response(found.reply, 400, media_type="application/json")
-            await response(scope, receive, send)
+            await Response(found.reply, 400, media_type="application/json")(scope, receive, send)
             return
         replayed: list[Message] = [{"type": "http.request", "body": found.body, "more_body": False}]
 
         async def replay() -> Message:
             return replayed.pop() if replayed else await receive()
 
-        await self._app({**scope, **(found.repaired or {})}, replay, send)
+        await self.app({**scope, **(found.repaired or {})}, replay, send)
 
 
 def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
@@ -252,10 +237,9 @@ def build_app(
     otherwise ConfigError. A body of more than `body_bytes` gets status 413. `announce` receives
     each one-time token for the page; without it, only the members' own tokens open the page.
     """
-
-    def known() -> Mapping[str, str]:
-        return live_tokens(opened) if tokens is None else tokens
-
+    known: Callable[[], Mapping[str, str]] = (
+        partial(live_tokens, opened) if tokens is None else lambda: tokens
+    )
     if not known() and not is_loopback(host):
         raise ConfigError(f"a member needs a token before {host} can be served to others")
     default = opened.config.member
@@ -321,25 +305,29 @@ def server_of(
     most_connections: int = MOST_CONNECTIONS,
 ) -> uvicorn.Server:
     """The application's server with its limits; X-Forwarded-For of these proxies is trusted."""
-    settings = uvicorn.Config(
-        app,
-        http=TimedProtocol,
-        ws="none",
-        log_level="warning",
-        server_header=False,
-        proxy_headers=bool(trusted_proxies),
-        forwarded_allow_ips=list(trusted_proxies),
-        limit_concurrency=most_connections,
-        timeout_graceful_shutdown=grace_seconds,
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=TimedProtocol,
+            ws="none",
+            log_level="warning",
+            server_header=False,
+            proxy_headers=bool(trusted_proxies),
+            forwarded_allow_ips=list(trusted_proxies),
+            limit_concurrency=most_connections,
+            timeout_graceful_shutdown=grace_seconds,
+        )
     )
-    return uvicorn.Server(settings)
 
 
 def bound(host: str, port: int) -> socket.socket:
     """A listening socket; raises ConfigError if the address is not available."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sets TCP_NODELAY only if it knows the protocol; without it answers wait 40 ms
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = socket.socket(
+        socket.AF_INET6 if ":" in host else socket.AF_INET,
+        socket.SOCK_STREAM,
+        # asyncio sets TCP_NODELAY only if it knows the protocol; without it answers wait 40 ms
+        socket.IPPROTO_TCP,
+    )
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

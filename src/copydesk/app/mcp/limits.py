@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import deque
+from dataclasses import dataclass
 from typing import Final
 
 import h11
@@ -28,23 +29,27 @@ HEADERS_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 120.0
 
 
+def ip_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The literal address that a text is, if it is one."""
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
 def network_of(address: str) -> str:
     """The unit that limits count: an IPv4 address, or the /64 network of an IPv6 customer."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
+    found = ip_of(address)
     if isinstance(found, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
+    return str(found or address)
 
 
+@dataclass(eq=False)
 class TooMany(Exception):
     """Too many wrong tokens; the next one is looked at in so many `seconds`."""
 
-    def __init__(self, seconds: int) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
+    seconds: int
 
 
 class Guesses:
@@ -101,8 +106,7 @@ class TimedProtocol(H11Protocol):
             self._began = now
         else:
             self._timer.cancel()
-        in_body = self.conn.their_state is h11.SEND_BODY
-        most = REQUEST_SECONDS if in_body else HEADERS_SECONDS
+        most = REQUEST_SECONDS if self.conn.their_state is h11.SEND_BODY else HEADERS_SECONDS
         left = min(IDLE_SECONDS, self._began + most - now)
         self._timer = self.loop.call_later(max(0.0, left), self._late)
 

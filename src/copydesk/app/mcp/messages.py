@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 import mcp_types as t
@@ -45,13 +46,6 @@ class ErrorReply:
     """The JSON-RPC error that answers an unacceptable message."""
 
     reply: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class RequestScope:
-    """Takes the place of the HTTP request on other transports: a scope for handlers."""
-
-    scope: Mapping[str, object]
 
 
 def parse_message(raw: bytes) -> ParsedMessage | ErrorReply:
@@ -88,20 +82,19 @@ def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
     text = raw.decode("utf-8", "surrogateescape")
     try:
         came: Any = json.loads(text)
-        repaired = _repaired(came)
+        repaired = _plain(came, partial(_LONE.sub, "\ufffd"))
         body = json.dumps(repaired, ensure_ascii=False).encode()
         parsed = from_json(body)
     except (ValueError, RecursionError):
         return error_reply(t.PARSE_ERROR, "Parse error", _id_of(raw, text))
-    scope: dict[str, object] = {}
-    if isinstance(came, dict):
-        frame = cast("dict[str, Any]", came)
-        if frame.get("id") != repaired.get("id"):
-            return error_reply(t.INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
-        params: Any = frame.get("params")
-        if isinstance(params, dict) and "arguments" in params:  # as they arrived
-            scope[ARGUMENTS] = params["arguments"]
-    return _framed(parsed, body, scope)
+    if not isinstance(came, dict):
+        return _framed(parsed, body, {})
+    frame = cast("dict[str, Any]", came)
+    if frame.get("id") != repaired.get("id"):
+        return error_reply(t.INVALID_REQUEST, "The id holds a lone surrogate", frame["id"])
+    params: dict[str, Any] = frame["params"] if isinstance(frame.get("params"), dict) else {}
+    arguments = {ARGUMENTS: params["arguments"]} if "arguments" in params else {}
+    return _framed(parsed, body, arguments)
 
 
 def _framed(
@@ -118,17 +111,6 @@ def _framed(
     except ValidationError:
         request_id = frame.get("id") if "method" in frame else None
         return error_reply(t.INVALID_REQUEST, "Invalid request", _shown_id(request_id))
-
-
-def _repaired(value: Any) -> Any:
-    if isinstance(value, str):
-        return _LONE.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [_repaired(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, dict):
-        pairs = cast("dict[str, Any]", value).items()
-        return {_repaired(key): _repaired(item) for key, item in pairs}
-    return value
 
 
 def _id_of(raw: bytes, text: str) -> object:
@@ -164,21 +146,13 @@ _CUT: Final[Mapping[Lang, str]] = {
 
 def sendable(text: str) -> str:
     """The text with lone surrogates escaped, so that it can be encoded as UTF-8."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode()
-    return text
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
     """The sendable text, cut with a note if its JSON exceeds `most` bytes."""
     whole = kept = sendable(text)
-    if _MOST_OF_CHARACTER * len(whole) + 2 <= most:
-        return whole
-    while (size := _size(kept)) > most:
+    while _MOST_OF_CHARACTER * len(kept) + 2 > most and (size := _size(kept)) > most:
         kept = kept[: len(kept) * most // size]
     if kept is whole:
         return whole
@@ -215,17 +189,17 @@ def _size(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode())
 
 
-def _plain(value: object) -> Any:
-    """The value in JSON's own types."""
+def _plain(value: object, shown: Callable[[str], str] = sendable) -> Any:
+    """The value in JSON's own types, its texts as `shown` makes them."""
     if isinstance(value, str):
-        return sendable(value)
+        return shown(value)
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, dict | Mapping):
         pairs = cast("Mapping[str, object]", value).items()
-        return {sendable(key): _plain(item) for key, item in pairs}
+        return {shown(key): _plain(item, shown) for key, item in pairs}
     if isinstance(value, Sequence):
-        return [_plain(item) for item in cast("Sequence[object]", value)]
+        return [_plain(item, shown) for item in cast("Sequence[object]", value)]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import os
 import secrets
 import select
@@ -23,23 +22,22 @@ from collections.abc import (
     Awaitable,
     Callable,
     Coroutine,
-    Generator,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from io import BytesIO
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
-import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import mcp_types as t
@@ -50,7 +48,6 @@ from mcp.server.caching import CacheHint
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -79,7 +76,7 @@ from copydesk.app.mcp.early import (
 from copydesk.app.mcp.messages import (
     MOST_MESSAGE_BYTES,
     ErrorReply,
-    RequestScope,
+    ParsedMessage,
     capped,
     error_reply,
     original_arguments,
@@ -91,6 +88,7 @@ from copydesk.app.mcp.messages import (
 from copydesk.app.reference import definitions
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
+from copydesk.desk.review import Seen
 from copydesk.edit.request import check_why
 from copydesk.errors import Cancelled, InvalidArgs, Refusal
 from copydesk.tools import refusals
@@ -103,7 +101,6 @@ Ctx = ServerRequestContext[Any, Any]
 MemberOf = Callable[[Ctx], str]
 P = TypeVar("P")
 R = TypeVar("R")
-T = TypeVar("T")
 
 THREADS: Final = 64
 """The most calls to run at once; others are queued."""
@@ -142,19 +139,13 @@ _TITLE = {"en": "The manual of {toolset}", "zh": "{toolset} 手册"}
 _TOPIC = {"en": "One of: {topics}. Default: {first}.", "zh": "可选:{topics}。默认:{first}。"}
 
 _in_call: ContextVar[bool] = ContextVar("in_call", default=False)
-"""Whether the code runs for a call inside `Hunks.notified_after`, in any thread."""
+"""Whether the code runs for a call of a tool, in any thread."""
 
 _log = logging.getLogger("copydesk")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A plan as shown in a form; `before` and `after` are the digests of these bytes."""
-
-    hunk_id: str
-    before: str
-    after: str
-    params: t.ElicitRequestFormParams
+Question = tuple[Seen, t.ElicitRequestFormParams]
+"""A plan, with the digests of the bytes that are shown, and the form that shows them."""
 
 
 def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Question | None:
@@ -166,29 +157,25 @@ def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Qu
     diff, cut = short_diff(shown, lang)
     if cut or shown.refusal is not None or len(diff.encode("utf-8", "replace")) > MOST_BYTES:
         return None
-    facts: dict[str, object] = {"id": hunk_id, "path": shown.plan.request.path, "owner": member}
-    asked = say("ask", lang, facts)
+    asked = say("ask", lang, {"id": hunk_id, "path": shown.plan.request.path, "owner": member})
     if shown.plan.why:
         asked += "\n" + terminal.line(say("ask.why", lang, {"why": shown.plan.why}))
-    message = terminal.safe(f"{asked}\n\n{diff}")
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {
-            "decision": {
-                "type": "string",
-                "enum": ["approve", "reject"],
-                "title": say("ask.decision", lang, {}),
-            },
-            "reason": {"type": "string", "title": say("ask.reason", lang, {})},
+    fields = {
+        "decision": {
+            "type": "string",
+            "enum": ["approve", "reject"],
+            "title": say("ask.decision", lang, {}),
         },
-        "required": ["decision"],
+        "reason": {"type": "string", "title": say("ask.reason", lang, {})},
     }
-    params = t.ElicitRequestFormParams(message=sendable(message), requested_schema=schema)
-    return Question(hunk_id, shown.before, shown.after, params)
+    return shown.seen, t.ElicitRequestFormParams(
+        message=sendable(terminal.safe(f"{asked}\n\n{diff}")),
+        requested_schema={"type": "object", "properties": fields, "required": ["decision"]},
+    )
 
 
 def decide(
-    opened: OpenWorkspace, member: str, asked: Question, answer: t.ElicitResult, lang: Lang
+    opened: OpenWorkspace, member: str, seen: Seen, answer: t.ElicitResult, lang: Lang
 ) -> Decision | None:
     """Record the decision in an answer; None without one, or if file or plan changed meanwhile."""
     content: Mapping[str, object] = answer.content or {}
@@ -198,78 +185,12 @@ def decide(
     review, user = opened.desk.review, opened.person(member)
     try:
         if verdict == "approve":
-            return review.approve(user, asked.hunk_id, asked.before, asked.after)
+            return review.approve(user, *seen)
         said = reason if isinstance(reason, str) and reason.strip() else say("ask.no", lang, {})
-        return review.reject(user, asked.hunk_id, said)
+        return review.reject(user, seen.hunk_id, said)
     except Refusal as refusal:
-        _log.info("an answer about %s came to nothing: %s", asked.hunk_id, refusal.code)
+        _log.info("an answer about %s came to nothing: %s", seen.hunk_id, refusal.code)
         return None
-
-
-class Elicitor:
-    """Asks the users of one server's clients, once for each plan and connection.
-
-    Only the handshake era has such requests; for a client of the modern one, the call would have to
-    stay open meanwhile, which is not wanted here.
-    """
-
-    def __init__(self, opened: OpenWorkspace, lang: Lang) -> None:
-        self._opened = opened
-        self._lang: Lang = lang
-        self._groups: list[TaskGroup] = []
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None, None]:
-        """Allow questions while this context is open."""
-        async with anyio.create_task_group() as group:
-            self._groups.append(group)
-            try:
-                yield
-            finally:
-                self._groups.remove(group)
-                group.cancel_scope.cancel()
-
-    def ask(self, ctx: Ctx, member: str, answer: Answer) -> None:
-        """Ask the client's user in the background if the answer says that a plan is pending."""
-        hunk_id, path = _pending(answer)
-        connection = _connection(ctx)
-        capabilities = connection.client_capabilities
-        can = None if capabilities is None else capabilities.elicitation
-        asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
-        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if not hunk_id or hunk_id in asked or can is None or is_modern or not self._groups:
-            return
-        asked.add(hunk_id)
-        page = None if can.url is None else self._opened.page
-        self._groups[-1].start_soon(self._tell, connection, member, hunk_id, path, page)
-
-    async def _tell(
-        self, connection: Connection, member: str, hunk_id: str, path: object, page: str | None
-    ) -> None:
-        """Show a link to the page, otherwise a form for the decision, otherwise just a message."""
-        asked: Question | None = None
-        if page is None and self._opened.settings.elicitation == "decide":
-            asked = await to_thread(question, self._opened, member, hunk_id, self._lang)
-        bell = say("bell", self._lang, {"id": hunk_id, "path": path})
-        words = capped(bell, self._lang, _MOST_WORDS)
-        params: t.ElicitRequestParams
-        if page is not None:
-            link, new_id = f"{page}/hunk/{hunk_id}", secrets.token_hex(8)
-            params = t.ElicitRequestURLParams(message=words, url=link, elicitation_id=new_id)
-        elif asked is not None:
-            params = asked.params
-        else:
-            empty: dict[str, Any] = {"type": "object", "properties": {}}
-            params = t.ElicitRequestFormParams(message=words, requested_schema=empty)
-        with anyio.move_on_after(_PATIENCE_SECONDS):
-            try:
-                answer = await connection.send_request(t.ElicitRequest(params=params))
-                if asked is not None:
-                    await to_thread(decide, self._opened, member, asked, answer, self._lang)
-            except MCPError:
-                pass  # the client cannot ask, or did not want to
-            except Exception:  # best effort: a failed question must not end the server
-                _log.exception("cannot ask the client's user")
 
 
 def _pending(answer: Answer) -> tuple[str, object]:
@@ -284,36 +205,29 @@ def _pending(answer: Answer) -> tuple[str, object]:
     return "", None
 
 
-class Hunks:
-    """The pending plans of a workspace, for the clients of one server."""
+class Documents:
+    """The pending plans of a workspace and its manuals, for the clients of one server."""
 
     def __init__(
         self,
         opened: OpenWorkspace,
-        member_of: Callable[[Ctx], str],
+        member_of: MemberOf,
         bus: SubscriptionBus,
         lang: Lang,
-        manuals_: Manuals,
+        toolsets: Sequence[str],
     ) -> None:
         self._opened, self._member_of, self._bus = opened, member_of, bus
-        self._manuals = manuals_
+        self.toolsets = [name for name in toolsets if name in manuals.toolsets()]
+        """Those that have a manual."""
         self._lang: Lang = lang
         self._connections: dict[int, Connection] = {}
-        self._due: set[asyncio.Event] = set()
-
-    @contextmanager
-    def notified_after(self) -> Generator[None]:
-        """Notify clients of a call's changes only at its end, so that they do not interrupt it.
+        self.due: set[asyncio.Event] = set()
+        """What to tell at the end of a call that changes something, so as not to interrupt it.
 
         Waking the event loop in the middle of a call costs a tenth of a small edit.
         """
-        token = _in_call.set(True)
-        try:
-            yield
-        finally:
-            _in_call.reset(token)
-            while self._due:
-                self._due.pop().set()
+        self.groups: list[TaskGroup] = []
+        """Those of the servers that run, for tasks that end with them."""
 
     async def list_resources(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
@@ -330,17 +244,19 @@ class Hunks:
                 )
                 for plan in plans
             ]
-            + self._manuals.resources()
+            + self._manuals()
         )
 
     async def list_templates(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
     ) -> t.ListResourceTemplatesResult:
-        template = t.ResourceTemplate(
-            uri_template=PREFIX + "{hunk_id}", name="hunk", mime_type=_MIME
+        places = {"hunk": PREFIX + "{hunk_id}", "manual": MANUAL}
+        return t.ListResourceTemplatesResult(
+            resource_templates=[
+                t.ResourceTemplate(uri_template=place, name=name, mime_type=_MIME)
+                for name, place in places.items()
+            ]
         )
-        pages = t.ResourceTemplate(uri_template=MANUAL, name="manual", mime_type=_MIME)
-        return t.ListResourceTemplatesResult(resource_templates=[template, pages])
 
     async def read_resource(
         self, ctx: Ctx, params: t.ReadResourceRequestParams
@@ -348,9 +264,8 @@ class Hunks:
         """A plan as shown, or a part of a manual; raises MCPError if it does not exist."""
         uri = str(params.uri)
         if uri.startswith(MANUAL_PREFIX):
-            return _markdown(uri, self._manuals.resource(uri), self._lang)
-        hunk_id = _hunk_id(uri)
-        show = self._opened.pending_report
+            return _markdown(uri, self._manual(uri), self._lang)
+        show, hunk_id = self._opened.pending_report, _hunk_id(uri)
         try:
             report = await to_thread(show, self._member_of(ctx), hunk_id, self._lang)
         except Refusal as refusal:
@@ -375,26 +290,26 @@ class Hunks:
         connection.exit_stack.callback(self._connections.pop, id(connection), None)
 
     @asynccontextmanager
-    async def watched(self) -> AsyncGenerator[None, None]:
+    async def watched(self, _: Server[None]) -> AsyncGenerator[None, None]:
         """Notify clients of changes while this context is open."""
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
 
         def told() -> None:
             if _in_call.get():
-                self._due.add(news)
+                self.due.add(news)
                 return
             with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(news.set)
 
-        leave = self._opened.on_change(told)
-        try:
+        with ExitStack() as ends:
+            ends.callback(self._opened.on_change(told))
             async with anyio.create_task_group() as group:
                 await group.start(self._watch, news)
+                self.groups.append(group)
+                ends.callback(self.groups.remove, group)
                 yield
                 group.cancel_scope.cancel()
-        finally:
-            leave()
 
     async def _watch(
         self, news: asyncio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
@@ -428,7 +343,7 @@ class Hunks:
                         await connection.send_resource_updated(uri)
             known = now
 
-    async def _looked(self, look: Callable[[], T], known: T) -> T:
+    async def _looked(self, look: Callable[[], R], known: R) -> R:
         """What is found in a thread; what was known if that fails, for the next look will tell."""
         try:
             return await to_thread(look)
@@ -447,10 +362,79 @@ class Hunks:
             for one in self._opened.desk.review.pending(self._opened.member(member))
         }
 
+    def _manuals(self) -> list[t.Resource]:
+        """The pages of the manuals as resources; a template has their parts too."""
+        return [
+            t.Resource(
+                uri=f"{MANUAL_PREFIX}{toolset}/{topic}",
+                name=f"{toolset} {topic}",
+                title=f"{self._title(toolset)}: {topic}",
+                mime_type=_MIME,
+            )
+            for toolset in self.toolsets
+            for topic in manuals.topics(toolset)
+        ]
+
+    def _manual(self, uri: str) -> str:
+        """A page of a manual, or a part of one; raises MCPError if it does not exist."""
+        toolset, _, topic = unquote(uri.removeprefix(MANUAL_PREFIX)).partition("/")
+        try:
+            return manuals.part(toolset, topic, self._lang)
+        except Refusal as refusal:
+            raise _not_found(uri, refusal.code) from None
+
+    async def list_prompts(
+        self, ctx: Ctx, params: t.PaginatedRequestParams | None
+    ) -> t.ListPromptsResult:
+        return t.ListPromptsResult(prompts=[self._prompt(name) for name in self.toolsets])
+
+    async def get_prompt(self, ctx: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
+        """The text of a topic; raises MCPError if it does not exist."""
+        topics = self._topics(params.name)
+        topic = (params.arguments or {}).get("topic") or topics[0]
+        if topic not in topics:
+            raise MCPError(t.INVALID_PARAMS, f"Unknown topic; there are: {', '.join(topics)}")
+        text = capped(manuals.read(params.name, topic, self._lang), self._lang)
+        message = t.PromptMessage(role="user", content=t.TextContent(text=text))
+        return t.GetPromptResult(description=self._title(params.name), messages=[message])
+
+    async def complete(self, ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
+        """The topics or toolsets that begin with the typed text."""
+        found: list[str] = []
+        if isinstance(params.ref, t.PromptReference) and params.argument.name == "topic":
+            found = list(self._topics(params.ref.name))
+        elif isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == MANUAL:
+            chosen = (params.context.arguments if params.context else None) or {}
+            toolset = chosen.get("toolset", self.toolsets[0] if self.toolsets else "")
+            if params.argument.name == "toolset":
+                found = list(self.toolsets)
+            elif toolset in self.toolsets:
+                found = list(manuals.names(toolset, self._lang))
+        found = [one for one in found if one.startswith(params.argument.value)][:_MOST_COMPLETED]
+        return t.CompleteResult(
+            completion=t.Completion(values=found, total=len(found), has_more=False)
+        )
+
+    def _topics(self, toolset: str) -> tuple[str, ...]:
+        if toolset not in self.toolsets:
+            raise MCPError(t.INVALID_PARAMS, f"Unknown prompt: {sendable(toolset)[:100]}")
+        return manuals.topics(toolset)
+
+    def _title(self, toolset: str) -> str:
+        return _TITLE[self._lang].format(toolset=toolset)
+
+    def _prompt(self, toolset: str) -> t.Prompt:
+        topics = manuals.topics(toolset)
+        words = _TOPIC[self._lang].format(topics=", ".join(topics), first=topics[0])
+        topic = t.PromptArgument(name="topic", description=words, required=False)
+        title = self._title(toolset)
+        return t.Prompt(name=toolset, title=title, description=title, arguments=[topic])
+
 
 def _markdown(uri: str, text: str, lang: Lang) -> t.ReadResourceResult:
-    contents = t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))
-    return t.ReadResourceResult(contents=[contents])
+    return t.ReadResourceResult(
+        contents=[t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))]
+    )
 
 
 def _connection(ctx: Ctx) -> Connection:
@@ -472,99 +456,8 @@ def _not_found(uri: str, code: str) -> MCPError:
     return MCPError(t.INVALID_PARAMS, f"Resource not found: {code}", {"uri": sendable(uri)[:200]})
 
 
-class Manuals:
-    """The manuals of some toolsets, in one language. `auto` is the default of apply."""
-
-    def __init__(self, toolsets: Sequence[str], lang: Lang, *, auto: bool = False) -> None:
-        known, self._auto = manuals.toolsets(), auto
-        self._toolsets = tuple(name for name in toolsets if name in known)
-        self._lang: Lang = lang
-
-    def instructions(self) -> str:
-        """The instructions that a client gives its model about this server."""
-        return manuals.instructions(self._toolsets, self._lang, auto=self._auto)
-
-    def resources(self) -> list[t.Resource]:
-        """The pages as resources; a template has their parts too."""
-        return [
-            t.Resource(
-                uri=f"{MANUAL_PREFIX}{toolset}/{topic}",
-                name=f"{toolset} {topic}",
-                title=f"{self._title(toolset)}: {topic}",
-                mime_type=_MIME,
-            )
-            for toolset in self._toolsets
-            for topic in manuals.topics(toolset)
-        ]
-
-    def resource(self, uri: str) -> str:
-        """A page, or a part of one; raises MCPError if it does not exist."""
-        toolset, _, topic = unquote(uri.removeprefix(MANUAL_PREFIX)).partition("/")
-        try:
-            return manuals.part(toolset, topic, self._lang)
-        except Refusal as refusal:
-            raise _not_found(uri, refusal.code) from None
-
-    async def list_prompts(
-        self, ctx: Ctx, params: t.PaginatedRequestParams | None
-    ) -> t.ListPromptsResult:
-        return t.ListPromptsResult(prompts=[self._prompt(name) for name in self._toolsets])
-
-    async def get_prompt(self, ctx: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        """The text of a topic; raises MCPError if it does not exist."""
-        topics = self._topics(params.name)
-        topic = (params.arguments or {}).get("topic") or topics[0]
-        if topic not in topics:
-            raise MCPError(t.INVALID_PARAMS, f"Unknown topic; there are: {', '.join(topics)}")
-        text = capped(manuals.read(params.name, topic, self._lang), self._lang)
-        message = t.PromptMessage(role="user", content=t.TextContent(text=text))
-        return t.GetPromptResult(description=self._title(params.name), messages=[message])
-
-    async def complete(self, ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
-        """The topics or toolsets that begin with the typed text."""
-        found: list[str] = []
-        if isinstance(params.ref, t.PromptReference) and params.argument.name == "topic":
-            found = list(self._topics(params.ref.name))
-        elif isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == MANUAL:
-            chosen = (params.context.arguments if params.context else None) or {}
-            toolset = chosen.get("toolset", self._toolsets[0] if self._toolsets else "")
-            if params.argument.name == "toolset":
-                found = list(self._toolsets)
-            elif toolset in self._toolsets:
-                found = list(manuals.names(toolset, self._lang))
-        found = [one for one in found if one.startswith(params.argument.value)][:_MOST_COMPLETED]
-        return t.CompleteResult(
-            completion=t.Completion(values=found, total=len(found), has_more=False)
-        )
-
-    def _topics(self, toolset: str) -> tuple[str, ...]:
-        if toolset not in self._toolsets:
-            raise MCPError(t.INVALID_PARAMS, f"Unknown prompt: {sendable(toolset)[:100]}")
-        return manuals.topics(toolset)
-
-    def _title(self, toolset: str) -> str:
-        return _TITLE[self._lang].format(toolset=toolset)
-
-    def _prompt(self, toolset: str) -> t.Prompt:
-        topics = manuals.topics(toolset)
-        words = _TOPIC[self._lang].format(topics=", ".join(topics), first=topics[0])
-        topic = t.PromptArgument(name="topic", description=words, required=False)
-        title = self._title(toolset)
-        return t.Prompt(name=toolset, title=title, description=title, arguments=[topic])
-
-
 class CopydeskServer(Server[None]):
     """The library's server, which also announces list changes to clients of the handshake era."""
-
-    def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
-    ) -> InitializationOptions:
-        """The library's options, with resource changes announced by default."""
-        told = notification_options or NotificationOptions(resources_changed=True)
-        return super().create_initialization_options(told, experimental_capabilities, extensions)
 
     def get_capabilities(
         self,
@@ -574,16 +467,16 @@ class CopydeskServer(Server[None]):
         *,
         protocol_version: str | None = None,
     ) -> t.ServerCapabilities:
-        """The library's capabilities, except that tools and prompts never change at runtime."""
+        """The library's capabilities, except that at runtime only resources change."""
         found = super().get_capabilities(
             notification_options,
             experimental_capabilities,
             extensions,
             protocol_version=protocol_version,
         )
-        for capability in (found.tools, found.prompts):
+        for capability in (found.tools, found.prompts, found.resources):
             if capability is not None:
-                capability.list_changed = False
+                capability.list_changed = capability is found.resources
         return found
 
 
@@ -602,38 +495,33 @@ def build(
     bus = InMemorySubscriptionBus()
     settings = opened.settings
     applies = settings.of_member(settings.member).apply or settings.apply
-    pages = Manuals(toolsets, lang, auto=applies == "auto")
-    elicitor, hunks = Elicitor(opened, lang), Hunks(opened, member_of, bus, lang, pages)
-    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, elicitor, hunks)
-
-    @asynccontextmanager
-    async def lifespan(_: Server[None]) -> AsyncGenerator[None, None]:
-        async with hunks.watched(), elicitor.running():
-            yield None
+    documents = Documents(opened, member_of, bus, lang, toolsets)
+    instructions = manuals.instructions(documents.toolsets, lang, auto=applies == "auto")
+    tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, documents)
 
     hint = CacheHint(ttl_ms=60_000, scope="private")
     server = CopydeskServer(
         "copydesk",
         version=__version__,
         title="copydesk",
-        instructions=capped(pages.instructions(), lang),
+        instructions=capped(instructions, lang),
         cache_hints={"tools/list": hint, "prompts/list": hint, "resources/templates/list": hint},
-        lifespan=lifespan,
+        lifespan=documents.watched,
         get_tool_input_schema=tools.input_schema,
         on_list_tools=guarded(tools.list_tools),
         on_call_tool=guarded(tools.call_tool),
-        on_list_resources=guarded(hunks.list_resources),
-        on_list_resource_templates=guarded(hunks.list_templates),
-        on_read_resource=guarded(hunks.read_resource),
-        on_subscribe_resource=guarded(hunks.subscribe),
-        on_unsubscribe_resource=guarded(hunks.unsubscribe),
+        on_list_resources=guarded(documents.list_resources),
+        on_list_resource_templates=guarded(documents.list_templates),
+        on_read_resource=guarded(documents.read_resource),
+        on_subscribe_resource=guarded(documents.subscribe),
+        on_unsubscribe_resource=guarded(documents.unsubscribe),
         on_subscriptions_listen=ListenHandler(bus),
-        on_list_prompts=guarded(pages.list_prompts),
-        on_get_prompt=guarded(pages.get_prompt),
-        on_completion=guarded(pages.complete),
+        on_list_prompts=guarded(documents.list_prompts),
+        on_get_prompt=guarded(documents.get_prompt),
+        on_completion=guarded(documents.complete),
     )
     server.add_notification_handler(
-        "notifications/initialized", t.NotificationParams, hunks.connected
+        "notifications/initialized", t.NotificationParams, documents.connected
     )
     return server
 
@@ -676,8 +564,7 @@ class _Tools:
     toolsets: tuple[str, ...]
     lang: Lang
     structured: bool
-    elicitor: Elicitor
-    hunks: Hunks
+    documents: Documents
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(THREADS))
     offers: dict[frozenset[str], _Offer] = field(default_factory=dict[frozenset[str], "_Offer"])
 
@@ -686,8 +573,10 @@ class _Tools:
         names = frozenset(tool.name for tool in tools)
         if names not in self.offers:
             listed = [t.Tool.model_validate(one) for one in definitions(tools, "mcp", self.lang)]
-            own_names = {name: tool.name for name, tool in by_name(tools).items()}
-            self.offers[names] = own_names, t.ListToolsResult(tools=listed)
+            self.offers[names] = (
+                {name: tool.name for name, tool in by_name(tools).items()},
+                t.ListToolsResult(tools=listed),
+            )
         return self.offers[names]
 
     def named(self, member: str, name: str) -> str | None:
@@ -712,16 +601,62 @@ class _Tools:
         tool = self.named(member, params.name)
         if tool is None:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {sendable(params.name)[:100]}")
-        given = {} if params.arguments is None else params.arguments
-        arguments = original_arguments(ctx.request, given)
-        task = _task_of(params)
+        arguments = original_arguments(ctx.request, params.arguments or {})
+        task, within = _task_of(params), _in_call.set(True)
         try:
-            with self.hunks.notified_after():
-                answer = await self._run(ctx, member, tool, arguments, task)
+            answer = await self._run(ctx, member, tool, arguments, task)
         except Exception:  # as in `guarded`, in a form that the caller of a tool can read
             answer = crashed(params.name, logged(ctx), self.lang)
-        self.elicitor.ask(ctx, member, answer)
+        finally:
+            _in_call.reset(within)
+            while self.documents.due:
+                self.documents.due.pop().set()
+        self._ask(ctx, member, answer)
         return tool_result(answer, self.lang, structured=self.structured)
+
+    def _ask(self, ctx: Ctx, member: str, answer: Answer) -> None:
+        """Ask the client's user in the background if the answer says that a plan is pending.
+
+        That is once for each plan and connection, and only in the handshake era, which has such
+        requests: for a client of the modern one the call would have to stay open meanwhile.
+        """
+        hunk_id, path = _pending(answer)
+        connection = _connection(ctx)
+        capabilities = connection.client_capabilities
+        can = None if capabilities is None else capabilities.elicitation
+        asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
+        is_modern, groups = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS, self.documents.groups
+        if not hunk_id or hunk_id in asked or can is None or is_modern or not groups:
+            return
+        asked.add(hunk_id)
+        page = None if can.url is None else self.opened.page
+        groups[-1].start_soon(self._tell, connection, member, hunk_id, path, page)
+
+    async def _tell(
+        self, connection: Connection, member: str, hunk_id: str, path: object, page: str | None
+    ) -> None:
+        """Show a link to the page, otherwise a form for the decision, otherwise just a message."""
+        seen: Seen | None = None
+        bell = say("bell", self.lang, {"id": hunk_id, "path": path})
+        words, empty = capped(bell, self.lang, _MOST_WORDS), dict[str, Any]()
+        params: t.ElicitRequestParams = t.ElicitRequestFormParams(
+            message=words, requested_schema={"type": "object", "properties": empty}
+        )
+        if page is not None:
+            link, new_id = f"{page}/hunk/{hunk_id}", secrets.token_hex(8)
+            params = t.ElicitRequestURLParams(message=words, url=link, elicitation_id=new_id)
+        elif self.opened.settings.elicitation == "decide":
+            asked = await to_thread(question, self.opened, member, hunk_id, self.lang)
+            seen, params = asked or (None, params)
+        with anyio.move_on_after(_PATIENCE_SECONDS):
+            try:
+                answer = await connection.send_request(t.ElicitRequest(params=params))
+                if seen is not None:
+                    await to_thread(decide, self.opened, member, seen, answer, self.lang)
+            except MCPError:
+                pass  # the client cannot ask, or did not want to
+            except Exception:  # best effort: a failed question must not end the server
+                _log.exception("cannot ask the client's user")
 
     async def _run(self, ctx: Ctx, member: str, name: str, arguments: object, task: str) -> Answer:
         cancelled, ended = threading.Event(), Future[None]()
@@ -746,8 +681,9 @@ class _Tools:
 
         async with self.limiter:  # even while a cancelled call still runs
             try:
-                own = anyio.CapacityLimiter(1)
-                answer = await to_thread(call, abandon_on_cancel=True, limiter=own)
+                answer = await to_thread(
+                    call, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+                )
             except anyio.get_cancelled_exc_class():
                 cancelled.set()
                 if not ended.cancel():  # a write that has begun is completed
@@ -795,32 +731,31 @@ class _Progress:
             self._sending = self._loop.create_task(self._send(float(seen)))
 
 
-Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
-Outgoing = MemoryObjectSendStream[SessionMessage]
+Streams = tuple[
+    MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]
+]
 
 _CHUNK: Final = 1 << 16
-_AT_ONCE: Final = 1 << 16
-"""In bytes; a longer message is written in a thread."""
+"""The most bytes to read at once; a longer message is written in a thread."""
 
 
 @asynccontextmanager
 async def messages_of(
     wire: Wire, *, at_end: Callable[[], None], most: int = MOST_MESSAGE_BYTES
-) -> AsyncGenerator[tuple[Incoming, Outgoing], None]:
+) -> AsyncGenerator[Streams, None]:
     """The streams that the protocol library serves, over two descriptors.
 
     `at_end` is called, in a thread, when the input ends. A line above `most` bytes is skipped and
     answered. What was answered early is not sent again.
     """
-    arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    arrived, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](float("inf"))
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
     one_writes, answered = anyio.Lock(), dict(wire.answered)
 
     async def write(data: bytes) -> None:
         async with one_writes:
             with suppress(OSError):  # nobody reads any more, so the input will end too
-                left = _write_at_once(wire.sink, data + b"\n")
-                if left:
+                if left := _write_at_once(wire.sink, data + b"\n"):
                     await to_thread(write_all, wire.sink, left)
 
     async def write_messages() -> None:
@@ -838,9 +773,7 @@ async def messages_of(
                 elif early.rstrip() != encoded and b'"resultType"' not in early:
                     await write(_CHANGED)  # a plan came meanwhile; the modern era asks by itself
 
-    token = anyio.lowlevel.current_token()
-
-    loop = asyncio.get_running_loop()
+    token, loop = anyio.lowlevel.current_token(), asyncio.get_running_loop()
 
     def arrive(message: SessionMessage) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -868,14 +801,16 @@ async def messages_of(
 
 def _taken(line: bytes | ErrorReply) -> SessionMessage | ErrorReply | None:
     """The message in a line, or the answer to a bad one; None for an empty line."""
-    if not isinstance(line, ErrorReply) and not line.strip():
-        return None
-    found = line if isinstance(line, ErrorReply) else parse_message(line)
-    if isinstance(found, ErrorReply):
+    if isinstance(line, ErrorReply):
+        return line
+    found = parse_message(line) if line.strip() else None
+    if not isinstance(found, ParsedMessage):
         return found
-    if found.repaired is None:
-        return SessionMessage(found.message)
-    carrier = ServerMessageMetadata(request_context=RequestScope(found.repaired))
+    carrier = (
+        None
+        if found.repaired is None  # else in place of a request of HTTP
+        else ServerMessageMetadata(request_context=SimpleNamespace(scope=found.repaired))
+    )
     return SessionMessage(found.message, carrier)
 
 
@@ -894,7 +829,7 @@ def _encoded(message: t.JSONRPCMessage) -> bytes:
 def _write_at_once(sink: int, data: bytes) -> memoryview:
     """Write as much as a pipe takes without blocking; return the rest for a thread."""
     view = memoryview(data)
-    if not hasattr(select, "poll") or len(data) > _AT_ONCE:
+    if not hasattr(select, "poll") or len(data) > _CHUNK:
         return view
     ready: Any = select.poll()
     ready.register(sink, select.POLLOUT)
@@ -937,8 +872,10 @@ async def keep_first_answers(
     structured: bool,
 ) -> None:
     """Keep what a server with these options answers first."""
-    server = build(opened, lambda _: member, toolsets, lang, structured)
-    table = await recorded(server, resources=opened.settings.registry == "sqlite")
+    table = await recorded(
+        build(opened, lambda _: member, toolsets, lang, structured),
+        resources=opened.settings.registry == "sqlite",
+    )
     await to_thread(keep, table, os.path.join(opened.root, opened.settings.state))
 
 
@@ -952,8 +889,8 @@ async def recorded(server: CopydeskServer, *, resources: bool) -> Table:
             "capabilities": {},
             "clientInfo": {"name": "", "version": ""},
         }
-        asked: dict[str, dict[str, Any]] = {"initialize": hello, "ping": {}}
-        table[version] = await _answers(server, {**asked, **{one: {} for one in lists}})
+        asked = {"initialize": hello, **{key: dict[str, Any]() for key in ("ping", *lists)}}
+        table[version] = await _answers(server, asked)
     meta: dict[str, object] = {
         t.PROTOCOL_VERSION_META_KEY: MODERN,
         t.CLIENT_CAPABILITIES_META_KEY: {},
@@ -977,8 +914,7 @@ async def _answers(
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](1)
     found: dict[str, str] = {}
     async with anyio.create_task_group() as group, arriving, leaving:
-        options = server.create_initialization_options()
-        group.start_soon(server.run, incoming, outgoing, options)
+        group.start_soon(server.run, incoming, outgoing, server.create_initialization_options())
         for method, params in asked.items():
             request = t.JSONRPCRequest(jsonrpc="2.0", id=0, method=method, params=dict(params))
             await arriving.send(SessionMessage(request))
@@ -1017,20 +953,19 @@ def run_stdio(
     is what has been claimed, and perhaps answered, already.
     """
 
-    late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
+    late = threading.Timer(GRACE_SECONDS, os._exit, (1,))
     late.daemon = True
 
     def begin_end() -> None:
         """Start the deadline, after which the process exits at once; in any thread, once."""
-        if is_first.acquire(blocking=False):
+        with suppress(RuntimeError):  # it was started
             late.start()
 
     async def end_on_signal(scope: anyio.CancelScope) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for _ in signals:
-                begin_end()
-                scope.cancel()
-                return
+            await anext(signals)
+            begin_end()
+            scope.cancel()
 
     async def keep(keep: Callable[[Table, str], None]) -> None:
         try:
@@ -1049,8 +984,7 @@ def run_stdio(
             if claimed_wire.keep is not None:
                 group.start_soon(keep, claimed_wire.keep)
             async with messages_of(claimed_wire, at_end=begin_end) as (incoming, outgoing):
-                options = server.create_initialization_options()
-                await server.run(incoming, outgoing, options)
+                await server.run(incoming, outgoing, server.create_initialization_options())
             group.cancel_scope.cancel()
 
     with claimed() if wire is None else nullcontext(wire) as used:

@@ -10,10 +10,10 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-import anyio
 import anyio.to_thread
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
@@ -53,7 +53,6 @@ PERIOD_SECONDS: Final = 0.25
 _FILES_EVERY: Final = 3
 """The files of pending plans and open changes are checked once in this many periods."""
 
-_STATIC: Final = Path(__file__).parent / "static"
 _log = logging.getLogger("copydesk")
 
 
@@ -62,26 +61,20 @@ class ChangeEvents:
 
     def __init__(self, opened: OpenWorkspace, paths: Callable[[], Iterable[RelPath]]) -> None:
         self._opened, self._paths = opened, paths
-        self._listeners: set[asyncio.Event] = set()
+        self.listeners: set[asyncio.Event] = set()
         self._rung = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    @property
-    def full(self) -> bool:
-        """Whether no more listeners are accepted."""
-        return len(self._listeners) >= MOST_LISTENERS
-
     def ring(self) -> None:
         """Report a change made by this process; may be called from any thread."""
-        loop = self._loop
-        if loop is not None:
+        if self._loop is not None:
             with suppress(RuntimeError):  # the loop has been closed
-                loop.call_soon_threadsafe(self._rung.set)
+                self._loop.call_soon_threadsafe(self._rung.set)
 
     async def listen(self, closing: anyio.Event, valid: Callable[[], bool]) -> AsyncIterator[int]:
         """Yield a number for changes, until `closing` is set or it is no longer `valid`."""
         event = asyncio.Event()
-        self._listeners.add(event)
+        self.listeners.add(event)
         count = 0
         try:
             while not closing.is_set() and valid():
@@ -92,7 +85,7 @@ class ChangeEvents:
                     count += 1
                     yield count
         finally:
-            self._listeners.discard(event)
+            self.listeners.discard(event)
 
     @asynccontextmanager
     async def watched(self) -> AsyncGenerator[None, None]:
@@ -106,7 +99,6 @@ class ChangeEvents:
                 group.cancel_scope.cancel()
         finally:
             leave()
-            self._loop = None
 
     async def _watch(self) -> None:
         turn = 0
@@ -117,7 +109,7 @@ class ChangeEvents:
                 await self._rung.wait()
             changed = self._rung.is_set()
             self._rung.clear()
-            if not self._listeners:
+            if not self.listeners:
                 continue
             turn += 1
             try:
@@ -129,7 +121,7 @@ class ChangeEvents:
             except Exception:  # best effort: never fail the server because a notification failed
                 _log.exception("cannot look for what changed")
             if changed:
-                for event in self._listeners:
+                for event in self.listeners:
                     event.set()
 
     def _files(self) -> object:
@@ -163,14 +155,17 @@ class ReviewApp:
         self.news = ChangeEvents(
             opened, lambda: {path for paths in [*self._counted.paths.values()] for path in paths}
         )
-        forms = {path: self._done(action) for path, action in ACTIONS.items()}
+        views = [("GET", *each) for each in VIEWS.items()]
+        views += [("POST", path, self._done(action)) for path, action in ACTIONS.items()]
         inner = Starlette(
             routes=[
-                *(self._route("GET", path, view) for path, view in VIEWS.items()),
-                *(self._route("POST", path, form) for path, form in forms.items()),
+                *(
+                    Route(path, partial(self._called, view), methods=[method])
+                    for method, path, view in views
+                ),
                 *self.login.routes(),
                 Route("/events", self._events, methods=["GET"]),
-                Mount("/static", StaticFiles(directory=_STATIC)),
+                Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
             ],
             exception_handlers={404: self._nowhere, 405: self._nowhere},
         )
@@ -191,12 +186,6 @@ class ReviewApp:
         except Exception:  # the request handler will report the error
             _log.exception("cannot list the plans that wait")
 
-    def _route(self, method: str, path: str, view: Callable[[RequestContext], Response]) -> Route:
-        async def endpoint(request: Request) -> Response:
-            return await self._called(view, request)
-
-        return Route(path, endpoint, methods=[method])
-
     def _done(self, action: Action) -> Callable[[RequestContext], Response]:
         def done(ctx: RequestContext) -> Response:
             location = action(ctx)
@@ -210,10 +199,9 @@ class ReviewApp:
     ) -> Response:
         """The response of a view, run in a thread; 503 if no page can be made for the workspace."""
         session, is_form = self.login.session(request), request.method == "POST"
-        if session is None and is_form:
-            return error_page("Sign in first.", 401)
         if session is None:
-            return RedirectResponse(address_of(request.url.path, request.url.query), 303)
+            sign_in = RedirectResponse(address_of(request.url.path, request.url.query), 303)
+            return error_page("Sign in first.", 401) if is_form else sign_in
         try:
             form = await form_of(request) if is_form else {}
         except BadForm as bad:
@@ -238,7 +226,7 @@ class ReviewApp:
         session = self.login.session(request)
         if session is None:
             return PlainTextResponse("Sign in first.", 401)
-        if self.news.full:
+        if len(self.news.listeners) >= MOST_LISTENERS:
             return PlainTextResponse("Too many pages are open.", 503, {"Retry-After": "5"})
         closing = anyio.Event()
 

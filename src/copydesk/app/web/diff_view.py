@@ -5,12 +5,11 @@ Invariants: both views show the same lines; omissions from a line are reported w
 
 from __future__ import annotations
 
-import importlib.util
 from bisect import bisect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain, groupby, repeat
-from typing import Final, Literal, NamedTuple, Protocol, cast
+from typing import Any, Final, Literal, NamedTuple
 
 from markupsafe import Markup
 
@@ -19,7 +18,16 @@ from copydesk.desk.backends.api import Decision
 from copydesk.desk.review import Shown
 from copydesk.text.diff import align
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools.diff_model import ENDINGS, DiffBlock, DiffLine, DiffModel, Span, parts, windows
+from copydesk.tools.diff_model import (
+    ENDINGS,
+    DiffBlock,
+    DiffLine,
+    DiffModel,
+    DiffRow,
+    Span,
+    parts,
+    windows,
+)
 
 MOST_CHARACTERS: Final = 200_000
 """Larger texts are not coloured: Pygments reads about a million characters per second."""
@@ -55,67 +63,48 @@ _KINDS: Final = {
 """CSS kinds by the names of Pygments' token types; the longest name wins."""
 
 
-class Highlight(NamedTuple):
-    """Characters [start, stop) of a line (0-based), and the name of their kind."""
-
-    start: int
-    stop: int
-    kind: str
-
-
-class _Lexer(Protocol):
-    def get_tokens_unprocessed(self, text: str) -> Iterable[tuple[int, object, str]]:
-        """The tokens of a text: start, type, characters."""
-        ...
+Highlight = tuple[int, int, str]
+"""Characters [start, stop) of a line (0-based), and the name of their kind."""
 
 
 def highlight(path: str, lines: Sequence[str]) -> list[list[Highlight]] | None:
     """The colours of consecutive lines of a file; None if it is not coloured."""
-    total = sum(map(len, lines)) + len(lines)
-    if total > MOST_CHARACTERS or any(len(line) > MOST_IN_LINE for line in lines):
+    sizes = [len(line) + 1 for line in lines]
+    if sum(sizes) > MOST_CHARACTERS or max(sizes, default=0) > MOST_IN_LINE + 1:
         return None
-    lexer = _lexer(path.rpartition("/")[2])
-    if lexer is None:
+    tokens = _lexer(path.rpartition("/")[2])
+    if tokens is None:
         return None
     highlights: list[list[Highlight]] = [[] for _ in lines]
-    starts = [*accumulate((len(line) + 1 for line in lines), initial=0)]
-    for start, kind_of, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
-        kind = _kind(str(kind_of))
-        if kind is None:
-            continue
-        first = bisect(starts, start) - 1
+    starts = [*accumulate(sizes, initial=0)]
+    for start, kind_of, value in tokens("\n".join(lines) + "\n"):
+        first, kind = bisect(starts, start) - 1, _kind(str(kind_of))
         at = start - starts[first]
         for row, part in enumerate(value.split("\n"), first):
-            if part:
-                highlights[row].append(Highlight(at, at + len(part), kind))
+            if part and kind:
+                highlights[row].append((at, at + len(part), kind))
             at = 0
     return highlights
 
 
 @lru_cache(maxsize=256)
-def _lexer(name: str) -> _Lexer | None:
-    if importlib.util.find_spec("pygments") is None:
-        return None
-    from pygments.lexers import (  # type: ignore[import-untyped]
-        get_lexer_for_filename,  # pyright: ignore[reportUnknownVariableType]
-    )
-    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
-
+def _lexer(name: str) -> Callable[[str], Iterable[tuple[int, object, str]]] | None:
+    """What makes tokens of a text, of the language that the file's name tells."""
     try:
-        return cast("_Lexer", get_lexer_for_filename(name))
-    except ClassNotFound:
+        from pygments.lexers import (  # type: ignore[import-untyped]
+            find_lexer_class_for_filename,  # pyright: ignore[reportUnknownVariableType]
+        )
+    except ImportError:
         return None
+    lexer: Any = find_lexer_class_for_filename(name)
+    return lexer().get_tokens_unprocessed if lexer else None
 
 
 @lru_cache(maxsize=1024)
 def _kind(token: str) -> str | None:
     """The kind of a token type such as `Token.Name.Function`: the longest known name wins."""
-    parts = token.split(".")[1:]
-    while parts:
-        if (kind := _KINDS.get(".".join(parts))) is not None:
-            return kind
-        parts.pop()
-    return None
+    names = accumulate(token.split(".")[1:], "{}.{}".format)
+    return next((_KINDS[name] for name in reversed([*names]) if name in _KINDS), None)
 
 
 def render_line(
@@ -127,32 +116,24 @@ def render_line(
 ) -> Markup:
     """The line with marked characters in `mark` elements and coloured ones in classes."""
     shown = ((0, len(text)),) if whole else windows(text, marked)
-    pieces = (
-        _marked(text, start, stop, colours, marked)
-        if window
-        else f'<span class="cut">… {named(stop - start, "character")} …</span>'
-        for start, stop, window in parts(0, len(text), shown)
-    )
+    pieces: list[str] = []
+    for start, stop, window in parts(0, len(text), shown):
+        if not window:
+            pieces.append(f'<span class="cut">… {named(stop - start, "character")} …</span>')
+            continue
+        for begin, end, mark in parts(start, stop, marked):
+            spans = _coloured(text, begin, end, colours)
+            pieces.append(f"<mark>{spans}</mark>" if mark else spans)
     return Markup("".join(pieces))
 
 
-def _marked(
-    text: str, start: int, stop: int, colours: Sequence[Highlight], marked: Sequence[Span]
-) -> str:
-    """The characters as markup, made by `visible` alone."""
-    spans = (
-        (_coloured(text, begin, end, colours), mark)
-        for begin, end, mark in parts(start, stop, marked)
-    )
-    return "".join(f"<mark>{span}</mark>" if mark else span for span, mark in spans)
-
-
 def _coloured(text: str, start: int, stop: int, colours: Sequence[Highlight]) -> str:
+    """The characters as markup, made by `visible` alone."""
     spans = (
         (visible(text, begin, end), colour) for begin, end, colour in parts(start, stop, colours)
     )
     return "".join(
-        f'<span class="s-{colour.kind}">{span}</span>' if colour else span for span, colour in spans
+        f'<span class="s-{colour[2]}">{span}</span>' if colour else span for span, colour in spans
     )
 
 
@@ -178,19 +159,24 @@ def table(
     `notes` are comments by line (`-3` of the text before, `+3` after), `heads` is what stands
     above each hunk.
     """
-    if colours is None:
-        old, new = tuple(model.lines("old")), tuple(model.lines("new"))
-        colours = colours_of(path, old), colours_of(path, new)
+    old, new = colours or (colours_of(path, [*model.lines(side)]) for side in ("old", "new"))
     hunks = [
         {
             "skipped": hunk.skipped,
-            "blocks": [(block.kept, _cells(block, colours, whole)) for block in hunk.blocks],
+            "blocks": [(block.kept, _cells(block, (old, new), whole)) for block in hunk.blocks],
             "head": head,
         }
         for hunk, head in zip(model.hunks, chain(heads, repeat("")), strict=False)
     ]
-    of = {"path": path, "split": view == "split", "skipped": model.skipped, "more": more}
-    return render("diff.html", hunks=hunks, notes=notes, **of)
+    return render(
+        "diff.html",
+        path=path,
+        split=view == "split",
+        hunks=hunks,
+        skipped=model.skipped,
+        more=more,
+        notes=notes,
+    )
 
 
 Cell = Mapping[str, object]
@@ -200,18 +186,18 @@ Cell = Mapping[str, object]
 def _cells(
     block: DiffBlock, colours: tuple[Colours, Colours], whole: bool
 ) -> list[list[Cell | None]]:
-    rows: list[list[Cell | None]] = []
-    for row in block.rows:
-        cells: list[Cell | None] = []
-        for line, by_line, marked in zip((row.old, row.new), colours, row.marks, strict=True):
-            if line is None:
-                cells.append(None)
-                continue
-            text = render_line(line.text, by_line.get(line.number, ()), marked, whole=whole)
-            ending = ENDINGS[line.ending] if row.shows_endings else ""
-            cells.append({"number": line.number, "text": text, "ending": ending})
-        rows.append(cells)
-    return rows
+    def cell(row: DiffRow, side: int) -> Cell | None:
+        line = (row.old, row.new)[side]
+        if line is None:
+            return None
+        coloured = colours[side].get(line.number, ())
+        return {
+            "number": line.number,
+            "text": render_line(line.text, coloured, row.marks[side], whole=whole),
+            "ending": ENDINGS[line.ending] if row.shows_endings else "",
+        }
+
+    return [[cell(row, 0), cell(row, 1)] for row in block.rows]
 
 
 def colours_of(path: str, lines: Sequence[DiffLine]) -> Colours:
@@ -279,30 +265,31 @@ def conflict_of(one: Shown) -> MergeConflict | None:
     ours = [_Edit(region.start, region.stop, len(region.new)) for region in one.draft.regions]
     gaps = align(_raw(base), _raw(now)).gaps()
     theirs = [_Edit(g.base_start, g.base_stop, g.now_stop - g.now_start) for g in gaps]
-    spans = list(_spans(ours, theirs, one.draft.place.foot))
+    spans = _spans(ours, theirs, one.draft.place.foot)
     path = str(one.plan.request.path)
+    altered = {line for one in (*ours, *theirs) for line in range(one.start, one.stop)}
     ways = (
-        ("As it was", base, (), _altered(ours, theirs), " gone"),
+        ("As it was", base, (), altered, " gone"),
         ("As planned", planned, ours, _made(ours), " come"),
         ("As it is", now, theirs, _made(theirs), " come"),
     )
-    places: list[list[_Way]] = []
+    wides = [_widened(span, base.line_count, (*ours, *theirs)) for span in spans]
+    places = [
+        [
+            _way(title, path, text, _run(wide, span, edits), changed, kind)
+            for title, text, edits, changed, kind in ways
+        ]
+        for span, wide in zip(spans, wides, strict=True)
+    ]
     new_plan: NewPlan | None = None
-    for span in spans:
-        wide = _widened(span, base.line_count, (*ours, *theirs))
-        places.append(
-            [
-                _way(title, path, text, _run(wide, span, edits), changed, kind)
-                for title, text, edits, changed, kind in ways
-            ]
-        )
+    if len(spans) == 1:
+        span, wide = spans[0], wides[0]
         part = span if _run(span, span, theirs) else wide  # a range has at least one line
         lines = _run(part, span, theirs)
-        if len(spans) == 1 and lines:
-            made = b"".join(planned.raw(n, n + 1) for n in _run(part, span, ours))
-            text = planned.encoding.decode(made).replace("\r\n", "\n")
-            if "\r" not in text:  # a browser would turn CR into a line end
-                new_plan = NewPlan(lines.start + 1, lines.stop, text)
+        made = b"".join(planned.raw(n, n + 1) for n in _run(part, span, ours))
+        text = planned.encoding.decode(made).replace("\r\n", "\n")
+        if lines and "\r" not in text:  # a browser would turn CR into a line end
+            new_plan = NewPlan(lines.start + 1, lines.stop, text)
     elsewhere = sum(not any(a <= e.stop and e.start <= b for a, b in spans) for e in theirs)
     return MergeConflict(places, elsewhere, new_plan)
 
@@ -328,29 +315,25 @@ def _raw(text: Snapshot) -> list[bytes]:
 
 def _spans(
     ours: Sequence[_Edit], theirs: Sequence[_Edit], foot: tuple[int, int] | None
-) -> Iterator[tuple[int, int]]:
+) -> list[tuple[int, int]]:
     """The base lines of each group of touching edits from both sides."""
-    relied = [foot] if foot is not None and 0 <= foot[0] <= foot[1] else []
-    own = {(one.start, one.stop) for one in ours} | set(relied)
-    spans = sorted(own | {(one.start, one.stop) for one in theirs})
-    at = 0
-    while at < len(spans):
-        start, stop = spans[at]
-        is_own = False
-        while at < len(spans) and spans[at][0] <= stop:
-            stop = max(stop, spans[at][1])
-            is_own = is_own or spans[at] in own
-            at += 1
-        if is_own:
-            yield start, stop
+    relied = {foot} if foot is not None and 0 <= foot[0] <= foot[1] else set[tuple[int, int]]()
+    own = {(one.start, one.stop) for one in ours} | relied
+    groups: list[tuple[int, int, bool]] = []
+    for start, stop in sorted(own | {(one.start, one.stop) for one in theirs}):
+        is_own = (start, stop) in own
+        if groups and start <= groups[-1][1]:
+            first, last, was_own = groups.pop()
+            start, stop, is_own = first, max(last, stop), was_own or is_own
+        groups.append((start, stop, is_own))
+    return [(start, stop) for start, stop, is_own in groups if is_own]
 
 
 def _widened(span: tuple[int, int], most: int, edits: Sequence[_Edit]) -> tuple[int, int]:
     """The span with some untouched lines around it."""
     start, stop = span
     low = max([0, start - _CONTEXT, *(one.stop for one in edits if one.stop < start)])
-    high = min([most, stop + _CONTEXT, *(one.start for one in edits if one.start > stop)])
-    return low, high
+    return low, min([most, stop + _CONTEXT, *(one.start for one in edits if one.start > stop)])
 
 
 def _run(part: tuple[int, int], span: tuple[int, int], edits: Sequence[_Edit]) -> range:
@@ -370,7 +353,3 @@ def _moved(line: int, edits: Sequence[_Edit], *, after: bool) -> int:
 def _made(edits: Sequence[_Edit]) -> set[int]:
     runs = ((_moved(one.start, edits, after=False), one.lines) for one in edits)
     return {line for start, count in runs for line in range(start, start + count)}
-
-
-def _altered(*sides: Sequence[_Edit]) -> set[int]:
-    return {line for edits in sides for one in edits for line in range(one.start, one.stop)}

@@ -9,13 +9,13 @@ refusal appears on the next page, with the current state.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import mimetypes
 import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import accumulate, groupby, pairwise, zip_longest
@@ -38,7 +38,7 @@ from copydesk.app.web.markup import (
     render,
     translated,
 )
-from copydesk.app.web.security import Remembered, Session, one_of
+from copydesk.app.web.security import Remembered, Session, digest, one_of
 from copydesk.app.workspace import OpenWorkspace, user_of
 from copydesk.desk.backends.api import Decision, Entry, Version, version_of
 from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChanges, UndoneChanges
@@ -46,9 +46,9 @@ from copydesk.desk.desk import FileDesk
 from copydesk.desk.drafts import DAY_MS
 from copydesk.desk.history import Page, taken_back_by
 from copydesk.desk.member import Member, Operation, Permission
-from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted
+from copydesk.desk.outcome import Applied, NotUndone, Transacted
 from copydesk.desk.review import Review, Seen, Shown, State, Waiting
-from copydesk.edit.draft import Plan, checked_id
+from copydesk.edit.draft import Plan
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -134,11 +134,6 @@ def expires_soon(plan: Plan, now_ms: int) -> bool:
     return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
 
 
-PlanResult = tuple[str, str, str]
-"""A member, a path, and how a plan ended: written as planned (`exact`), relocated (`fuzz`), or
-`rejected`."""
-
-
 class Counted:
     """What was counted for lists. Safe to use from many threads.
 
@@ -147,14 +142,13 @@ class Counted:
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self.changed = changed
-        self.paths: dict[str, tuple[RelPath, ...]] = {}
+        self.paths: dict[str, set[RelPath]] = {}
         """The files of the plans and of the changes that were listed last."""
-        self.open: Remembered[tuple[str, bool], tuple[float, object, tuple[TaskChanges, ...]]]
-        self.open = Remembered(_MOST_PEOPLE)
-        """The tasks with open changes, by person, with the time and the state of the records."""
-        self.counts: Remembered[tuple[Version, State], tuple[Counts, int]] = Remembered(
-            _MOST_COUNTED
+        self.open = Remembered[tuple[str, bool], tuple[float, object, tuple[TaskChanges, ...]]](
+            _MOST_PEOPLE
         )
+        """The tasks with open changes, by person, with the time and the state of the records."""
+        self.counts = Remembered[tuple[Version, State], tuple[Counts, int]](_MOST_COUNTED)
         """Lines and new findings by plan and its state; those that were asked for last."""
         self.counting = Lock()
 
@@ -176,12 +170,11 @@ class Reviewer:
         if not self._is_member:
             rules = Rules(state_dir=config.state)
             return Member(self.name, _Either(rules, rules.team_mgmt()), refresh=self._member)
-        own = self.opened.member(self.name)
-        permission: Permission = own.permission
-        if config.of_member(self.name).team_mgmt:
-            minds = self.opened.member(self.name, "team_mgmt").permission
-            permission = _Either(permission, minds)
-        return replace(own, permission=permission, refresh=self._member)
+        own = replace(self.opened.member(self.name), refresh=self._member)
+        if not config.of_member(self.name).team_mgmt:
+            return own
+        minds = self.opened.member(self.name, "team_mgmt").permission
+        return replace(own, permission=_Either(own.permission, minds))
 
     @property
     def person(self) -> Member:
@@ -199,13 +192,8 @@ class Reviewer:
             return known[2]
         tasks = self.opened.desk.changes.tasks(self.member)
         self._counted.open[key] = began, records, tasks
-        paths = {file.path for task in tasks for file in task.files}
-        self._counted.paths["changes"] = tuple(paths)
+        self._counted.paths["changes"] = {file.path for task in tasks for file in task.files}
         return tasks
-
-    def open_changes(self) -> int:
-        """The number of open changes, at most some seconds old."""
-        return sum(task.open for task in self.changes(is_fresh=False))
 
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
         """Pending plans by member and task, latest begun first.
@@ -214,7 +202,7 @@ class Reviewer:
         are estimated, and with patience counted in the background, as all are where checks run
         commands.
         """
-        listed = _arranged(self.waiting())
+        listed = _arranged(self.review.pending(self.member))
         states = self.review.states([one for _, one in listed])
         runs_commands = any(rule.command for rule in self.opened.config.checks)
         until = time.monotonic() + patience * (not runs_commands)
@@ -224,13 +212,22 @@ class Reviewer:
             counted = self._counted.counts.get((version_of(one.plan), state))
             if counted is None and patience and time.monotonic() < until:
                 counted = self._count(one.plan, state)
-            lines, breaks = counted or (estimate(one.plan), 0)
-            soon, is_counted = expires_soon(one.plan, now_ms), counted is not None
-            of = one.decision, lines, breaks, is_counted, soon
-            items.append(Item(one.plan, task, state, *of))
+            lines, breaks = counted or (one.plan.request.counts(one.plan.place), 0)
+            items.append(
+                Item(
+                    one.plan,
+                    task,
+                    state,
+                    one.decision,
+                    lines,
+                    breaks,
+                    counted=counted is not None,
+                    expires_soon=expires_soon(one.plan, now_ms),
+                )
+            )
         if patience:
-            self._counted.paths["plans"] = tuple({item.plan.request.path for item in items})
-            left = [(item.plan, item.state) for item in items if not item.counted]
+            self._counted.paths["plans"] = {item.plan.request.path for item in items}
+            left = [item for item in items if not item.counted]
             if left and self._counted.counting.acquire(blocking=False):
                 Thread(target=self._count_all, args=(left,), daemon=True).start()
         return tuple(items)
@@ -239,14 +236,14 @@ class Reviewer:
         key = version_of(plan), state
         try:
             self.show(plan.id)
-        except Refusal:
-            self._counted.counts[key] = estimate(plan), 0  # no better one will be known
+        except Refusal:  # no better one will be known
+            self._counted.counts[key] = plan.request.counts(plan.place), 0
         return self._counted.counts.get(key)
 
-    def _count_all(self, plans: Sequence[tuple[Plan, State]]) -> None:
+    def _count_all(self, items: Sequence[Item]) -> None:
         try:
-            for plan, state in plans:
-                self._count(plan, state)
+            for item in items:
+                self._count(item.plan, item.state)
         except Exception:  # the estimates stay
             _log.exception("cannot count the lines of plans")
         finally:
@@ -256,9 +253,8 @@ class Reviewer:
     def show(self, hunk_id: str) -> Shown:
         """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
-        counts = line_counts(shown.draft.base, shown.draft.change)
-        key = version_of(shown.plan), shown.state
-        self._counted.counts[key] = counts, len(shown.checks or ())
+        counted = line_counts(shown.draft.base, shown.draft.change), len(shown.checks or ())
+        self._counted.counts[version_of(shown.plan), shown.state] = counted
         return shown
 
     def amend(self, seen: Seen, content: str) -> Shown:
@@ -267,21 +263,17 @@ class Reviewer:
             raise ContentChanged("the file or the plan changed since it was shown")
         return self.review.amend(self.member, seen.hunk_id, content)
 
-    def waiting(self) -> tuple[Waiting, ...]:
-        return self.review.pending(self.member)
+    def past(self) -> tuple[tuple[Entry, ...], list[tuple[str, str, str]]]:
+        """The last edits, and the results of plans, each with a member and a path.
 
-    def waits(self, hunk_id: str) -> bool:
-        try:
-            self.opened.registry.plan(checked_id(hunk_id), self.opened.clock())
-        except Refusal:
-            return False
-        return True
-
-    def past(self) -> tuple[tuple[Entry, ...], list[PlanResult]]:
-        """The last edits, and the results of plans."""
-        entries = self.opened.journal.entries(most=_MOST_PAST)
+        A plan was written as planned (`exact`), relocated (`fuzz`), or `rejected`.
+        """
         may = self.member.permission.allows_read
-        edits = tuple(entry for entry in entries if may(entry.path) and entry.state != "failed")
+        edits = tuple(
+            entry
+            for entry in self.opened.journal.entries(most=_MOST_PAST)
+            if may(entry.path) and entry.state != "failed"
+        )
         try:
             outcomes = self.opened.tally.noted()
         except StateFailed:  # the edits are shown anyway
@@ -293,8 +285,8 @@ class Reviewer:
         ]
         carried = Counter((member, path) for member, path, how in results if how == "fuzz")
         written = Counter((entry.member, str(entry.path)) for entry in edits if entry.hunk_id)
-        exact = (written - carried).elements()  # those that were carried are reported already
-        return edits, [*results, *((*key, "exact") for key in exact)]
+        # Those that were carried are reported already.
+        return edits, [*results, *((*key, "exact") for key in (written - carried).elements())]
 
     def may_undo(self, entry: Entry) -> bool:
         """Whether the person may write there without approval, and the text is still there."""
@@ -324,13 +316,9 @@ class _Either:
         self._allowed(lambda one: one.check_glob(glob, fold=fold))
 
     def _allowed(self, check: Callable[[Permission], None]) -> None:
-        try:
-            check(self._one)
-        except AccessDenied as denied:
-            try:
-                check(self._other)
-            except AccessDenied:
-                raise denied from None
+        with suppress(AccessDenied):
+            return check(self._other)
+        return check(self._one)
 
     def allows_read(self, path: RelPath) -> bool:
         """Whether one of the permissions allows reading the file."""
@@ -352,25 +340,23 @@ def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
         begun.setdefault(task, (-plan.created_ms, plan.id))
         tasks.append((task, one))
 
-    def place(of: tuple[Task, Waiting]) -> tuple[tuple[int, str], str, int, str]:
-        plan = of[1].plan
-        return begun[of[0]], str(plan.request.path), plan.created_ms, plan.id
+    return sorted(
+        tasks,
+        key=lambda of: (
+            begun[of[0]],
+            str(of[1].plan.request.path),
+            of[1].plan.created_ms,
+            of[1].plan.id,
+        ),
+    )
 
-    return sorted(tasks, key=place)
 
-
-def estimate(plan: Plan) -> Counts:
-    """The counts that the request suggests: its lines against those of its range."""
-    return plan.request.counts(plan.place)
-
-
-_GONE = {
+_ENDED = {
     "applied": "It was applied.",
     "discarded": "It was discarded.",
     "expired": "It expired.",
+    "": "There is no such plan, or it ended long ago.",
 }
-_UNKNOWN = "There is no such plan, or it ended long ago."
-_FIRST = "{name} was first: this plan is {verdict}."
 _OTHERS = (
     "edits of yours like this one are approved by another person, or by you with a one-time token"
     " that copydesk serve prints, or at a terminal (copydesk review)."
@@ -389,12 +375,13 @@ def words_of(refusal: Refusal) -> str:
     match refusal:
         case AlreadyDecided():
             verdict = translated(refusal.verdict.replace("_", " "))
-            return phrase(_FIRST, name=refusal.by, verdict=verdict)
+            return phrase(
+                "{name} was first: this plan is {verdict}.", name=refusal.by, verdict=verdict
+            )
         case HunkNotFound() | InvalidHunkId():
-            return translated(_GONE.get(getattr(refusal, "reason", ""), _UNKNOWN))
-        case ContentChanged():
-            reason = say_reason(refusal.reason, LANG.get())
-            return translated(_CHANGED.get(refusal.reason, f"{reason}."))
+            return translated(_ENDED.get(getattr(refusal, "reason", ""), _ENDED[""]))
+        case ContentChanged(reason=reason):
+            return translated(_CHANGED.get(reason, f"{say_reason(reason, LANG.get())}."))
         case AmbiguousMatch():
             return translated("its lines could now be in more than one place.")
         case AccessDenied(operation="approve"):
@@ -409,13 +396,10 @@ MOST_ROWS: Final = 2_000
 """A diff with more rows is shown in part."""
 
 MOST_LISTED: Final = 100
-"""Plans on one page of the list."""
+"""Plans on one page of the list, edits on one of the history."""
 
 _PART_ROWS: Final = 5_000
 """Rows of one part of "Show all"."""
-
-MOST_EDITS: Final = 100
-"""Edits on one page of the history."""
 
 CONTEXTS: Final = (3, 10, 40, 1_000_000)
 MOST_COLOURED: Final = 40_000
@@ -439,7 +423,6 @@ _TABS: Final = (
     ("changes_requested", "Changes requested"),
     ("rejected", "Rejected"),
 )
-_VERDICTS: Final = tuple(state for state, _ in _TABS if state)
 _MOST_FILES: Final = 300
 MOST_TOGETHER: Final = 100
 
@@ -494,7 +477,8 @@ class RequestContext:
     @property
     def wanted(self) -> PlanFilter:
         """The filter of the list that the person sees, or comes from."""
-        return PlanFilter.of(self.query)
+        names = ("path", "member", "tool", "state")
+        return PlanFilter(*(self.query.get(name, "")[:200] for name in names))
 
     def page(
         self,
@@ -516,8 +500,8 @@ class RequestContext:
             "name": session.name,
             "csrf": session.csrf,
             "workspace": opened.root.rstrip("/").rpartition("/")[2] or "/",
-            "waiting": _undecided(self.reviewer.waiting()) if waiting is None else waiting,
-            "changed": self.reviewer.open_changes(),
+            "waiting": _undecided(self.review.pending(self.member)) if waiting is None else waiting,
+            "changed": sum(task.open for task in self.reviewer.changes(is_fresh=False)),
             "now_ms": opened.clock(),
             "notices": () if self.is_partial else session.take_notices(),
         }
@@ -538,14 +522,25 @@ def _undecided(plans: Iterable[Item | Waiting]) -> int:
     return sum(one.decision is None for one in plans)
 
 
-def file_response(data: Callable[[], bytes], name: str) -> Response:
-    """A file to save; a line of text if there is a refusal instead."""
-    try:
-        content = data()
-    except Refusal as refusal:
-        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type="text/plain; charset=utf-8", headers=headers)
+def _file(data: bytes, name: str) -> Response:
+    """A file to save."""
+    return Response(
+        data,
+        media_type="text/plain; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _of_file(view: Callable[[RequestContext], Response]) -> Callable[[RequestContext], Response]:
+    """Wrap a view; a refusal is a line of text."""
+
+    def shown(ctx: RequestContext) -> Response:
+        try:
+            return view(ctx)
+        except Refusal as refusal:
+            return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
+
+    return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,12 +556,6 @@ class PlanFilter:
     tool: str = ""
     state: str = ""
 
-    @staticmethod
-    def of(query: Mapping[str, str]) -> PlanFilter:
-        """The filter in the query of an address."""
-        names = ("path", "member", "tool", "state")
-        return PlanFilter(*(query.get(name, "")[:200] for name in names))
-
     @property
     def query(self) -> dict[str, str]:
         """The filter as the query of an address."""
@@ -574,27 +563,22 @@ class PlanFilter:
 
     def takes(self, item: Item) -> bool:
         """Whether the plan is listed."""
-        return self.takes_path(item.path) and self.takes_otherwise(item)
-
-    def takes_path(self, path: str) -> bool:
-        """Whether plans of the file are listed."""
+        is_there = self.path.lower() in item.path.lower()
         if self.path.startswith("/"):
-            return f"/{path}/".startswith(self.path.rstrip("/") + "/")
-        return self.path.lower() in path.lower()
+            is_there = f"/{item.path}/".startswith(self.path.rstrip("/") + "/")
+        return is_there and self.takes_otherwise(item)
 
     def takes_otherwise(self, item: Item) -> bool:
         """Whether the plan is listed if its path is."""
         is_of = self.member in ("", item.plan.owner) and self.tool in ("", item.plan.tool)
-        if not is_of or self.tab != item.verdict:
-            return False
-        if self.state in (_EXPIRING, _BROKEN):
-            return item.expires_soon if self.state == _EXPIRING else item.breaks > 0
-        return self.state in (self.tab, "open") or item.state == self.state
+        also = {_EXPIRING: item.expires_soon, _BROKEN: item.breaks > 0}.get(self.state, False)
+        has_state = also or self.state in (self.tab, "open", item.state)
+        return is_of and self.tab == item.verdict and has_state
 
     @property
     def tab(self) -> str:
         """The tab of the list: "" for undecided plans, otherwise the decision."""
-        return self.state if self.state in _VERDICTS else ""
+        return self.state if self.state in dict(_TABS) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -612,10 +596,9 @@ class DiffOptions:
     @staticmethod
     def of(query: Mapping[str, str]) -> DiffOptions:
         """The options in the query of an address."""
-        context = number(query.get("context", ""), CONTEXTS[0])
         return DiffOptions(
             "unified" if query.get("view") == "unified" else "split",
-            min(max(context, CONTEXTS[0]), CONTEXTS[-1]),
+            min(max(number(query.get("context", ""), 0), CONTEXTS[0]), CONTEXTS[-1]),
             number(query.get("all", ""), 0),
             "hide" if query.get("space") == "hide" else "",
         )
@@ -634,9 +617,9 @@ def model_of(shown: Shown, options: DiffOptions) -> DiffModel:
 
 def shows_all(model: DiffModel, options: DiffOptions) -> bool:
     """Whether these options show all of the change."""
-    if options.part:
-        return model.rows <= _PART_ROWS
-    return model.rows <= MOST_ROWS and not model.is_cut
+    return model.rows <= (_PART_ROWS if options.part else MOST_ROWS) and (
+        options.part > 0 or not model.is_cut
+    )
 
 
 def _parts_of(rows: int) -> int:
@@ -657,23 +640,20 @@ def _remember_shown(
         return 0
     if not options.part:
         return 1
-    count = _parts_of(model.rows)
-    return ctx.session.show_part(shown.seen, options.context, options.part, count)
+    return ctx.session.show_part(shown.seen, options.context, options.part, _parts_of(model.rows))
 
 
 def pending(ctx: RequestContext) -> Response:
     """A page of the list of plans."""
     items, wanted = ctx.reviewer.items(), ctx.wanted
     listed = [item for item in items if wanted.takes(item)]
-    members = sorted({item.plan.owner for item in items} | {wanted.member} - {""})
-    tools = sorted({item.plan.tool for item in items} | {wanted.tool} - {""})
+    members = {item.plan.owner for item in items} | {wanted.member} - {""}
+    tools = {item.plan.tool for item in items} | {wanted.tool} - {""}
     verdicts = Counter(item.verdict for item in items)
     pages = max(-(-len(listed) // MOST_LISTED), 1)
     page = min(max(number(ctx.query.get("page", ""), 1), 1), pages)
     start = (page - 1) * MOST_LISTED
-    tasks: dict[Task, list[Item]] = {}
-    for item in listed:
-        tasks.setdefault(item.task, []).append(item)
+    tasks = {task: [*plans] for task, plans in groupby(listed, lambda item: item.task)}
     rows = groupby(listed[start : start + MOST_LISTED], lambda item: item.task)
     tree = _tree([item.path for item in items if wanted.takes_otherwise(item)], wanted)
     return ctx.page(
@@ -693,8 +673,8 @@ def pending(ctx: RequestContext) -> Response:
         tree=tree[:_MOST_FILES],
         more=len(tree) - _MOST_FILES,
         wanted=wanted,
-        members=[(name, name) for name in members],
-        tools=[(name, tool_words(name)) for name in tools],
+        members=[(name, name) for name in sorted(members)],
+        tools=[(name, tool_words(name)) for name in sorted(tools)],
         states=[(state, translated(words)) for state, words in _STATES],
         soon=sum(item.expires_soon for item in listed),
         broken=sum(item.breaks > 0 for item in listed),
@@ -704,12 +684,11 @@ def pending(ctx: RequestContext) -> Response:
 def _group(ctx: RequestContext, items: Sequence[Item], rows: Iterable[Item]) -> Values:
     """The plans of one member and task in the list, and the rows of those on this page."""
     task, query, viewed = items[0].task, tuple(ctx.wanted.query.items()), ctx.session.viewed
-    files = len({item.path for item in items})
     together = [("hunk", item.plan.id) for item in items[:MOST_TOGETHER]]
     return {
-        "key": hashlib.sha256("\0".join(task).encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        "key": digest("\0".join(task)).hex()[:12],
         "task": task,
-        "summary": _in_files(named(len(items), "plan"), files),
+        "summary": _in_files(named(len(items), "plan"), len({item.path for item in items})),
         "counts": tuple(map(sum, zip(*(item.counts for item in items), strict=True))),
         "together": f"/together?{urlencode([*query, *together])}",
         "rows": [
@@ -723,22 +702,23 @@ def _in_files(plans: str, files: int) -> str:
     return phrase("{plans} in {files}", plans=plans, files=named(files, "file"))
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=4_096)  # else a list of 100 plans takes five times as long
 def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool, _: Lang) -> Markup:
     return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
 
 
 def _note(every: int, found: Sequence[Item], start: int) -> str:
-    if not every:
-        return ""
     plans = named(every, "plan")
     if len(found) < every:
         plans = phrase("{count:,} of {plans}", count=len(found), plans=plans)
     words = _in_files(plans, len({item.path for item in found}))
-    if len(found) <= MOST_LISTED:
-        return words
-    last = min(start + MOST_LISTED, len(found))
-    return words + phrase("; {first:,}–{last:,} are listed", first=start + 1, last=last)
+    if len(found) > MOST_LISTED:
+        words += phrase(
+            "; {first:,}–{last:,} are listed",
+            first=start + 1,
+            last=min(start + MOST_LISTED, len(found)),
+        )
+    return words if every else ""
 
 
 def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
@@ -750,23 +730,24 @@ def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
     below: Counter[str] = Counter()
     children: defaultdict[str, set[str]] = defaultdict(set)
     for path, count in counts.items():
-        parts = path.split("/")
-        ways = ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
-        for folder, child in pairwise(ways):
+        for folder, child in pairwise(("", *accumulate(path.split("/"), "{}/{}".format))):
             below[folder] += count
             children[folder].add(child)
 
     def rows(path: str, above: str, depth: int) -> Iterator[Values]:
         inside = children.get(path, set())
-        only = next(iter(inside)) if len(inside) == 1 and path not in counts else ""
-        if only and only in children:
-            yield from rows(only, above, depth)
+        if len(inside) == 1 and path not in counts and inside <= children.keys():
+            yield from rows(min(inside), above, depth)
             return
         if path:
             name = path[len(above) :].lstrip("/") + "/" * (path in children)
             target = "" if wanted.path == f"/{path}" else f"/{path}"
-            href = address(**{**wanted.query, "path": target})
-            row = {"name": name, "depth": min(depth, 6), "href": href, "is_current": not target}
+            row = {
+                "name": name,
+                "depth": min(depth, 6),
+                "href": address(**{**wanted.query, "path": target}),
+                "is_current": not target,
+            }
             yield {**row, "plans": below[path] or counts[path]}
         for each in sorted(inside, key=lambda each: (each not in children, each)):
             yield from rows(each, path, depth + bool(path))
@@ -784,17 +765,19 @@ def review(ctx: RequestContext) -> Response:
     model = model_of(shown, options)
     unseen = _remember_shown(ctx, shown, model, options)
     rights = ctx.review.rights(ctx.member, shown)
-    draft, content, comments = shown.draft, shown.plan.request.text, ctx.review.comments(shown)
+    draft, content, comments = (
+        shown.draft,
+        shown.plan.request.text,
+        ctx.review.comments(shown),
+    )
     if shown.state == "conflict" or not _can_be_edited(content):
         content = None
     is_whole = isinstance(draft.base, Snapshot) and not shown.plan.request.in_notes
     splits = not draft.created and is_whole and len(draft.regions_apart) > 1
     conflict = conflict_of(shown)
-    new_plan = conflict.new_plan if conflict else _whole_text(shown)
     is_open = shown.decision is None and rights.decide is None and rights.apply is None
-    heads: list[Markup] = []
-    if splits and is_open and not unseen and not options.space:
-        heads = _part_forms(ctx, shown, model)
+    in_parts = splits and is_open and not unseen and not options.space
+    heads = _part_forms(ctx, shown, model) if in_parts else []
     return ctx.page(
         "review.html",
         shown.plan.request.path.name,
@@ -815,7 +798,7 @@ def review(ctx: RequestContext) -> Response:
         query=wanted.query,
         splits=splits,
         conflict=conflict,
-        new_plan=new_plan,
+        new_plan=conflict.new_plan if conflict else _whole_text(shown),
         content=content,
         hidden_count=hidden_in(content or ""),
     )
@@ -833,9 +816,8 @@ def _whole_text(shown: Shown) -> NewPlan | None:
     base, regions = shown.draft.base, shown.draft.regions
     request, after = shown.plan.request, shown.draft.after
     is_several = request.text is None and request.of_lines and regions
-    if not is_several or shown.draft.created or shown.state == "conflict":
-        return None
-    if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
+    is_there = not shown.draft.created and shown.state != "conflict"
+    if not (is_several and is_there and isinstance(base, Snapshot) and isinstance(after, Snapshot)):
         return None
     start, stop = regions[0].start, regions[-1].stop
     if start == stop:  # the new plan replaces one line at least
@@ -911,13 +893,22 @@ def gone(
     query: Mapping[str, str] = {},
 ) -> Response:
     """The page of what is not there; or of a plan, `item`, that cannot be shown."""
-    of: Values = {"words": words, "edit_id": edit_id, "item": item, "query": query}
-    return ctx.page("gone.html", title, here, status=status, waiting=waiting, **of)
+    return ctx.page(
+        "gone.html",
+        title,
+        here,
+        status=status,
+        waiting=waiting,
+        words=words,
+        edit_id=edit_id,
+        item=item,
+        query=query,
+    )
 
 
 def diff(ctx: RequestContext) -> Response:
     """The diff of a plan as a file."""
-    return file_response(lambda: ctx.reviewer.show(ctx.hunk_id).diff, f"{ctx.hunk_id}.diff")
+    return _file(ctx.reviewer.show(ctx.hunk_id).diff, f"{ctx.hunk_id}.diff")
 
 
 def together(ctx: RequestContext) -> Response:
@@ -928,33 +919,31 @@ def together(ctx: RequestContext) -> Response:
     options = DiffOptions.of(ctx.query)
     plans: list[tuple[Shown, DiffModel, Values]] = []
     refused: list[tuple[str, str]] = []
-    can = can_approve = True
     for hunk_id in chosen:
         try:
             shown = ctx.reviewer.show(hunk_id)
         except Refusal as refusal:
             refused.append((hunk_id, words_of(refusal)))
             continue
-        model = model_of(shown, options)
+        model, decision = model_of(shown, options), shown.decision
         path = str(shown.plan.request.path)
-        is_open = shown.refusal is None and shown.decision is None
-        rights = ctx.review.rights(ctx.member, shown, len(chosen))
-        if shown.refusal is not None:
-            refused.append((path, words_of(shown.refusal)))
-        elif shown.decision is not None and shown.decision.verdict != "approved":
-            verdict = shown.decision.verdict.replace("_", " ")
-            refused.append((path, phrase(f"{verdict} by {{name}}", name=shown.decision.by)))
-        elif rights.apply is not None:
-            refused.append((path, words_of(rights.apply)))
-        was_shown = not _remember_shown(ctx, shown, model, options)
-        was_shown = was_shown or shown.seen in ctx.session.seen
-        can = can and was_shown
+        barred = shown.refusal or ctx.review.rights(ctx.member, shown, len(chosen)).apply
+        if shown.refusal is None and decision and decision.verdict != "approved":
+            verdict = decision.verdict.replace("_", " ")
+            refused.append((path, phrase(f"{verdict} by {{name}}", name=decision.by)))
+        elif barred is not None:
+            refused.append((path, words_of(barred)))
+        unseen = _remember_shown(ctx, shown, model, options)
+        was_shown = not unseen or shown.seen in ctx.session.seen
         alone = ctx.review.rights(ctx.member, shown)
-        may_approve = is_open and alone.approve is None
-        can_approve = can_approve and may_approve
-        rest = " ".join(one for one in chosen if one != hunk_id)
-        may = {"can": shown.decision is None and alone.decide is None, "rest": rest}
-        plans.append((shown, model, {**may, "can_approve": may_approve and was_shown}))
+        may_approve = shown.refusal is None and decision is None and alone.approve is None
+        may = {
+            "was_shown": was_shown,
+            "can": decision is None and alone.decide is None,
+            "can_approve": may_approve and was_shown,
+            "rest": " ".join(one for one in chosen if one != hunk_id),
+        }
+        plans.append((shown, model, may))
     refused += [
         (hunk_id, phrase("at most {count} plans are applied together", count=MOST_TOGETHER))
         for hunk_id in ctx.hunk_ids[MOST_TOGETHER : MOST_TOGETHER + 1]
@@ -971,8 +960,8 @@ def together(ctx: RequestContext) -> Response:
         ],
         broken_count=sum(bool(shown.checks) for shown, _, _ in plans),
         refused=refused,
-        can=can and bool(plans) and not refused,
-        can_approve=can and can_approve and bool(plans),
+        can=bool(plans) and not refused and all(may["was_shown"] for *_, may in plans),
+        can_approve=bool(plans) and all(may["can_approve"] for *_, may in plans),
         query=ctx.wanted.query,
     )
 
@@ -986,7 +975,7 @@ def history(ctx: RequestContext) -> Response:
     try:
         where = RelPath.parse(path) if path else None
         below = None if before < 0 else before
-        edits = ctx.desk.history.page(ctx.member, where, member or None, MOST_EDITS, below)
+        edits = ctx.desk.history.page(ctx.member, where, member or None, MOST_LISTED, below)
         members = {*settings.members, settings.member, *(edit.member for edit in edits.edits)}
     except Refusal as refusal:
         why = words_of(refusal)
@@ -1032,8 +1021,7 @@ def edit(ctx: RequestContext) -> Response:
 
 def edit_diff(ctx: RequestContext) -> Response:
     """The diff of an edit as a file."""
-    entry = ctx.desk.history.entry
-    return file_response(lambda: entry(ctx.member, ctx.edit_id).diff, f"edit-{ctx.edit_id}.diff")
+    return _file(ctx.desk.history.entry(ctx.member, ctx.edit_id).diff, f"edit-{ctx.edit_id}.diff")
 
 
 def described(plan: Plan) -> str:
@@ -1113,15 +1101,17 @@ def _plan_values(
     path = str(draft.request.path)
     words = marked_up("No line changes.")
     if draft.request.target is not None:
-        target = str(draft.request.target)
-        words = marked_up("The file is moved to {path}, with all its bytes.", path=target)
-    elif modes := draft.request.modes:
-        mode = f"{modes[1] & 0o777:o}"
-        words = marked_up("The mode of the file becomes {mode}; its bytes stay.", mode=mode)
-    elif is_binary_deletion(draft):
-        size_words = named(draft.base.size, "byte")
         words = marked_up(
-            "A binary file of {size} is deleted. An undo restores it.", size=size_words
+            "The file is moved to {path}, with all its bytes.", path=str(draft.request.target)
+        )
+    elif modes := draft.request.modes:
+        words = marked_up(
+            "The mode of the file becomes {mode}; its bytes stay.", mode=f"{modes[1] & 0o777:o}"
+        )
+    elif is_binary_deletion(draft):
+        words = marked_up(
+            "A binary file of {size} is deleted. An undo restores it.",
+            size=named(draft.base.size, "byte"),
         )
     diff = Markup('<p class="empty">{}</p>').format(words)
     if model.hunks and not draft.request.is_operation:
@@ -1180,12 +1170,8 @@ def _pictures(shown: Shown) -> list[tuple[str, str]]:
 
 def image(ctx: RequestContext) -> Response:
     """The image that the plan changes, before or after; nothing in it can run."""
-    try:
-        shown = ctx.reviewer.show(ctx.hunk_id)
-    except Refusal as refusal:
-        return PlainTextResponse(f"{refusal.code}: {words_of(refusal)}\n", 404)
-    draft = shown.draft
-    side = draft.base if ctx.path_params["side"] == "before" else draft.after
+    shown = ctx.reviewer.show(ctx.hunk_id)
+    side = shown.draft.base if ctx.path_params["side"] == "before" else shown.draft.after
     kind = _image_type(shown.plan.request.path)
     if not kind or not isinstance(side, Snapshot):
         return PlainTextResponse("Not Found", 404)
@@ -1206,10 +1192,11 @@ def _every(
 
     def part(at: int) -> tuple[str, str]:
         shown = {"view": options.view, "context": str(options.context), "all": str(at)}
-        last = min(at * _PART_ROWS, rows)
-        first = (at - 1) * _PART_ROWS + 1
         words = phrase(
-            "Show rows {first:,}–{last:,} of {rows:,}", first=first, last=last, rows=rows
+            "Show rows {first:,}–{last:,} of {rows:,}",
+            first=(at - 1) * _PART_ROWS + 1,
+            last=min(at * _PART_ROWS, rows),
+            rows=rows,
         )
         return address(*here, **shown, **query), words
 
@@ -1217,8 +1204,11 @@ def _every(
     if not options.part and rows <= _PART_ROWS:
         words = phrase("Show all {rows}", rows=named(rows, "row"))
     beside = (options.part - 1, options.part + 1) if options.part else ()
-    neighbours = [part(at) for at in beside if 1 <= at <= _parts_of(rows)]
-    return {"href": href, "words": words, "neighbours": neighbours}
+    return {
+        "href": href,
+        "words": words,
+        "neighbours": [part(at) for at in beside if 1 <= at <= _parts_of(rows)],
+    }
 
 
 def side_colours(
@@ -1228,20 +1218,17 @@ def side_colours(
     if not isinstance(base, Snapshot) or not isinstance(after, Snapshot):
         return None
     most = base.size + after.size if size is None else size
-    shown = None if most <= MOST_COLOURED else model
-    old = _lines_to_colour(base, None if shown is None else shown.lines("old"))
-    new = _lines_to_colour(after, None if shown is None else shown.lines("new"))
-    return colours_of(path, old), colours_of(path, new)
 
+    def colours(side: Snapshot, shown: Iterable[DiffLine]) -> Colours:
+        """Those of all lines of a text, or of the lines shown with some before them."""
+        text = side.unmarked()
+        wanted: Iterable[int] = range(1, text.line_count + 1)
+        if most > MOST_COLOURED:
+            runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
+            wanted = sorted({number for run in runs for number in run})
+        return colours_of(path, [DiffLine(at, text.text(at - 1), "lf") for at in wanted])
 
-def _lines_to_colour(side: Snapshot, shown: Iterable[DiffLine] | None) -> list[DiffLine]:
-    """All lines of a text, or those shown with some before them."""
-    text = side.unmarked()
-    wanted: Iterable[int] = range(1, text.line_count + 1)
-    if shown is not None:
-        runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
-        wanted = sorted({number for run in runs for number in run})
-    return [DiffLine(number, text.text(number - 1), "lf") for number in wanted]
+    return colours(base, model.lines("old")), colours(after, model.lines("new"))
 
 
 cast("dict[str, object]", ENVIRONMENT.filters).update(
@@ -1282,10 +1269,9 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
     step = next((s for s in _STEPS if (now_ms - first) // s < _MOST_COLUMNS), _STEPS[-1])
     count = max(now_ms // step - max(first // step, now_ms // step - _MOST_COLUMNS + 1) + 1, 12)
     start = now_ms // step - count + 1
-    members = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
-    series = (
-        [*members[: _MOST_SERIES - 1], phrase("others")] if len(members) > _MOST_SERIES else members
-    )
+    series = [name for name, _ in Counter(entry.member for entry in entries).most_common()]
+    if len(series) > _MOST_SERIES:
+        series[_MOST_SERIES - 1 :] = [phrase("others")]
     places = {name: at for at, name in enumerate(series)}
     cells = Counter(
         (min(entry.time_ms // step - start, count - 1), places.get(entry.member, len(series) - 1))
@@ -1293,22 +1279,24 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
         if entry.time_ms // step >= start
     )
     heights = [sum(cells[column, at] for at in range(len(series))) for column in range(count)]
-    top = _round_up(max(heights))
-    wide = _WIDTH / count
-    times = [_time(start + column, step) for column in range(count)]
+    top, wide = _round_up(max(heights)), _WIDTH / count
+    form = "%m-%d" if step >= 24 * _HOUR_MS else "%m-%d %H:%M"
+    starts = (time.gmtime((start + column) * step // 1000) for column in range(count))
+    times = [time.strftime(form, at) for at in starts]
     bars: list[Mapping[str, str]] = []
     for (column, at), value in sorted(cells.items()):
         below = sum(cells[column, other] for other in range(at))
         top_y = _y(below + value, top)
-        bar = {
-            "x": _LEFT + column * wide + wide * 0.12,
-            "width": wide * 0.76,
-            "y": top_y,
-            "height": _y(below, top) - top_y,
-        }
         facts = {"time": times[column], "edits": named(value, "edit"), "name": series[at]}
-        words = phrase("{time}: {edits} by {name}", **facts)
-        bars.append({"kind": f"e{at}", "words": words, **{of: _n(bar[of]) for of in bar}})
+        bar = {
+            "kind": f"e{at}",
+            "words": phrase("{time}: {edits} by {name}", **facts),
+            "x": _n(_LEFT + column * wide + wide * 0.12),
+            "width": _n(wide * 0.76),
+            "y": _n(top_y),
+            "height": _n(_y(below, top) - top_y),
+        }
+        bars.append(bar)
     every = max(count // 6, 1)
     marked = range(every // 2, count, every)
     return {
@@ -1344,20 +1332,13 @@ def _shares(key: str, results: Sequence[tuple[str, str]], most: int) -> Values:
     return {"rows": rows, "more": len(ranked) - most}
 
 
-def _time(column: int, step: int) -> str:
-    at = time.gmtime(column * step // 1000)
-    return time.strftime("%m-%d" if step >= 24 * _HOUR_MS else "%m-%d %H:%M", at)
-
-
 def _y(value: int, top: int) -> float:
     return _FLOOR - value * _HEIGHT / top
 
 
 def _round_up(most: int) -> int:
     """An even number that is at least `most` and has few non-zero digits."""
-    size = 1
-    while size * 10 < most:
-        size *= 10
+    size: int = 10 ** (len(str(max(most - 1, 1))) - 1)
     return next((m * size for m in (2, 4, 6, 8, 10) if m * size >= most), 20 * size)
 
 
@@ -1369,10 +1350,10 @@ _ROWS_OF_CHANGES: Final = 1_000
 """Once a page has so many rows, further files are only named."""
 
 _FIRST_ROWS: Final = 300
-"""So many are there at first; the page's script asks for the others at once."""
+"""So many are there at first; the page's script asks for the others at once.
 
-_HUNK_ROWS: Final = 300
-"""A hunk with more rows is shown in part; the plain text has all of it."""
+A hunk with more rows is shown in part; the plain text has all of it.
+"""
 
 _MOST_REWRITTEN: Final = 200_000
 _MOST_NAMED: Final = 3
@@ -1386,28 +1367,12 @@ _VERBS: Final = {
 
 def changes(ctx: RequestContext) -> Response:
     """The tasks with open changes, or the changes of the task in the query."""
+    query = _query(ctx)
     try:
-        query = _query(ctx)
-        return _review(ctx, query) if query else _tasks(ctx)
+        if query:
+            return _review(ctx, query)
     except Refusal as refusal:
         ctx.session.notify("bad", words_of(refusal))
-        return _tasks(ctx)
-
-
-def _query(ctx: RequestContext) -> dict[str, str]:
-    """Which changes are looked at, as the query of an address; empty for the list of tasks."""
-    names = ("task", "path", "since")
-    return {name: ctx.query[name][:1000] for name in names if ctx.query.get(name)}
-
-
-def _selection(query: Mapping[str, str]) -> Selection:
-    """Raises Refusal for an invalid path."""
-    path = RelPath.parse(query["path"]) if "path" in query else None
-    since_ms = number(query.get("since", ""), 0, 15)
-    return Selection(task=query.get("task", ""), path=path, since_ms=since_ms)
-
-
-def _tasks(ctx: RequestContext) -> Response:
     tasks = ctx.reviewer.changes()
     return ctx.page(
         "changes.html",
@@ -1419,15 +1384,31 @@ def _tasks(ctx: RequestContext) -> Response:
     )
 
 
+def _query(ctx: RequestContext) -> dict[str, str]:
+    """Which changes are looked at, as the query of an address; empty for the list of tasks."""
+    names = ("task", "path", "since")
+    return {name: ctx.query[name][:1000] for name in names if ctx.query.get(name)}
+
+
+def _selection(query: Mapping[str, str]) -> Selection:
+    """Raises Refusal for an invalid path."""
+    path = RelPath.parse(query["path"]) if "path" in query else None
+    return Selection(
+        task=query.get("task", ""), path=path, since_ms=number(query.get("since", ""), 0, 15)
+    )
+
+
 def title_of(task: TaskChanges) -> str:
     """What a task is called: its name, else why it was begun, else whose session it is."""
     return task.name or task.why or phrase("a session of {name}", name=task.member)
 
 
 def _files_of(task: TaskChanges) -> str:
-    names = [str(file.path) for file in task.files[:_MOST_NAMED]]
-    left = len(task.files) - len(names)
-    return ", ".join(names) + (phrase(" and {count:,} more", count=left) if left else "")
+    names, left = (
+        ", ".join(str(file.path) for file in task.files[:_MOST_NAMED]),
+        task.files[_MOST_NAMED:],
+    )
+    return names + (phrase(" and {count:,} more", count=len(left)) if left else "")
 
 
 def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
@@ -1448,10 +1429,17 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
         hunks = _hunks(ctx.desk.changes.checked(file), size, style) if rows > 0 else []
         rows -= sum(hunk["rows"] for hunk in hunks)
         shown += hunks
-        here = f"#file-{at}" if hunks else address("changes", **{**query, "path": str(file.path)})
-        view: Values = {"id": f"file-{at}", "href": here, "hunks": hunks}
-        view["ids"] = " ".join(hunk.id for hunk in file.hunks)
-        views.append({"file": file, "path": str(file.path), "counts": file.lines, **view})
+        path = str(file.path)
+        view = {
+            "file": file,
+            "path": path,
+            "counts": file.lines,
+            "id": f"file-{at}",
+            "ids": " ".join(hunk.id for hunk in file.hunks),
+            "href": f"#file-{at}" if hunks else address("changes", **{**query, "path": path}),
+            "hunks": hunks,
+        }
+        views.append(view)
     ids = [hunk["id"] for hunk in shown]
     for hunk, onward in zip(shown, [*ids[1:], ""], strict=False):
         hunk |= {"onward": onward, "refused": refused.get(hunk["id"], "")}
@@ -1483,15 +1471,18 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
     ends = [0, *(stop for _, stop in spans)]
     starts = [*(start for start, _ in spans[1:]), file.now.line_count]
     text = file.base if file.kind == "remove" else file.now
-    models: list[DiffModel] = []
-    for hunk, (start, stop), low, high in zip(placed, spans, ends, starts, strict=False):
-        within = max(start - CONTEXT, low), min(stop + CONTEXT, high)
-        models.append(of_place(text, hunk.old, hunk.old_line, (start, stop), within))
-    parts = [model.first(_HUNK_ROWS) for model in models]
+    withins = [
+        (max(start - CONTEXT, low), min(stop + CONTEXT, high))
+        for (start, stop), low, high in zip(spans, ends, starts, strict=False)
+    ]
+    models = [
+        of_place(text, hunk.old, hunk.old_line, span, within)
+        for hunk, span, within in zip(placed, spans, withins, strict=True)
+    ]
+    parts = [model.first(_FIRST_ROWS) for model in models]
     path, every = str(file.path), DiffModel(tuple(one for part in parts for one in part.hunks))
-    colours = None
-    if size <= MOST_COLOURED:
-        colours = side_colours(path, file.base, file.now, every, size)
+    is_small = size <= MOST_COLOURED
+    colours = side_colours(path, file.base, file.now, every, size) if is_small else None
     diffs = [table(path, part, style, colours=colours) for part in parts]
     left = [model.rows - part.rows for model, part in zip(models, parts, strict=True)]
     hunks = zip_longest(file.hunks, diffs, parts, left)  # a move comes last, and has no lines
@@ -1526,12 +1517,10 @@ def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
 
 def diff_changes(ctx: RequestContext) -> Response:
     """The changes that are selected as a file, as `git apply` takes them."""
-
-    def data() -> bytes:
-        files = ctx.desk.changes.view(ctx.member, _selection(_query(ctx)))
-        return b"".join(file.diff for file in files)
-
-    return file_response(data, "changes.diff")
+    return _file(
+        b"".join(file.diff for file in ctx.desk.changes.view(ctx.member, _selection(_query(ctx)))),
+        "changes.diff",
+    )
 
 
 def _action(action: Callable[[RequestContext, Selection, Sequence[str]], None]) -> Action:
@@ -1576,8 +1565,12 @@ def undo_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> 
         others = () if outcome.written else wanted.difference(refused)
         ctx.session.refused = refused, " ".join(others)
     count = len(wanted.difference(refused))
-    words = "{changes} undone, by edit {ids}.", "{changes} undone, by edits {ids}."
-    _tell(ctx, outcome, words, named(count, "change"))
+    _tell(
+        ctx,
+        outcome,
+        ("{changes} undone, by edit {ids}.", "{changes} undone, by edits {ids}."),
+        named(count, "change"),
+    )
     _tell_missing(ctx, len(hunks) - len(wanted))
 
 
@@ -1637,43 +1630,45 @@ def _tell_decision(ctx: RequestContext, words: str, decision: Decision, seen: Se
 def apply(ctx: RequestContext) -> Location:
     """Approve the plan and write it at once."""
     seen = _seen(ctx)
-    if not _was_shown(ctx, seen):
-        return _here(ctx)
-    outcome = ctx.review.apply(ctx.member, [seen])
-    if isinstance(outcome, Rejected):
-        return _here(ctx, phrase(_NOT_WRITTEN, why=words_of(outcome.refusal)), "bad")
-    assert isinstance(outcome, Applied), "one plan is applied or rejected"
-    _tell_written(ctx, outcome)
-    return _next(ctx)
+    return _next(ctx) if _was_shown(ctx, seen) and _apply(ctx, [seen]) else _here(ctx)
+
+
+def _apply(ctx: RequestContext, seen: Sequence[Seen]) -> bool:
+    """Write plans as shown, all or none, and tell it on the next page; whether it was done."""
+    outcome = ctx.review.apply(ctx.member, seen)
+    if isinstance(outcome, Transacted):
+        ctx.session.notify(
+            "good", phrase("{plans} written as one.", plans=named(len(outcome.applied), "plan"))
+        )
+    elif isinstance(outcome, Applied):
+        words, undo = "{path} is written, there was nothing to change.", ""
+        if outcome.edit_id:
+            words = "{path} is written, as edit {edit}."
+            undo = address("edit", str(outcome.edit_id), "undo")
+        facts = {"path": outcome.plan.request.path, "edit": outcome.edit_id}
+        ctx.session.notify("good", phrase(words, **facts), undo)
+    else:
+        ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(outcome.refusal)))
+    return isinstance(outcome, Applied | Transacted)
 
 
 _NOT_WRITTEN: Final = "Nothing was written: {why}"
 
 
-def _tell_written(ctx: RequestContext, outcome: Applied) -> None:
-    facts = {"path": outcome.plan.request.path, "edit": outcome.edit_id}
-    words = phrase("{path} is written, as edit {edit}.", **facts)
-    if not outcome.edit_id:
-        words = phrase("{path} is written, there was nothing to change.", **facts)
-    undo = address("edit", str(outcome.edit_id), "undo") if outcome.edit_id else ""
-    ctx.session.notify("good", words, undo)
-
-
 def reject(ctx: RequestContext) -> Location:
     """Reject the plan with a reason, or ask for a changed one."""
     decision = _reject(ctx, ctx.hunk_id)
-    words = "{path} needs changes. {owner} is told with its next call."
-    if decision.verdict == "rejected":
-        words = "{path} is rejected. {owner} is told with its next call."
-    _tell_decision(ctx, words, decision, _seen(ctx))
+    words = {
+        "rejected": "{path} is rejected. {owner} is told with its next call.",
+        "changes_requested": "{path} needs changes. {owner} is told with its next call.",
+    }
+    _tell_decision(ctx, words[decision.verdict], decision, _seen(ctx))
     return _next(ctx)
 
 
 def comment(ctx: RequestContext) -> Location:
     """Comment on the plan, or on a line of it."""
-    line = number(ctx.field("line").strip(), 0, 17)
-    if ctx.field("side") == "old":
-        line = -line
+    line = number(ctx.field("line").strip(), 0, 17) * (-1 if ctx.field("side") == "old" else 1)
     said = ctx.review.comment(ctx.member, ctx.hunk_id, ctx.field("text"), line)
     return _here(ctx, phrase("{owner} is told your comment with its next call.", owner=said.owner))
 
@@ -1726,8 +1721,7 @@ def amend(ctx: RequestContext) -> Location:
 
 def replan(ctx: RequestContext) -> Location:
     """Replace a plan in conflict by one for the file as shown; the next page shows it."""
-    given = (ctx.field(name) for name in ("now", "range", "content"))
-    ctx.review.replan(ctx.member, ctx.hunk_id, *given)
+    ctx.review.replan(ctx.member, ctx.hunk_id, *map(ctx.field, ("now", "range", "content")))
     return _here(ctx, phrase("This is the new plan, with your text. It is not approved yet."))
 
 
@@ -1738,10 +1732,12 @@ def split(ctx: RequestContext) -> Location:
         raise ContentChanged("the file or the plan changed since it was shown")
     plans = ctx.review.split(ctx.member, ctx.hunk_id)
     if not chosen:
-        words = phrase(
-            "It is {plans} now, each to be decided on alone.", plans=named(len(plans), "plan")
+        ctx.session.notify(
+            "plain",
+            phrase(
+                "It is {plans} now, each to be decided on alone.", plans=named(len(plans), "plan")
+            ),
         )
-        ctx.session.notify("plain", words)
         return address(path=str(plans[0].request.path))
     parts = [ctx.reviewer.show(plan.id).seen for at, plan in enumerate(plans) if at in chosen]
     ctx.session.seen.update(dict.fromkeys(parts))  # they were shown with the whole plan
@@ -1758,22 +1754,14 @@ def split(ctx: RequestContext) -> Location:
 def apply_all(ctx: RequestContext) -> Location:
     """Approve several plans as shown, and write all or none."""
     seen = _several(ctx)
-    back = _together(ctx, [one.hunk_id for one in seen])
-    if not _was_shown(ctx, *seen):
-        return back
-    try:
-        outcome = ctx.review.apply(ctx.member, seen)
-        if not isinstance(outcome, Applied | Transacted):
-            raise outcome.refusal
-    except Refusal as refusal:
-        ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(refusal)))
-        return back
-    if isinstance(outcome, Applied):
-        _tell_written(ctx, outcome)
-    else:
-        plans = named(len(outcome.applied), "plan")
-        ctx.session.notify("good", phrase("{plans} written as one.", plans=plans))
-    return _together(ctx, ctx.field("rest").split())
+    is_done = False
+    if _was_shown(ctx, *seen):
+        try:
+            is_done = _apply(ctx, seen)
+        except Refusal as refusal:
+            ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(refusal)))
+    ids = ctx.field("rest").split() if is_done else [one.hunk_id for one in seen]
+    return _together(ctx, ids)
 
 
 def approve_all(ctx: RequestContext) -> Location:
@@ -1803,11 +1791,11 @@ def undo(ctx: RequestContext) -> Location:
     except Refusal as refusal:
         ctx.session.notify("bad", phrase("It is not undone: {why}", why=words_of(refusal)))
         return address("edit", edit_id)
-    if not outcome.edit_id:
-        ctx.session.notify("plain", phrase("Nothing of it was left to undo."))
-        return address("edit", edit_id)
-    ctx.session.notify("good", phrase("Edit {edit} is undone, by this one.", edit=edit_id))
-    return address("edit", str(outcome.edit_id))
+    words = phrase("Nothing of it was left to undo.")
+    if outcome.edit_id:
+        words = phrase("Edit {edit} is undone, by this one.", edit=edit_id)
+    ctx.session.notify("good" if outcome.edit_id else "plain", words)
+    return address("edit", str(outcome.edit_id or edit_id))
 
 
 def _several(ctx: RequestContext) -> list[Seen]:
@@ -1816,11 +1804,9 @@ def _several(ctx: RequestContext) -> list[Seen]:
 
 def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
     """The page of these plans; of no plan: the list."""
-    if not hunk_ids:
-        return address(**ctx.wanted.query)
-    back = address("together", **ctx.wanted.query)
-    back += "&" if "?" in back else "?"
-    return back + "&".join(f"hunk={one}" for one in hunk_ids if one.isalnum())
+    hunks = [("hunk", one) for one in hunk_ids if one.isalnum()]
+    query = urlencode([*ctx.wanted.query.items(), *hunks])
+    return f"/together?{query}" if hunk_ids else address(**ctx.wanted.query)
 
 
 def _each(
@@ -1841,15 +1827,15 @@ def _each(
     count = len(decisions) - len(left)
     if count:
         taken = [one for one in _several(ctx) if one.hunk_id not in left]
-        back = "" if again else "/withdraw"
-        ctx.session.notify("good", phrase(done, plans=named(count, "plan")), back, *taken)
+        ctx.session.notify(
+            "good", phrase(done, plans=named(count, "plan")), "" if again else "/withdraw", *taken
+        )
     return _together(ctx, [*(decisions if again else left), *ctx.field("rest").split()])
 
 
 def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
     wants_changes = ctx.field("verdict") == "changes_requested"
-    reason = ctx.field("reason")
-    return ctx.review.reject(ctx.member, hunk_id, reason, wants_changes=wants_changes)
+    return ctx.review.reject(ctx.member, hunk_id, ctx.field("reason"), wants_changes=wants_changes)
 
 
 def _writing(action: Action) -> Action:
@@ -1877,9 +1863,6 @@ _NOT_DECIDED: Final = (
     "Nothing was decided. The file or the plan changed after it was shown to you. This is how it is"
     " now."
 )
-_NOT_SHOWN: Final = (
-    "Nothing was decided: not all of this change was shown to you. Show all of it first."
-)
 
 
 def _of_plan(action: Action) -> Action:
@@ -1889,10 +1872,9 @@ def _of_plan(action: Action) -> Action:
         try:
             return action(ctx)
         except ContentChanged:
-            ctx.session.notify("bad", phrase(_NOT_DECIDED))
+            return _here(ctx, phrase(_NOT_DECIDED), "bad")
         except Refusal as refusal:
-            ctx.session.notify("bad", words_of(refusal))
-        return _here(ctx)
+            return _here(ctx, words_of(refusal), "bad")
 
     return act
 
@@ -1927,10 +1909,13 @@ def _seen(ctx: RequestContext) -> Seen:
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
     """Whether this session has seen each plan in full; if not, the next page has a notice."""
-    if all(one in ctx.session.seen or _is_short(ctx, one) for one in seen):
-        return True
-    ctx.session.notify("bad", phrase(_NOT_SHOWN))
-    return False
+    was_shown = all(one in ctx.session.seen or _is_short(ctx, one) for one in seen)
+    if not was_shown:
+        words = (
+            "Nothing was decided: not all of this change was shown to you. Show all of it first."
+        )
+        ctx.session.notify("bad", phrase(words))
+    return was_shown
 
 
 def _is_short(ctx: RequestContext, one: Seen) -> bool:
@@ -1958,8 +1943,8 @@ def _next(ctx: RequestContext) -> Location:
     if rest := ctx.field("rest").split():
         return _together(ctx, rest)
     onward = ctx.field("onward")
-    parts = ("hunk", onward) if onward and ctx.reviewer.waits(onward) else ()
-    return address(*parts, **ctx.wanted.query)
+    waits = any(one.plan.id == onward for one in ctx.review.pending(ctx.member))
+    return address(*(("hunk", onward) if waits else ()), **ctx.wanted.query)
 
 
 VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
@@ -1967,12 +1952,12 @@ VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {
     "/together": together,
     "/history": history,
     "/changes": changes,
-    "/changes/diff": diff_changes,
+    "/changes/diff": _of_file(diff_changes),
     "/trends": trends,
     "/hunk/{hunk_id}": review,
-    "/hunk/{hunk_id}/diff": diff,
-    "/hunk/{hunk_id}/image/{side}": image,
+    "/hunk/{hunk_id}/diff": _of_file(diff),
+    "/hunk/{hunk_id}/image/{side}": _of_file(image),
     "/edit/{edit_id}": edit,
-    "/edit/{edit_id}/diff": edit_diff,
+    "/edit/{edit_id}/diff": _of_file(edit_diff),
 }
 """The views by address."""

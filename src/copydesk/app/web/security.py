@@ -37,20 +37,10 @@ from copydesk.desk.backends.api import Version
 from copydesk.desk.review import Seen, State
 from copydesk.tools.messages import Lang
 
-POLICY: Final = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-)
 HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
+    " img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",  # otherwise a browser sends no origin with a form
@@ -63,18 +53,14 @@ MOST_FORM: Final = 16 << 20
 """In bytes; every form of the page is smaller."""
 
 MOST_PATH: Final = 2_000
-_AT_ONCE: Final = 1 << 16
-"""A larger form, in bytes, is parsed in a thread."""
-
-_FORM: Final = "application/x-www-form-urlencoded"
 
 
+@dataclass(eq=False)
 class BadForm(Exception):
     """The body is not a form of the page; `status` is that of the answer."""
 
-    def __init__(self, words: str, status: int = 400) -> None:
-        super().__init__(words)
-        self.status = status
+    words: str
+    status: int = 400
 
 
 def error_page(words: str, status: int) -> Response:
@@ -83,26 +69,21 @@ def error_page(words: str, status: int) -> Response:
     return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
 
 
+@dataclass
 class SecurityHeaders:
     """Middleware that adds the security headers to every response, errors included."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers[name] = value
+                headers.update(HEADERS)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        await self._app(scope, receive, sealed)
+        await self.app(scope, receive, sealed)
 
 
 class RequestGuard:
@@ -116,16 +97,14 @@ class RequestGuard:
         self._lang = lang
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app: ASGIApp = self._app
         if scope["type"] == "http":
             LANG.set(_language(Headers(scope=scope), self._lang()))
             if len(scope["path"]) > MOST_PATH:
-                await error_page("This address is too long.", 414)(scope, receive, send)
-                return
-            if scope["method"] not in ("GET", "HEAD") and not _is_ours(scope):
-                refused = error_page("This form was not sent by the page itself.", 403)
-                await refused(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+                app = error_page("This address is too long.", 414)
+            elif scope["method"] not in ("GET", "HEAD") and not _is_ours(scope):
+                app = error_page("This form was not sent by the page itself.", 403)
+        await app(scope, receive, send)
 
 
 def _language(headers: Headers, configured: Lang) -> Lang:
@@ -136,12 +115,13 @@ def _language(headers: Headers, configured: Lang) -> Lang:
 
 async def form_of(request: Request, most_bytes: int = MOST_FORM) -> dict[str, list[str]]:
     """The fields of a form, with LF line ends as browsers send CRLF; raises BadForm."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
         raise BadForm("This is not a form of the page.")
     body = await request.body()
     if len(body) > most_bytes:
         raise BadForm("This is more than a form of the page can hold.", 413)
-    return _fields(body) if len(body) < _AT_ONCE else await anyio.to_thread.run_sync(_fields, body)
+    return await anyio.to_thread.run_sync(_fields, body)
 
 
 def _fields(body: bytes) -> dict[str, list[str]]:
@@ -173,8 +153,6 @@ def _is_ours(scope: Scope) -> bool:
     return origin is None or origin == f"{scope['scheme']}://{headers.get('host', '')}"
 
 
-_normal = unicodedata.normalize
-
 Fault = Literal["invisible", "mixed", "taken"]
 
 _LOOK_ALIKES: Final = str.maketrans(
@@ -189,9 +167,8 @@ _LOOK_ALIKES: Final = str.maketrans(
 
 def fault_of(name: str, members: Iterable[str]) -> Fault | None:
     """The reason to refuse a sign-in name, or None."""
-    if HIDDEN.search(name) or not name.isprintable():
-        return "invisible"
-    if _normal("NFKC", name) != _normal("NFC", name):
+    stands_for_others = unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFC", name)
+    if HIDDEN.search(name) or not name.isprintable() or stands_for_others:
         return "invisible"
     words = {unicodedata.name(each, "").partition(" ")[0] for each in name if each.isalpha()}
     if len(words - BESIDE_OTHERS) > 1:
@@ -202,7 +179,7 @@ def fault_of(name: str, members: Iterable[str]) -> Fault | None:
 
 def _skeleton(name: str) -> str:
     """The name as the eye reads it: without case and accents, one letter for its look-alikes."""
-    plain = _normal("NFKD", name.casefold()).translate(_LOOK_ALIKES)
+    plain = unicodedata.normalize("NFKD", name.casefold()).translate(_LOOK_ALIKES)
     kept = "".join(each for each in plain if each.isalnum())
     return kept.replace("rn", "m").replace("vv", "w").replace("i", "l") or name
 
@@ -232,17 +209,11 @@ class Remembered(OrderedDict[_Key, _Value]):
                 self.popitem(last=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """A message shown once, on the next page; `kind` is good, bad or plain.
+Notice = Mapping[str, object]
+"""A message shown once, on the next page: its `kind`, which is good, bad or plain, its `words`.
 
-    `undo` is the address of the form that takes back what it says, of the plans `seen`.
-    """
-
-    kind: str
-    words: str
-    undo: str = ""
-    seen: tuple[Seen, ...] = ()
+`undo` is the address of the form that takes back what it says, of the plans `seen`.
+"""
 
 
 @dataclass(slots=True)
@@ -270,9 +241,8 @@ class Session:
 
     def show_part(self, one: Seen, context: int, part: int, count: int) -> int:
         """Record that one of `count` parts was shown; return the first unseen part, or 0."""
-        key = one, context
-        shown = self.parts.get(key, frozenset()) | {min(part, count)}
-        self.parts[key] = shown
+        shown = self.parts.get((one, context), frozenset()) | {min(part, count)}
+        self.parts[one, context] = shown
         unseen = next((each for each in range(1, count + 1) if each not in shown), 0)
         if not unseen:
             self.seen[one] = None
@@ -280,7 +250,8 @@ class Session:
 
     def notify(self, kind: str, words: str, undo: str = "", *seen: Seen) -> None:
         """Add a notice to the next page."""
-        self.notices = [*self.notices, Notice(kind, words, undo, seen)][-_MOST_NOTICES:]
+        self.notices.append({"kind": kind, "words": words, "undo": undo, "seen": seen})
+        del self.notices[:-_MOST_NOTICES]
 
     def take_notices(self) -> tuple[Notice, ...]:
         """Return and clear the pending notices."""
@@ -292,12 +263,11 @@ class Session:
         return hmac.compare_digest(self.csrf.encode(), csrf.encode("utf-8", "replace"))
 
 
+@dataclass(eq=False)
 class NameRefused(Exception):
     """A one-time token came with a misleading name; the token stays valid."""
 
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault)
-        self.fault: Fault = fault
+    fault: Fault
 
 
 class SessionStore:
@@ -358,8 +328,7 @@ class SessionStore:
             csrf = secrets.token_urlsafe(24)
             if known is None:
                 session = Session(name or "reviewer", False, csrf, now_ms)
-                fault = fault_of(session.name, taken)
-                if fault is not None:
+                if fault := fault_of(session.name, taken):
                     raise NameRefused(fault)
                 self._once = b""
             else:
@@ -368,10 +337,10 @@ class SessionStore:
             self._sessions[digest(session_id)] = session
             if len(self._sessions) > MOST_SESSIONS:
                 # Drop the oldest of the token with most sessions, so no user can end another's.
-                tokens = Counter(one.token for one in self._sessions.values())
-                ((most, _),) = tokens.most_common(1)
-                oldest = next(key for key, one in self._sessions.items() if one.token == most)
-                del self._sessions[oldest]
+                ((most, _),) = Counter(one.token for one in self._sessions.values()).most_common(1)
+                del self._sessions[
+                    next(key for key, one in self._sessions.items() if one.token == most)
+                ]
         if known is None:
             self.new_token()
         return session_id, session
@@ -381,9 +350,11 @@ class SessionStore:
         key, now_ms = digest(session_id), self._clock()
         with self._lock:
             session = self._sessions.pop(key, None)
-            if session is None or now_ms - session.used_ms > SESSION_MS:
-                return None
-            if not self.is_valid(session):
+            if (
+                session is None
+                or now_ms - session.used_ms > SESSION_MS
+                or not self.is_valid(session)
+            ):
                 return None
             session.used_ms = now_ms
             self._sessions[key] = session  # as the one used last
@@ -433,18 +404,17 @@ _TOO_MANY: Final = (
     "Too many wrong tokens. Wait {seconds} s; a right one of {length} characters or more, as the"
     " terminal shows, is accepted at once."
 )
-_WRONG: Final = "This token is invalid or was already used. The terminal shows the current one."
 _LANGUAGES: Final[Mapping[str, Lang]] = {"en": "en", "zh": "zh"}
 _MOST_BYTES: Final = 16 << 10
 """The limit of the sign-in form, which anybody can send."""
 
 
+@dataclass(frozen=True, slots=True)
 class Login:
     """Sign-in and sign-out; `taken` are reserved names."""
 
-    def __init__(self, sessions: SessionStore, taken: Callable[[], Collection[str]]) -> None:
-        self.sessions = sessions
-        self._taken = taken
+    sessions: SessionStore
+    taken: Callable[[], Collection[str]]
 
     def routes(self) -> list[Route]:
         """The routes of sign-in and sign-out."""
@@ -458,8 +428,7 @@ class Login:
         """The session of the request's cookie; the answer is in its language."""
         session = self.sessions.session(_own(request))
         if session is not None:
-            wanted = request.query_params.get("lang", "")
-            session.lang = _LANGUAGES.get(wanted) or session.lang
+            session.lang = _LANGUAGES.get(request.query_params.get("lang", "")) or session.lang
             LANG.set(session.lang or LANG.get())
         return session
 
@@ -467,19 +436,21 @@ class Login:
         try:
             form = await form_of(request, _MOST_BYTES)
         except BadForm as bad:
-            return error_page(str(bad), bad.status)
+            return error_page(bad.words, bad.status)
         name, token = one_of(form, "name"), one_of(form, "token").strip()
         try:
-            entered = self.sessions.enter(token, name, _own(request), self._taken())
+            entered = self.sessions.enter(token, name, _own(request), self.taken())
         except TooMany as wait:
-            words = phrase(_TOO_MANY, seconds=wait.seconds, length=LONG_TOKEN)
-            response = await self._page(request, words, status=429)
+            response = await self._page(
+                request, phrase(_TOO_MANY, seconds=wait.seconds, length=LONG_TOKEN), status=429
+            )
             response.headers["Retry-After"] = str(wait.seconds)
             return response
         except NameRefused as refused:
             return await self._page(request, phrase(FAULTS[refused.fault]), token, 403)
         if entered is None:
-            return await self._page(request, phrase(_WRONG), status=403)
+            words = "This token is invalid or was already used. The terminal shows the current one."
+            return await self._page(request, phrase(words), status=403)
         response = RedirectResponse(within(one_of(form, "next")), 303)
         _set_cookie(request, response, entered[0])
         return response
@@ -499,11 +470,10 @@ class Login:
         self, request: Request, words: str = "", token: str = "", status: int = 200
     ) -> Response:
         """The page; with a token it asks for a name only. `words` is the error."""
-        query = request.query_params
-        onward = query.get("next", "")
+        onward = request.query_params.get("next", "")
         page = render(
             "login.html",
-            token=token or query.get("token", ""),
+            token=token or request.query_params.get("token", ""),
             name=_user(),
             words=words,
             onward=onward,
