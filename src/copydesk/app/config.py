@@ -5,7 +5,6 @@ An unknown key or a value of the wrong type is a `ConfigError` that names it.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import logging
 import os
@@ -182,17 +181,14 @@ class Config:
         return next(codecs, None)
 
 
-def _of_one_value() -> tuple[str, ...]:
-    """The settings that environment variables can set: single values, and `toolsets`."""
-    return tuple(
-        setting.name
-        for setting in fields(Config)
-        if setting.name == "toolsets"
-        or (isinstance(setting.default, str | int) and setting.name != "source")
-    )
+_FROM_ENVIRONMENT = tuple(
+    setting.name
+    for setting in fields(Config)
+    if setting.name == "toolsets"
+    or (isinstance(setting.default, str | int) and setting.name != "source")
+)
+"""The settings that environment variables can set: single values, and `toolsets`."""
 
-
-_FROM_ENVIRONMENT = _of_one_value()
 VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
 """The environment variables for settings."""
 
@@ -207,10 +203,8 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
             config = replace(_merged(config, data, name), source=name)
             break
     for key, variable in zip(_FROM_ENVIRONMENT, VARIABLES, strict=True):
-        text = environ.get(variable)
-        if text:
-            source = f"the environment, {variable}"
-            config = _merged(config, {key: _from_text(key, text)}, source)
+        if text := environ.get(variable):
+            config = _merged(config, {key: _from_text(key, text)}, f"the environment, {variable}")
     if config.registry == "redis" and not config.redis_url:
         raise ConfigError(f'{config.source}: registry = "redis" needs redis_url, its address')
     notes = replace(
@@ -241,7 +235,6 @@ class LiveConfig:
         """The last valid configuration."""
         self._loaded: Config | None = None
         self._stamps: tuple[_Stamp | None, ...] = ()
-        self._digest = b""
         self._error = ""
 
     def now(self) -> Config:
@@ -261,13 +254,12 @@ class LiveConfig:
         tick = _SETTLED_NS if changed_ns % _SECOND else 2 * _SECOND  # some keep whole seconds
         is_settled = time.time_ns() - changed_ns > tick
         self._stamps = stamps if is_settled else ()  # else it is read again
-        digest = b"".join(map(_digest, self._paths))
-        if digest == self._digest and not self._error:
-            return
-        self._digest = digest
         try:
             assert self.last.reload is not None
-            self._take(self.last.reload())
+            found = self.last.reload()
+            if found != self._loaded:
+                self._take(found)
+            self._error = ""
         except ConfigError as error:
             self._error = str(error)
 
@@ -285,8 +277,7 @@ class LiveConfig:
             if setting.name not in ("members", "source", "reload")
             and getattr(found, setting.name) != getattr(before, setting.name)
         ]
-        if changed:
-            names = ", ".join(changed)
+        if names := ", ".join(changed):
             _log.warning("%s: %s changed; restart copydesk to use it", found.source, names)
         gone = {  # unlisted members have all rights; removing a section must not give more
             name: replace(settings, token=None)
@@ -296,7 +287,7 @@ class LiveConfig:
         listed = (self._loaded or self.last).members
         if names := ", ".join(name for name in gone if name in listed):
             _log.warning("%s: %s removed; limits hold until a restart", found.source, names)
-        self._loaded, self._error = found, ""
+        self._loaded = found
         self.last = replace(self.last, members={**gone, **found.members}, source=found.source)
 
 
@@ -311,13 +302,6 @@ def _stamps(paths: Iterable[str]) -> tuple[_Stamp | None, ...]:
         except OSError:  # reading the file will report it
             found += ((0, 0, 0, 0, time.time_ns()),)
     return found
-
-
-def _digest(path: str) -> bytes:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).digest()
-    except OSError as error:
-        return str(error.errno).encode()
 
 
 def _from_text(key: str, text: str) -> object:
@@ -345,11 +329,9 @@ def _table(path: Path) -> Mapping[str, object] | None:
             return None  # a broken project file without settings for copydesk
         raise ConfigError(f"{path.name}: is not valid TOML: {error}") from None
     settings = dig(data, ("tool", "copydesk")) if is_project else data
-    if settings is None:
-        return None
-    if not isinstance(settings, Mapping):
+    if not isinstance(settings, Mapping | None):
         raise ConfigError(f"{path.name}: tool.copydesk must be a table")
-    return cast("Mapping[str, object]", settings)
+    return cast("Mapping[str, object] | None", settings)
 
 
 def _merged(config: Config, data: Mapping[str, object], source: str) -> Config:

@@ -116,16 +116,23 @@ class _Reader:
             raise self.wrong("a comment has no end")
         return self.text[self.at : self.at + 1]
 
-    def node(self, depth: int = 0) -> _Node:
-        """The next value."""
+    def node(self, depth: int = 0, *, is_key: bool = False) -> _Node:
+        """The next value; a key is a text."""
         char = self.next()
         if depth > _DEEPEST:
             raise self.wrong("it is nested too deeply")
         node = _Node(self.at)
-        if char == "{" or char == "[":
+        if char in ("{", "[") and not is_key:
             self._fill(node, "}" if char == "{" else "]", depth)
         else:
-            node.value = self._scalar(is_text=char == '"')
+            pattern, missing, misspelled = _SCALARS[is_key or char == '"']
+            self.at = _end(pattern, self.text, node.start)
+            if self.at == node.start:
+                raise self.wrong(missing)
+            try:
+                node.value = json.loads(self.text[node.start : self.at])
+            except ValueError:
+                raise self.wrong(misspelled) from None
         node.stop = node.end = self.at
         return node
 
@@ -138,7 +145,7 @@ class _Reader:
                 raise self.wrong("a comma is missing")
             name, key = self.at, str(len(node.members))
             if closing == "}":
-                key = str(self._scalar(is_text=True))
+                key = str(self.node(is_key=True).value)
                 if key in node.members:
                     raise self.wrong(f"{json.dumps(key)} is there twice")
                 if self.next() != ":":
@@ -151,18 +158,6 @@ class _Reader:
         self.at += 1
         values = {key: member.value for key, member in node.members.items()}
         node.value = values if closing == "}" else list(values.values())
-
-    def _scalar(self, *, is_text: bool) -> Value:
-        pattern, missing, misspelled = _SCALARS[is_text]
-        stop = _end(pattern, self.text, self.at)
-        if stop == self.at:
-            raise self.wrong(missing)
-        try:
-            value: Value = json.loads(self.text[self.at : stop])
-        except ValueError:
-            raise self.wrong(misspelled) from None
-        self.at = stop
-        return value
 
 
 def _parsed(text: str) -> _Node:
@@ -223,10 +218,9 @@ def _put(text: str, path: Sequence[str], value: Value, unit: str) -> str:
 def _added(text: str, node: _Node, path: Sequence[str], value: Value, unit: str) -> str:
     """The text with a member at the end of an object, laid out as what is there."""
     inside = text[node.start + 1 : node.stop - 1]
-    if node.members:
-        is_wide = "\n" in inside
-    else:  # as the text; the whole itself, and one below a comment, gets lines
-        is_wide = "\n" in text.strip() or not text[: node.start].lstrip().startswith("{")
+    # an empty object: as the text; the whole itself, and one below a comment, gets lines
+    as_text = "\n" in text.strip() or not text[: node.start].lstrip().startswith("{")
+    is_wide = "\n" in inside if node.members else as_text
     newline, unit = (_newline_of(text), unit) if is_wide else ("", "")
 
     def indent(at: int) -> str:

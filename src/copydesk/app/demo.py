@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from copydesk.app import terminal
+from copydesk.app.cli.init import SERVER, is_own, own_command
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
@@ -42,28 +43,21 @@ def _check(holds: bool, otherwise: str) -> None:
         raise TourFailed(otherwise)
 
 
-def demo(*, keep: bool, lang: Lang) -> int:
-    """Run all steps in a new folder; return the exit status."""
+def demo(
+    story: str, *, keep: bool, lang: Lang, port: int, show: Callable[[str], None] | None
+) -> int:
+    """Run all steps of a story in a new folder; return the exit status.
 
-    def tour(folder: Path) -> None:
-        library = Path(textwrap.__file__).parent
-        for name in _COPIED:  # real text: a part of Python's standard library
-            if (library / name).is_dir():
-                ignored = shutil.ignore_patterns("__pycache__")
-                shutil.copytree(library / name, folder / name, ignore=ignored)
-            else:
-                shutil.copy(library / name, folder / name)
-        asyncio.run(_story(folder, lang))
-        _history(folder)
-        _farewell(folder if keep else None)
-
-    return _run_in_new_folder("copydesk-demo-", tour, keep=keep)
-
-
-def _run_in_new_folder(prefix: str, tour: Callable[[Path], None], *, keep: bool) -> int:
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    `show` opens the first address of the review page, which is served at `port`.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"copydesk-demo-{story}-"))
     try:
-        tour(folder)
+        if story == "review":
+            _review(folder, lang, port, show, keep=keep)
+        elif story == "notes":
+            _notes(folder, lang, keep=keep)
+        else:
+            _files(folder, lang, keep=keep)
     except TourFailed as failed:
         terminal.complain(f"the demo failed: {failed}")
         return 1
@@ -73,16 +67,35 @@ def _run_in_new_folder(prefix: str, tour: Callable[[Path], None], *, keep: bool)
     return 0
 
 
+def _files(folder: Path, lang: Lang, *, keep: bool) -> None:
+    library = Path(textwrap.__file__).parent
+    for name in _COPIED:  # real text: a part of Python's standard library
+        if (library / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(library / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy(library / name, folder / name)
+    asyncio.run(_story(folder, lang))
+    _head("8. copydesk history")
+    words = [sys.executable, "-m", "copydesk.app.cli", "history", "--root", str(folder)]
+    _say(*subprocess.check_output(words, stderr=subprocess.DEVNULL, text=True).split("\n"))
+    copydesk, root = command(), folder if keep else "FOLDER"
+    _farewell(
+        folder if keep else None,
+        "To start the server there:" if keep else "To start the server in a folder of your own:",
+        f"  {copydesk} mcp --root {root}     for a client that starts it itself (stdio)",
+        f"  {copydesk} serve --root {root}   over HTTP, at http://127.0.0.1:8427/mcp",
+        "The second one also serves the review page, at http://127.0.0.1:8427/, where you see in",
+        "a browser what waits, and approve, reject, edit, apply and undo; it prints the way in.",
+    )
+
+
 def command() -> str:
     """How to call this installation of `copydesk` from the current folder."""
-    own = Path(sys.executable).with_name("copydesk")
-    on_path = shutil.which("copydesk")
-    if on_path and Path(on_path).resolve() == own.resolve():
-        return "copydesk"
-    if not own.exists():
-        return f"{sys.executable} -m copydesk.app.cli"
-    here = Path.cwd()
-    return str(own.relative_to(here) if own.is_relative_to(here) else own)
+    if is_own({"command": SERVER}):
+        return SERVER
+    command, *more = own_command()
+    return " ".join([command.removeprefix(f"{Path.cwd()}{os.sep}"), *more])
 
 
 async def _story(folder: Path, lang: Lang) -> None:
@@ -100,8 +113,7 @@ async def _story(folder: Path, lang: Lang) -> None:
             data: dict[str, Any] = dict(result.structured_content or {})
             outcome = data.get("error", data.get("status"))
             _check(outcome == expect, f"{tool}: {expect} expected, got {json.dumps(data)[:600]}")
-            text = "".join(getattr(part, "text", "") for part in result.content)
-            return {**data, "_text": text}
+            return {**data, "_text": "".join(getattr(part, "text", "") for part in result.content)}
 
         await _look(call)
         await _five_kinds(call, folder)
@@ -254,49 +266,22 @@ def _check_compiles(folder: Path) -> None:
     _say("The file still compiles.")
 
 
-def _history(folder: Path) -> None:
-    _head("8. copydesk history")
-    shown = subprocess.run(
-        [sys.executable, "-m", "copydesk.app.cli", "history", "--root", str(folder)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    _say(*shown.stdout.split("\n"))
-
-
-def _farewell(kept: Path | None) -> None:
+def _farewell(kept: Path | None, *steps: str) -> None:
     _head("Done: every step ended as it must")
-    if kept is not None:
-        _say(f"The workspace of this run: {kept}")
-    copydesk, root = command(), kept or "FOLDER"
-    _say(
-        "To start the server there:" if kept else "To start the server in a folder of your own:",
-        f"  {copydesk} mcp --root {root}     for a client that starts it itself (stdio)",
-        f"  {copydesk} serve --root {root}   over HTTP, at http://127.0.0.1:8427/mcp",
-        "The second one also serves the review page, at http://127.0.0.1:8427/, where you see in",
-        "a browser what waits, and approve, reject, edit, apply and undo; it prints the way in.",
+    _say(*([] if kept is None else [f"The workspace of this run: {kept}"]), *steps)
+
+
+def _notes(folder: Path, lang: Lang, *, keep: bool) -> None:
+    with as_file(files("copydesk.app") / "manuals") as manuals:
+        for toolset in ("notes", "ws_mod"):
+            shutil.copytree(manuals / toolset / "en", folder / toolset)
+    with open_workspace(str(folder), Config(member="demo", lang=lang)) as opened:
+        _notes_story(opened, folder)
+    _farewell(
+        folder if keep else None,
+        "In a folder of your own: copydesk notes ls, and the toolset notes for your agent:",
+        f"  {command()} mcp --root FOLDER --toolsets notes",
     )
-
-
-def demo_notes(*, keep: bool, lang: Lang) -> int:
-    """Run all steps in a new folder; return the exit status."""
-
-    def tour(folder: Path) -> None:
-        with as_file(files("copydesk.app") / "manuals") as manuals:
-            for toolset in ("notes", "ws_mod"):
-                shutil.copytree(manuals / toolset / "en", folder / toolset)
-        with open_workspace(str(folder), Config(member="demo", lang=lang)) as opened:
-            _notes_story(opened, folder)
-        _head("Done: every step ended as it must")
-        if keep:
-            _say(f"The workspace of this run: {folder}")
-        _say(
-            "In a folder of your own: copydesk notes ls, and the toolset notes for your agent:",
-            f"  {command()} mcp --root FOLDER --toolsets notes",
-        )
-
-    return _run_in_new_folder("copydesk-demo-notes-", tour, keep=keep)
 
 
 def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
@@ -426,53 +411,51 @@ _WORK = {
 _PACE_SECONDS = 1.5
 
 
-def demo_review(*, keep: bool, lang: Lang, port: int, show: Callable[[str], None] | None) -> int:
-    """Serve the review page of a toy project at which three agents work; return the exit status.
+def _review(
+    folder: Path, lang: Lang, port: int, show: Callable[[str], None] | None, *, keep: bool
+) -> None:
+    """Serve the review page of a toy project at which three agents work.
 
     A person approves what ann and ben write; eva's edits are written at once, and can be kept or
-    undone. `show` opens the first address.
+    undone.
     """
     from copydesk.app.mcp.http import run_http
 
-    def tour(folder: Path) -> None:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # the folder is removed then too
-        for name, text in _TOY.items():
-            (folder / name).write_text(text, "utf-8")
-        asks, ended = MemberConfig(approval="human"), threading.Event()
-        shown: list[str] = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the folder is removed then too
+    for name, text in _TOY.items():
+        (folder / name).write_text(text, "utf-8")
+    asks, ended = MemberConfig(approval="human"), threading.Event()
+    shown: list[str] = []
 
-        def on_address(address: str) -> None:
-            if not shown:
-                if show is not None:
-                    show(address)
-                for agent in agents:  # where to decide is said before there is what to decide
-                    agent.start()
-            shown.append(address)
+    def on_address(address: str) -> None:
+        if not shown:
+            if show is not None:
+                show(address)
+            for agent in agents:  # where to decide is said before there is what to decide
+                agent.start()
+        shown.append(address)
 
-        config = Config(lang=lang, members={"ann": asks, "ben": asks, "eva": MemberConfig()})
-        (folder / "copydesk.toml").write_text(
-            '[members.ann]\napproval = "human"\n[members.ben]\napproval = "human"\n', "utf-8"
+    config = Config(lang=lang, members={"ann": asks, "ben": asks, "eva": MemberConfig()})
+    (folder / "copydesk.toml").write_text(
+        '[members.ann]\napproval = "human"\n[members.ben]\napproval = "human"\n', "utf-8"
+    )
+    with open_workspace(str(folder), config) as opened:
+        _head("Three agents are at work on a toy project; you decide what they write")
+        _say(
+            "Open the review page below. Pending: what ann and ben want to write. Changes:",
+            f"what eva wrote, to keep or undo. In a terminal: {command()} review --root {folder}",
+            "Ctrl-C ends it" + (f", and keeps {folder}." if keep else "."),
         )
-        with open_workspace(str(folder), config) as opened:
-            _head("Three agents are at work on a toy project; you decide what they write")
-            _say(
-                "Open the review page below. Pending: what ann and ben want to write. Changes:",
-                "what eva wrote, to keep or undo. In a terminal: "
-                f"{command()} review --root {folder}",
-                "Ctrl-C ends it" + (f", and keeps {folder}." if keep else "."),
-            )
-            agents = [
-                threading.Thread(target=_work, args=(opened, name, ended), daemon=True)
-                for name in _WORK
-            ]
-            try:
-                run_http(opened, "127.0.0.1", port, on_address)
-            finally:
-                ended.set()
-                for agent in agents if shown else ():
-                    agent.join()
-
-    return _run_in_new_folder("copydesk-demo-review-", tour, keep=keep)
+        agents = [
+            threading.Thread(target=_work, args=(opened, name, ended), daemon=True)
+            for name in _WORK
+        ]
+        try:
+            run_http(opened, "127.0.0.1", port, on_address)
+        finally:
+            ended.set()
+            for agent in agents if shown else ():
+                agent.join()
 
 
 def _work(opened: OpenWorkspace, name: str, ended: threading.Event) -> None:
@@ -498,8 +481,7 @@ def _work(opened: OpenWorkspace, name: str, ended: threading.Event) -> None:
 
 
 def _headers(content: str) -> list[tuple[str, str]]:
-    parts = content.split("\n@@")[1:]
-    pairs = (part.split("@@", 1) for part in parts)
+    pairs = (part.split("@@", 1) for part in content.split("\n@@")[1:])
     return [(block_id, rest.partition("\n")[2].strip("\n")) for block_id, rest in pairs]
 
 
@@ -524,6 +506,4 @@ def _say(*lines: str) -> None:
 
 def _quote(text: str) -> None:
     coloured = terminal.diff(text.rstrip("\n"), terminal.colours(sys.stdout))
-    for line in coloured.split("\n"):
-        print(f"    {line}")
-    sys.stdout.flush()
+    print("\n".join(f"    {line}" for line in coloured.split("\n")), flush=True)

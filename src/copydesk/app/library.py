@@ -63,13 +63,7 @@ from copydesk.edit.request import (
     check_why,
 )
 from copydesk.errors import *  # noqa: F403  # its public names are the library's
-from copydesk.errors import (
-    FileNotFound,
-    HunkNotFound,
-    InvalidArgs,
-    Refusal,
-    check_cancelled,
-)
+from copydesk.errors import FileNotFound, HunkNotFound, InvalidArgs, Refusal, check_cancelled
 from copydesk.store.protocol import Closing
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -143,10 +137,9 @@ def _typed(of: type[_T]) -> type[_T]:
 
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
     """The method with its arguments checked; what it refuses knows the path that it was of."""
-    parameters = signature(method).parameters.values()
-    names = [one.name for one in parameters if one.kind is not Parameter.VAR_POSITIONAL][1:]
+    _, *parameters = signature(method).parameters.values()
     rest = next((one.name for one in parameters if one.kind is Parameter.VAR_POSITIONAL), "")
-    names = [] if rest else names
+    names = [] if rest else [one.name for one in parameters]
     hints = cache(partial(get_type_hints, method))
 
     @wraps(method)
@@ -171,8 +164,7 @@ def _check(name: str, value: object, hint: object) -> None:
         wanted = hint.__name__ if isinstance(hint, type) else str(hint)
         wanted = re.sub(r"[\w.]+\.(?=\w)", "", wanted)
         raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}: {value!r:.80}")
-    parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-    for part in parts:
+    for part in cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,):
         if isinstance(part, Request | Anchor | StringEdit):
             kind: object = type(part)
             for field, inner in _hints(kind).items():
@@ -229,10 +221,8 @@ class ChangesView:
 
         What others changed since is `refused`, and then nothing is written unless `partly`.
         """
-        why = check_why("reason", reason)
-        return self._changes.undo(
-            self._member, self._what, hunks or None, reason=why, partly=partly
-        )
+        why, chosen = check_why("reason", reason), hunks or None
+        return self._changes.undo(self._member, self._what, chosen, reason=why, partly=partly)
 
 
 @_typed
@@ -322,9 +312,8 @@ class Events:
         new = [edit for edit in reversed(late or edits) if edit.edit_id > self._edit]
         for edit in new:
             self._edit = edit.edit_id
-            kind = "undone" if edit.undoes else "written"
-            about = edit.time_ms, edit.member, edit.path, edit.hunk_id, edit.why
-            yield Event(kind, *about, edit=edit)
+            kind, hunk_id = "undone" if edit.undoes else "written", edit.hunk_id
+            yield Event(kind, edit.time_ms, edit.member, edit.path, hunk_id, edit.why, edit=edit)
         written = {edit.hunk_id for edit in (*late, *edits)}
         for hunk_id, waiting in was.items():
             if hunk_id not in self._plans and hunk_id not in written:
@@ -643,9 +632,8 @@ class Desk(Closing):
         """The result with the saved writes of other programs; raises what it was refused with."""
         if isinstance(outcome, Rejected | Withheld | NotUndone):
             raise outcome.refusal
-        if not self._opened.desk.foreign.any_untold:
-            return outcome
-        return replace(outcome, foreign_writes=self.foreign_writes())
+        untold = self._opened.desk.foreign.any_untold
+        return replace(outcome, foreign_writes=self.foreign_writes()) if untold else outcome
 
     def undo(self, edit_id: int) -> Undone:
         """Undo an edit, even after later edits of other lines; the undo is an edit itself.

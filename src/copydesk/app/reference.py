@@ -69,16 +69,17 @@ def all_tools() -> tuple[Tool, ...]:
 def page() -> str:
     """The page as Markdown."""
     names = "".join(f"- `{tool.name}`\n" for tool in team_mgmt())
-    parts = [
-        _HEAD,
-        _toolset("ws_mod", ws_mod()),
-        _toolset("batch", batch()),
-        _toolset("notes", notes()),
-        "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names]),
-        _toolset("compat", compat()),
-        _toolset("patch", patch()),
-    ]
-    return "\n".join(parts)
+    return "\n".join(
+        [
+            _HEAD,
+            _toolset("ws_mod", ws_mod()),
+            _toolset("batch", batch()),
+            _toolset("notes", notes()),
+            "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names]),
+            _toolset("compat", compat()),
+            _toolset("patch", patch()),
+        ]
+    )
 
 
 def _toolset(name: str, tools: Iterable[Tool]) -> str:
@@ -104,7 +105,7 @@ def _tool(tool: Tool) -> str:
 def _arguments(schema: Mapping[str, Any], within: str = "") -> Iterator[str]:
     """A row for each argument, followed by those of its items."""
     for name, form in schema.get("properties", {}).items():
-        default = "required" if name in schema["required"] else _default(form)
+        default = "required" if name in schema["required"] else default_of(form, "`{}`")
         words = _MARKUP.sub(_escaped, str(form.get("description", "")))
         yield f"| `{within}{name}` | {_type(form)} | {default} | {words} |"
         yield from _arguments(form.get("items", {}), f"{name}[].")
@@ -119,16 +120,14 @@ def _type(form: Mapping[str, Any]) -> str:
         return ", ".join(f"`{word}`" for word in form["enum"])
     if "anyOf" in form:
         return " or ".join(_type(part) for part in form["anyOf"])
-    if form["type"] == "array":
-        return f"list of {_type(form['items'])}s"
-    return str(form["type"])
+    return f"list of {_type(form['items'])}s" if form["type"] == "array" else str(form["type"])
 
 
-def _default(form: Mapping[str, Any]) -> str:
-    if "default" not in form:
-        return "`false`" if form.get("type") == "boolean" else ""
-    found = form["default"]
-    return f"`{str(found).lower() if isinstance(found, bool) else found}`"
+def default_of(form: Mapping[str, Any], shown: str) -> str:
+    """The default of an argument, laid out as `shown`; nothing if it has none."""
+    default = form.get("default", False if form.get("type") == "boolean" else None)
+    words = str(default).lower() if isinstance(default, bool) else default
+    return "" if default is None else shown.format(words)
 
 
 Definition = dict[str, Any]
@@ -156,15 +155,17 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
         outer: dict[str, Definition] = one["inputSchema"]["properties"]
         kinds = (kind for form in outer.values() for kind in form.get("anyOf", (form,)))
         items: list[Definition] = [kind.get("items", {}) for kind in kinds]
-        inner: list[dict[str, Definition]]
-        inner = [item["properties"] for item in items if "properties" in item]
-        for forms in (outer, *inner):
+        for forms in (outer, *(item.get("properties", {}) for item in items)):
             for name, form in forms.items():
                 said = form.get("description", "")
                 if said and said == told.get(name):
                     del form["description"]
                 told[name] = said or told.get(name, "")
     return found
+
+
+_USUAL_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
+"""What a client takes for granted of a tool."""
 
 
 def _mcp(tool: Tool, lang: Lang) -> Definition:
@@ -174,15 +175,12 @@ def _mcp(tool: Tool, lang: Lang) -> Definition:
     another program's has them as that one does.
     """
     more: Definition = {}
-    hints = {"readOnlyHint": True} if tool.reads else {}
-    if not tool.reads and not tool.destroys:
-        hints["destructiveHint"] = False
-    if not tool.reads and tool.idempotent:
-        hints["idempotentHint"] = True
-    if tool.output is not None:
-        hints = {"readOnlyHint": tool.reads}
-        if not tool.reads:
-            hints |= {"destructiveHint": tool.destroys, "idempotentHint": tool.idempotent}
+    hints = {"readOnlyHint": tool.reads}
+    if not tool.reads:
+        hints |= {"destructiveHint": tool.destroys, "idempotentHint": tool.idempotent}
+    if tool.output is None:
+        hints = {name: hint for name, hint in hints.items() if hint != _USUAL_HINTS[name]}
+    else:
         hints["openWorldHint"] = False
         more = {"title": tool.title(lang), "outputSchema": tool.output}
     return {

@@ -123,14 +123,9 @@ def with_codes(text: str, name: Callable[[str], str]) -> str:
     return "".join(characters)
 
 
-def as_json(data: object) -> str:
-    """The data as indented JSON, harmful characters escaped."""
-    return HIDDEN.sub(_json_escape, json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
-
-
-def json_line(data: object) -> str:
-    """The data as one line of JSON, harmful characters escaped."""
-    return HIDDEN.sub(_json_escape, json.dumps(data, ensure_ascii=False)) + "\n"
+def as_json(data: object, indent: int | None = 2) -> str:
+    """The data as JSON, in one line without an `indent`; harmful characters are escaped."""
+    return HIDDEN.sub(_json_escape, json.dumps(data, ensure_ascii=False, indent=indent)) + "\n"
 
 
 def diff(text: str, coloured: bool) -> str:
@@ -138,11 +133,10 @@ def diff(text: str, coloured: bool) -> str:
     shown = safe(text)
     if not coloured:
         return shown
-    painted: list[str] = []
-    for sign, one, _, _ in read_diff(shown.split("\n")):
-        is_head = not sign and one.startswith(_HEAD)
-        painted.append(_styled(one, "1" if is_head else _STYLES.get(sign, "")))
-    return "\n".join(painted)
+    return "\n".join(
+        _styled(one, "1" if not sign and one.startswith(_HEAD) else _STYLES.get(sign, ""))
+        for sign, one, _, _ in read_diff(shown.split("\n"))
+    )
 
 
 def strong(text: str, coloured: bool) -> str:
@@ -176,9 +170,9 @@ def table(rows: Sequence[Sequence[str]]) -> str:
         for number, in_line in enumerate(lines):
             if number and all(row[at] in ("", "-") for at in in_line):
                 continue
-            lead = _FURTHER if number else ""
             *cells, final = in_line
-            lead += "".join(f"{_padded(row[at], widths[at])}  " for at in cells)
+            padded = (row[at] + " " * (widths[at] - columns(row[at]) + 2) for at in cells)
+            lead = (_FURTHER if number else "") + "".join(padded)
             rest = room - columns(lead)
             wrapped = text_rows(row[final], rest) if columns(row[final]) > rest else [row[final]]
             text += "".join(
@@ -186,10 +180,6 @@ def table(rows: Sequence[Sequence[str]]) -> str:
                 for below, words in enumerate(wrapped)
             )
     return text
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - columns(cell))
 
 
 def when(time_ms: int) -> str:
@@ -396,9 +386,9 @@ class Counter:
 
 def _code(character: str) -> str:
     code = ord(character)
-    if code < 0x100:
+    if code < 0x80:
         return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return character.encode("ascii", "backslashreplace").decode()
 
 
 def _json_escape(found: re.Match[str]) -> str:
@@ -462,8 +452,7 @@ def short(report: Answer) -> None:
 def saved(found: Sequence[Saved], lang: Lang) -> None:
     """Print other programs' writes that were saved as edits."""
     for one in found:
-        words = saved_words(one.path, one.edit_id, f"copydesk undo {one.edit_id}", lang)
-        tell(words)
+        tell(saved_words(one.path, one.edit_id, f"copydesk undo {one.edit_id}", lang))
 
 
 SPLIT_COLUMNS: Final = 140
@@ -582,8 +571,7 @@ class _Drawn:
 
     def _shown(self, text: str, marks: Sequence[Span]) -> Iterator[_Piece]:
         """The pieces of a line; of a long line, the parts around its marks."""
-        whole = [(0, len(text))]
-        spans = whole if self._look.whole else windows(text, marks)
+        spans = [(0, len(text))] if self._look.whole else windows(text, marks)
         at = 0
         for start, stop in (*spans, (len(text), len(text))):
             if start > at:

@@ -228,9 +228,7 @@ class OpenWorkspace(Closing):
         )
         records.notify = self._notify
         self.recovery = Recovery(self.files, self.queues, self.journal)
-        self.recovered: tuple[Settled, ...] = ()
-        if shared:
-            self._begin(recover=recover)
+        self.recovered = self._begin(recover=recover) if shared else ()
         locks = Locks(self.files, self.queues, self.journal, self.recovery)
         trust = Trust(self.root, config.checks)
         commands = Commands(
@@ -262,7 +260,7 @@ class OpenWorkspace(Closing):
         self.batches = Batching(setting, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)
 
-    def _begin(self, *, recover: bool) -> None:
+    def _begin(self, *, recover: bool) -> tuple[Settled, ...]:
         """Recover unfinished writes of crashed processes, and prune the journal.
 
         Unusable state is logged; the calls that need it will refuse. Raises SchemaMismatch, since a
@@ -275,14 +273,14 @@ class OpenWorkspace(Closing):
             self._backend.close()
             self.files.close()
             raise
-        if not recover:
-            return
-        config = self.settings
+        settled: tuple[Settled, ...] = ()
         try:
-            self.recovered = self.recovery.run()
-            self.journal.prune(self.clock(), config.journal_days, config.journal_bytes)
+            if recover:
+                settled, config = self.recovery.run(), self.settings
+                self.journal.prune(self.clock(), config.journal_days, config.journal_bytes)
         except StateFailed as refusal:
             _log.warning("%s", refusals.refusal_words(refusal, "en"))
+        return settled
 
     @property
     def config(self) -> Config:
@@ -395,24 +393,30 @@ class OpenWorkspace(Closing):
         """A member with its current rights, as the tools of one toolset see it."""
         return self._member(self._live.now(), name, toolset)
 
+    @property
+    def caller(self) -> Member:
+        """The configured member, with its current rights."""
+        return self.member(self.config.member)
+
     def _member(self, config: Config, name: str, toolset: str) -> Member:
-        key = name, toolset
         kept = self._members
         if kept[0] is not config:
             kept = self._members = (config, {})
-        known = kept[1]
+        known, key = kept[1], (name, toolset)
         if key not in known:
             settings = config.of_member(name)
             lists: dict[str, Any] = dict(settings.lists)  # its keys are the fields of Rules
             rules = Rules(**lists, state_dir=config.state)
-            if toolset == "team_mgmt":
-                rules = rules.team_mgmt()
             policy = settings.policy
             if not policy.asks_nobody and config.source == _PROJECT:  # the file with the policy
                 policy = policy.guarding(partial(guards, _PROJECT))
-            refresh = partial(self.member, name, toolset)
             known[key] = Member(
-                *(name, rules, toolset, settings.auto_lines, policy, refresh),
+                name,
+                rules.team_mgmt() if toolset == "team_mgmt" else rules,
+                toolset,
+                settings.auto_lines,
+                policy,
+                partial(self.member, name, toolset),
                 task=config.task,
                 usual_signs=config.usual_signs,
                 corrects=config.corrections == "auto",
@@ -421,9 +425,8 @@ class OpenWorkspace(Closing):
 
     def person(self, name: str) -> Member:
         """The member's person: the same rights, without approval."""
-        own = self.member(name)
         refresh = partial(self.person, name)
-        return replace(own, name=user_of(name), policy=SELF, refresh=refresh)
+        return replace(self.member(name), name=user_of(name), policy=SELF, refresh=refresh)
 
     def names(self) -> set[str]:
         """The names under which only their owners may decide: members and their users."""
@@ -537,7 +540,7 @@ class Backend:
     `losses` is what they lost while in use. `seen` returns a value that differs once anything was
     recorded. `may_write` and `may_return` raise TargetMoved or Failed if the calling thread has
     lost its lock. `ids_folder` returns the folder of the ids and fingerprints of notes in files.
-    `on_close` is called last.
+    `to_close` are called last, in this order.
     """
 
     records: Records
@@ -548,15 +551,14 @@ class Backend:
     seen: Callable[[], object] = lambda: None
     may_write: Callable[[], None] = lambda: None
     may_return: Callable[[], None] = lambda: None
-    on_close: Callable[[], None] = lambda: None
+    to_close: Sequence[Callable[[], None]] = ()
     databases: Mapping[str, Database] = field(default_factory=dict[str, Database])
     losses: Losses = field(default_factory=Losses)
 
     def close(self) -> None:
-        with ExitStack() as closing:
-            closing.callback(self.on_close)
-            closing.callback(self.bases.close)
-            closing.callback(self.records.close)
+        with ExitStack() as closing:  # all, whatever one raises; the last one is called first
+            for close in (*reversed(self.to_close), self.bases.close, self.records.close):
+                closing.callback(close)
 
 
 def in_process(config: Config) -> Backend:
@@ -569,7 +571,7 @@ def in_process(config: Config) -> Backend:
         LockQueues(seconds=config.lock_seconds),
         cache(lambda: folders.enter_context(TemporaryDirectory(prefix="copydesk-notes-"))),
         seen=state.version,
-        on_close=folders.close,
+        to_close=[folders.close],
     )
 
 
@@ -621,7 +623,7 @@ def _in_folder(root: str, config: Config) -> Backend:
         state,
         seen=in_state.version,
         may_write=may_write,
-        on_close=locks.close,
+        to_close=[locks.close],
         databases={"state": in_state, "texts": in_texts},
         losses=losses,
     )
@@ -635,9 +637,6 @@ def _on_server(root: str, config: Config) -> Backend:
 
     leases, losses = Leases(server, time.monotonic, seconds=config.lock_seconds), Losses()
     records = RedisRecords(server, leases, lambda: losses.note("server", "emptied"))
-    closing = ExitStack()
-    closing.callback(server.close)
-    closing.callback(leases.close)
     state = StateFolder(root, config.state)
     texts = RedisSnapshots(server, config.bases_bytes, count=state.forgets)
     return Backend(
@@ -650,7 +649,7 @@ def _on_server(root: str, config: Config) -> Backend:
         may_write=leases.require,
         may_return=leases.require_for_return,
         losses=losses,
-        on_close=closing.close,
+        to_close=[leases.close, server.close],
     )
 
 

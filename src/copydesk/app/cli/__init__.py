@@ -38,19 +38,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = _run(words)
         sys.stdout.flush()
+        return status
     except ModuleNotFoundError as error:
         _report_missing(error, words)
-        return 2
     except OSError as error:
         # The reader has closed the pipe (`| head`), or the disk is full: drop the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return 1
         print(f"copydesk: standard output: {error.strerror}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         return 130
-    return status
+    return 2
 
 
 def _replace_closed_streams() -> None:
@@ -139,15 +138,13 @@ def importing(*, to_serve: bool = False) -> Generator[None]:
             gc.enable()
 
 
-_EXTRAS = {"redis": "copydesk[redis]"}
-
-
 def _report_missing(error: ModuleNotFoundError, words: Sequence[str]) -> None:
     """Report a package that is not installed; raises the error if it is copydesk's own."""
     name = (error.name or "").partition(".")[0]
     if name in ("", "copydesk"):
         raise error
-    install = f"'{sys.executable}' -m pip install '{_EXTRAS.get(name, 'copydesk')}' installs it"
+    package = "copydesk[redis]" if name == "redis" else "copydesk"
+    install = f"'{sys.executable}' -m pip install '{package}' installs it"
     summary = f"the Python package {name!r} is not installed; {install}"
     if "--json" in words:
         print(json.dumps({"status": "error", "error": "USAGE", "summary": summary}, indent=2))

@@ -16,11 +16,27 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, language, new_parser, parse, read_arguments, unknown
+from copydesk.app.cli.review import (
+    Review,
+    about_plan,
+    approvals,
+    as_shown,
+    check_declared,
+    checkpoint,
+    decision_data,
+    facts_of,
+    next_steps,
+    print_next,
+    reviewer,
+    run_changes,
+    write,
+    written_data,
+)
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.reference import all_tools
 from copydesk.app.terminal import agrees, dump, is_refused, out, short, tell
@@ -51,8 +67,12 @@ from copydesk.tools.report import Answer, Lang, LongTexts
 from copydesk.tools.reports import saved_data
 from copydesk.tools.ws_mod import APPLY, APPLY_ALL, UNDO
 
-if TYPE_CHECKING:  # most commands need nothing of the notes
+if TYPE_CHECKING:  # most commands need nothing of the notes, or of the library
+    from copydesk.app.library import Event
     from copydesk.notes.protocol import NoteBlock
+
+
+_Command = Callable[[argparse.Namespace], int | None]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
 
     Raises one of `errors.KNOWN`. Sets the language of the configuration in `options`.
     """
+    if options.command in ("mcp", "serve", "up", "down"):
+        _refuse_json(options)
     return _COMMANDS[options.command](options) or 0
 
 
@@ -114,6 +136,21 @@ def _open(
     return opened
 
 
+def _opened(
+    command: Callable[[OpenWorkspace, argparse.Namespace], int | None],
+    *,
+    looks: bool = False,
+    for_agents: bool = False,
+) -> _Command:
+    """A command on the workspace that the options name, which is opened for it as by `_open`."""
+
+    def run_opened(options: argparse.Namespace) -> int | None:
+        with _open(options, looks=looks, for_agents=for_agents) as opened:
+            return command(opened, options)
+
+    return run_opened
+
+
 def _print(options: argparse.Namespace, data: object, text: str) -> None:
     """Print data for a program, or a text, that needs no escaping, for a person."""
     if options.json:
@@ -135,9 +172,9 @@ def _call(options: argparse.Namespace) -> int:
         return _show_tool(options, tool)
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
-        member, lang = opened.config.member, opened.config.lang
         opened.kept = LongTexts(None)  # not cut: no later call could read the rest
-        answer = opened.call(member, tool.name, given, lang=lang, progress=counter)
+        own_name, lang = opened.config.member, options.lang
+        answer = opened.call(own_name, tool.name, given, lang=lang, progress=counter)
     counter.clear()
     if options.json:
         dump(answer.data)
@@ -146,58 +183,57 @@ def _call(options: argparse.Namespace) -> int:
     return 1 if is_refused(answer) else 0
 
 
-def _pending(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import paths_of
-
-    with _open(options, looks=True) as opened:
-        waiting = opened.desk.review.pending(opened.member(opened.config.member))
-        states = opened.desk.review.states(waiting)
-        plans = [
-            {
-                **_plan_data(one.plan),
-                "decision": one.decision.verdict if one.decision else "",
-                "state": state,
-                "findings": _findings(opened, one.plan),
-            }
-            for one, state in zip(waiting, states, strict=True)
-        ]
+def _pending(opened: OpenWorkspace, options: argparse.Namespace) -> None:
+    waiting = opened.desk.review.pending(opened.caller)
+    plans = [
+        {
+            **_plan_data(one.plan),
+            "decision": one.decision.verdict if one.decision else "",
+            "state": state,
+            "findings": _findings(opened, one.plan),
+        }
+        for one, state in zip(waiting, opened.desk.review.states(waiting), strict=True)
+    ]
     if options.json:
         dump(plans)
-        return 0
-    now_ms = time.time_ns() // 1_000_000
-    rows = [
-        (
-            one.plan.id,
-            paths_of(one.plan),
-            say(f"action.{one.plan.action}", options.lang),
-            one.plan.owner,
-            say(f"fits.{plan['state']}", options.lang),
-            "-" if plan["findings"] is None else str(plan["findings"]),
-            terminal.ago(now_ms - one.plan.created_ms),
-            terminal.ago(one.plan.expires_ms - now_ms),
-            str(plan["decision"] or "-"),
-            one.plan.why,
-        )
-        for one, plan in zip(waiting, plans, strict=True)
-    ]
-    none = say("cli.none_wait", options.lang) + "\n"
-    out(terminal.table([_PENDING_HEAD, *rows]) if rows else none)
-    if rows and sys.stdout.isatty():
-        tell(say("cli.pending_next", options.lang, {"id": rows[0][0]}), sys.stderr)
-    return 0
+    elif not plans:
+        out(say("cli.none_wait", options.lang) + "\n")
+    else:
+        cells = [
+            {
+                **facts_of(one.plan, options.lang),
+                "state": say(f"fits.{plan['state']}", options.lang),
+                "findings": "-" if plan["findings"] is None else str(plan["findings"]),
+                "decision": str(plan["decision"] or "-"),
+                "why": one.plan.why,
+            }
+            for one, plan in zip(waiting, plans, strict=True)
+        ]
+        rows = [[cell[name] for name in _PENDING_COLUMNS.values()] for cell in cells]
+        out(terminal.table([[*_PENDING_COLUMNS], *rows]))
+        if sys.stdout.isatty():
+            tell(say("cli.pending_next", options.lang, {"id": waiting[0].plan.id}), sys.stderr)
 
 
-_PENDING_HEAD = (
-    *("HUNK", "PATH", "ACTION", "MEMBER", "NOW", "FINDINGS"),
-    *("AGE", "EXPIRES IN", "DECISION", "WHY"),
-)
+_PENDING_COLUMNS = {
+    "HUNK": "id",
+    "PATH": "path",
+    "ACTION": "action",
+    "MEMBER": "owner",
+    "NOW": "state",
+    "FINDINGS": "findings",
+    "AGE": "age",
+    "EXPIRES IN": "left",
+    "DECISION": "decision",
+    "WHY": "why",
+}
 
 
 def _findings(opened: OpenWorkspace, plan: Plan) -> int | None:
     """The number of new findings of checks; None if none applies, or if a command would run."""
     if not any(rule.command for rule in opened.config.checks):
         with contextlib.suppress(Refusal):
-            shown = opened.desk.review.show(opened.member(opened.config.member), plan.id)
+            shown = opened.desk.review.show(opened.caller, plan.id)
             return None if shown.checks is None else len(shown.checks)
     return None
 
@@ -216,102 +252,69 @@ def _plan_data(plan: Plan) -> dict[str, object]:
     }
 
 
-def _show(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import about_plan, next_steps, paths_of
-
-    with _open(options, looks=True) as opened:
-        member, lang = opened.config.member, opened.config.lang
-        report = opened.pending_report(member, options.hunk_id, lang)
-        shown = opened.desk.review.show(opened.member(member), options.hunk_id)
-        about, steps = about_plan(opened, shown), next_steps(opened, shown)
-    plan = shown.plan
+def _show(opened: OpenWorkspace, options: argparse.Namespace) -> None:
+    report = opened.pending_report(opened.config.member, options.hunk_id, options.lang)
+    shown = opened.desk.review.show(opened.caller, options.hunk_id)
     if options.json:
-        dump({**report.data, **_plan_data(plan), "state": shown.state})
-        return 0
-    now_ms = time.time_ns() // 1_000_000
-    facts = {
-        "id": plan.id,
-        "path": paths_of(plan),
-        "owner": plan.owner,
-        "age": terminal.ago(now_ms - plan.created_ms),
-        "left": terminal.ago(plan.expires_ms - now_ms),
-    }
-    tell(say("cli.plan_of", lang, facts))
-    for words in about:
+        dump({**report.data, **_plan_data(shown.plan), "state": shown.state})
+        return
+    tell(say("cli.plan_of", options.lang, facts_of(shown.plan, options.lang)))
+    for words in about_plan(opened, shown):
         tell(words)
     if shown.refusal is not None:
-        tell(errors.refusal_words(shown.refusal, lang))
+        tell(errors.refusal_words(shown.refusal, options.lang))
     if shown.state == "drifted":
         report = replace(report, diff=diff_text(shown.diff, shown.draft.base.encoding))
     short(report)
-    lines = getattr(shown.refusal, "current", None)
-    if lines:
-        out("\n" + say("cli.now", lang) + "\n" + terminal.safe(numbered_lines(lines)))
-    if steps:
+    if lines := getattr(shown.refusal, "current", None):
+        now = terminal.safe(numbered_lines(lines))
+        out(f"\n{say('cli.now', options.lang)}\n{now}")
+    if steps := next_steps(opened, shown):
         out("\n")
         tell(steps)
-    return 0
 
 
-def _apply(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import print_next
-
+def _apply(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     wanted = list(dict.fromkeys(options.hunk_id))
     if options.approve:
-        return _approve_and_apply(options, wanted)
+        return _approve_and_apply(opened, options, wanted)
     if options.after:
         raise UsageError("--after goes with --approve")
-    with _open(options, looks=True) as opened:
-        member, lang = opened.config.member, opened.config.lang
-        if len(wanted) == 1:
-            given: dict[str, object] = {"hunk_id": wanted[0], "accept": options.accept}
-            report = opened.call(member, APPLY, given, lang=lang)
-        else:
-            given = {"hunk_ids": wanted, "accept": options.accept}
-            report = opened.call(member, APPLY_ALL, given, lang=lang)
-        named = wanted[0] if len(wanted) == 1 else str(report.fields.get("hunk_id", ""))
-        status = _print_report(options, report, named)
-        if status and not options.json:
-            print_next(opened, named)
-    if status and not options.json and len(wanted) > 1:
-        hunks = cast("Sequence[Mapping[str, object]]", report.fields.get("hunks", ()))
-        for row in hunks:
+    is_one = len(wanted) == 1
+    name, plans = (APPLY, {"hunk_id": wanted[0]}) if is_one else (APPLY_ALL, {"hunk_ids": wanted})
+    given = {**plans, "accept": options.accept}
+    report = opened.call(opened.config.member, name, given, lang=options.lang)
+    named = wanted[0] if is_one else str(report.fields.get("hunk_id", ""))
+    status = _print_report(options, report, named)
+    if status and not options.json:
+        print_next(opened, named)
+        hunks = () if is_one else report.fields.get("hunks", ())
+        for row in cast("Sequence[Mapping[str, object]]", hunks):
             result = row.get("error", row["context_match"])
             tell(f"{row['hunk_id']}  {row['path']}  {result}", sys.stderr)
     return status
 
 
-def _approve_and_apply(options: argparse.Namespace, wanted: Sequence[str]) -> int:
+def _approve_and_apply(
+    opened: OpenWorkspace, options: argparse.Namespace, wanted: Sequence[str]
+) -> int:
     """Approve plans as they are shown, and write them, all or none; return the exit status."""
-    from copydesk.app.cli.review import as_shown, check_declared, write, written_words
-
     shown: dict[str, Shown] = {}
-    with _open(options, looks=True) as opened:
-        check_declared(opened)
-        try:
-            for hunk_id in wanted:
-                shown[hunk_id] = as_shown(opened, hunk_id, options)
-            applied = write(opened, [*shown.values()])
-        except Refusal as refusal:
-            lacking = (hunk_id for hunk_id in wanted if hunk_id not in shown)
-            named = str(next(lacking, getattr(refusal, "hunk_id", wanted[0])))
-            data = _refused(opened, options, refusal, named)
-            if options.json:
-                dump(data)
-            return 1
-    words = [written_words(one, options.lang) for one in applied]
-    if options.json:
-        rows = [
-            {"status": "ok", "hunk_id": one.plan.id, "edit_id": one.edit_id, "summary": said}
-            for one, said in zip(applied, words, strict=True)
-        ]
-        dump(rows if len(rows) > 1 else rows[0])
-    for said in () if options.json else words:
-        tell(said)
-    return 0
+    check_declared(opened)
+    try:
+        for hunk_id in wanted:
+            shown[hunk_id] = as_shown(opened, hunk_id, options)
+        applied = write(opened, [*shown.values()])
+    except Refusal as refusal:
+        lacking = (hunk_id for hunk_id in wanted if hunk_id not in shown)
+        named = str(next(lacking, getattr(refusal, "hunk_id", wanted[0])))
+        rows = [_refused(opened, options, refusal, named)]
+    else:
+        rows = [_done(options, written_data(one, options.lang)) for one in applied]
+    return _print_rows(options, rows, as_list=len(rows) > 1)
 
 
-def _apply_patch(options: argparse.Namespace) -> int:
+def _apply_patch(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Plan the patch and write it at once, as apply_patch harnesses expect; return the status."""
     try:
         patch: str = sys.stdin.read() if options.patch in (None, "-") else options.patch
@@ -319,50 +322,42 @@ def _apply_patch(options: argparse.Namespace) -> int:
         raise InvalidArgs("patch", "is not UTF-8") from None
     if not patch.strip():
         raise UsageError("the patch is empty", "copydesk apply-patch < patch.txt")
-    with _open(options) as opened:
-        member, lang = opened.config.member, opened.config.lang
-        given = {"patch": patch, "apply": "never"}
-        answer = opened.call(member, "apply_patch", given, lang=lang)
-        if is_refused(answer):
-            return _print_report(options, answer)
-        hunks = cast("Sequence[Mapping[str, str]]", answer.fields.get("hunks", ()))
-        if not hunks or any("cause" in hunk or "warnings" in hunk for hunk in hunks):
-            _print_report(options, answer)
-            return 1 if hunks else 0  # corrected or doubtful: somebody has to look at the plans
-        ids = [hunk["hunk_id"] for hunk in hunks]
-        answer = opened.call(member, APPLY_ALL, {"hunk_ids": ids}, lang=lang)
-        for hunk_id in ids if answer.is_error else ():
-            with contextlib.suppress(Refusal):
-                opened.desk.discard(opened.member(member), hunk_id)
+    call = partial(opened.call, opened.config.member, lang=options.lang)
+    answer = call("apply_patch", {"patch": patch, "apply": "never"})
+    if is_refused(answer):
+        return _print_report(options, answer)
+    hunks = cast("Sequence[Mapping[str, str]]", answer.fields.get("hunks", ()))
+    if not hunks or any("cause" in hunk or "warnings" in hunk for hunk in hunks):
+        _print_report(options, answer)
+        return 1 if hunks else 0  # corrected or doubtful: somebody has to look at the plans
+    ids = [hunk["hunk_id"] for hunk in hunks]
+    answer = call(APPLY_ALL, {"hunk_ids": ids})
+    for hunk_id in ids if answer.is_error else ():
+        with contextlib.suppress(Refusal):
+            opened.desk.discard(opened.caller, hunk_id)
     if is_refused(answer) or options.json:
         return _print_report(options, answer)
     letters = {"add": "A", "update": "M", "delete": "D"}
-    rows = [(letters[file.kind], file.to or file.path) for file in parse_apply_patch(patch)]
-    rows.sort(key=lambda row: "AMD".index(row[0]))
-    changed = "".join(f"{letter} {path}\n" for letter, path in rows)
+    files = sorted(parse_apply_patch(patch), key=lambda file: [*letters].index(file.kind))
+    changed = "".join(f"{letters[file.kind]} {file.to or file.path}\n" for file in files)
     out(f"Success. Updated the following files:\n{changed}")
     return 0
 
 
-def _diff(options: argparse.Namespace) -> int:
-    """Print the diff of a plan with its exact bytes; return the status."""
-    from copydesk.app.cli.review import print_next
-
-    with _open(options, looks=True) as opened:
-        planned = opened.desk.show(opened.member(opened.config.member), options.hunk_id)
-        diff = planned.draft.diff
-        if planned.draft.base.encoding.unit > 1 or planned.plan.blocks is not None:
-            raise InvalidArgs("hunk_id", "is of a text whose diff git apply cannot take")
-        if options.json:
-            text = diff.decode("utf-8", "replace")
-            dump({"status": "ok", "hunk_id": planned.id, "diff": text})
-            return 0
-        sys.stdout.flush()
-        sys.stdout.buffer.write(diff)
-        if sys.stdout.isatty():
-            sys.stdout.buffer.flush()
-            print_next(opened, planned.id)
-    return 0
+def _diff(opened: OpenWorkspace, options: argparse.Namespace) -> None:
+    """Print the diff of a plan with its exact bytes."""
+    planned = opened.desk.show(opened.caller, options.hunk_id)
+    diff = planned.draft.diff
+    if planned.draft.base.encoding.unit > 1 or planned.plan.blocks is not None:
+        raise InvalidArgs("hunk_id", "is of a text whose diff git apply cannot take")
+    if options.json:
+        dump({"status": "ok", "hunk_id": planned.id, "diff": diff.decode("utf-8", "replace")})
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(diff)
+    if sys.stdout.isatty():
+        sys.stdout.buffer.flush()
+        print_next(opened, planned.id)
 
 
 def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = "") -> int:
@@ -376,91 +371,106 @@ def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = ""
     return 1 if is_refused(report) else 0
 
 
-def _decide(options: argparse.Namespace) -> int:
+def _decide(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Approve, reject or discard each named plan, whatever is refused of others."""
-    from copydesk.app.cli.review import as_shown, check_declared, decision_data, reviewer
+    rows: list[dict[str, object]] = []
+    if options.command != "discard":
+        check_declared(opened)
+    for hunk_id in dict.fromkeys(options.hunk_id):
+        try:
+            rows.append(_done(options, _decided(opened, options, hunk_id)))
+        except Refusal as refusal:
+            rows.append(_refused(opened, options, refusal, hunk_id))
+    return _print_rows(options, rows, as_list=len(options.hunk_id) > 1)
 
-    found: list[dict[str, object]] = []
-    with _open(options, looks=True) as opened:
-        review, lang = opened.desk.review, opened.config.lang
-        if options.command != "discard":
-            check_declared(opened)
 
-        def act(hunk_id: str) -> dict[str, object]:
-            if options.command == "discard":
-                plan = opened.desk.discard(opened.member(opened.config.member), hunk_id)
-                facts = {"hunk_id": plan.id, "path": str(plan.request.path)}
-                return {**facts, "summary": say("cli.discarded", lang, {**facts, "id": plan.id})}
-            if options.command == "approve":
-                seen = as_shown(opened, hunk_id, options).seen
-                return decision_data(review.approve(reviewer(opened), *seen), lang)
-            return decision_data(review.reject(reviewer(opened), hunk_id, options.reason), lang)
+def _decided(opened: OpenWorkspace, options: argparse.Namespace, hunk_id: str) -> dict[str, object]:
+    """Do with a plan what the command says; return what was done."""
+    if options.command == "discard":
+        plan = opened.desk.discard(opened.caller, hunk_id)
+        facts = {"hunk_id": plan.id, "path": str(plan.request.path)}
+        return {**facts, "summary": say("cli.discarded", options.lang, {**facts, "id": plan.id})}
+    if options.command == "approve":
+        seen = as_shown(opened, hunk_id, options).seen
+        decision = opened.desk.review.approve(reviewer(opened), *seen)
+    else:
+        decision = opened.desk.review.reject(reviewer(opened), hunk_id, options.reason)
+    return decision_data(decision, options.lang)
 
-        for hunk_id in dict.fromkeys(options.hunk_id):
-            try:
-                found.append({"status": "ok", **act(hunk_id)})
-            except Refusal as refusal:
-                found.append(_refused(opened, options, refusal, hunk_id))
-            else:
-                if not options.json:
-                    tell(str(found[-1]["summary"]))
-    if options.json:
-        dump(found if len(options.hunk_id) > 1 else found[0])
-    return 1 if any(data["status"] != "ok" for data in found) else 0
+
+def _done(options: argparse.Namespace, row: dict[str, object]) -> dict[str, object]:
+    """The data of what was done with a plan, whose summary is printed if it is for a person."""
+    if not options.json:
+        tell(str(row["summary"]))
+    return {"status": "ok", **row}
 
 
 def _refused(
     opened: OpenWorkspace, options: argparse.Namespace, refusal: Refusal, hunk_id: str
 ) -> dict[str, object]:
     """The data of a refusal, which is printed with what the person may do, if it is for one."""
-    from copydesk.app.cli.review import print_next
-
     if not options.json:
         terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, options.lang)}")
         print_next(opened, hunk_id)
     return errors.refusal_data(refusal, options.lang, hunk_id=hunk_id)
 
 
-def _review(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import check_declared, review
+def _print_rows(
+    options: argparse.Namespace, rows: Sequence[dict[str, object]], *, as_list: bool
+) -> int:
+    """Print what became of plans for a program; return the exit status."""
+    if options.json:
+        dump(rows if as_list else rows[0])
+    return 1 if any(row["status"] != "ok" for row in rows) else 0
 
+
+def _review(options: argparse.Namespace) -> int | None:
+    if options.json:
+        raise UsageError("copydesk review asks a person; --json is not for it")
     if options.done:
         return _changes(options)
     if options.task or options.since:
         raise UsageError("--task and --since select what --done reviews", "copydesk review --done")
-    if options.json:
-        raise UsageError("copydesk review asks a person; --json is not for it")
     # with keys it waits for plans, which needs the state folder
     with _open(options, looks=not terminal.Keys().single) as opened:
         check_declared(opened)
-        return review(opened)
+        return Review(opened).run()
 
 
-def _recover(options: argparse.Namespace) -> int:
-    with _open(options, looks=True) as opened:
-        member, lang = opened.member(opened.config.member), opened.config.lang
-        settled = {end.entry.edit_id: end for end in opened.recovered}
-        settled |= {end.entry.edit_id: end for end in notes_of(opened.desk).recover(member)}
-        swept, kept = opened.recovery.sweep(time.time_ns() // 1_000_000)
-        saved = opened.desk.foreign.told(member)
+def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    member, lang = opened.caller, options.lang
+    settled = {end.entry.edit_id: end for end in opened.recovered}
+    settled |= {end.entry.edit_id: end for end in notes_of(opened.desk).recover(member)}
+    swept, kept = opened.recovery.sweep(opened.clock())
+    saved = opened.desk.foreign.told(member)
     ends = [_settled_data(end, lang) for end in settled.values()]
     if options.json:
         besides: dict[str, list[object]] = {
             "foreign_writes": [saved_data(write) for write in saved],
             "leftovers_kept": [str(path) for path in kept],
         }
-        besides = {name: rows for name, rows in besides.items() if rows}
-        dump({"settled": ends, "leftovers_removed": swept, **besides})
+        more = {name: rows for name, rows in besides.items() if rows}
+        dump({"settled": ends, "leftovers_removed": swept, **more})
     else:
         rows = [("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")]
-        rows += [_settled_row(end, lang) for end in ends]
+        rows += [
+            (
+                str(end["edit_id"]),
+                terminal.when(end["time_ms"]),
+                end["member"],
+                end["path"],
+                end["transaction_id"] or "-",
+                ": ".join(filter(None, (say(f"settled.{end['state']}", lang), end["reason"]))),
+            )
+            for end in ends
+        ]
         out(terminal.table(rows) if ends else say("cli.nothing_to_settle", lang) + "\n")
         if swept:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
         terminal.saved(saved, lang)
         for path in kept:
             tell(say("cli.leftover_kept", lang, {"path": path}))
-    return 1 if any(end.state in ("open", "unsure") for end in settled.values()) else 0
+    return 1 if any(end["state"] in ("open", "unsure") for end in ends) else 0
 
 
 def _settled_data(end: Settled, lang: Lang) -> dict[str, Any]:
@@ -481,21 +491,8 @@ def _settled_data(end: Settled, lang: Lang) -> dict[str, Any]:
     }
 
 
-def _settled_row(end: Mapping[str, Any], lang: Lang) -> tuple[str, str, str, str, str, str]:
-    words = say(f"settled.{end['state']}", lang)
-    return (
-        str(end["edit_id"]),
-        terminal.when(end["time_ms"]),
-        end["member"],
-        end["path"],
-        end["transaction_id"] or "-",
-        f"{words}: {end['reason']}" if end["reason"] else words,
-    )
-
-
-def _history(options: argparse.Namespace) -> int:
-    with _open(options, looks=True) as opened:
-        edits = opened.history(opened.config.member, options.path, options.most)
+def _history(opened: OpenWorkspace, options: argparse.Namespace) -> None:
+    edits = opened.history(opened.config.member, options.path, options.most)
     if options.json:
         dump([_edit_data(edit) for edit in edits])
     elif edits:
@@ -504,12 +501,10 @@ def _history(options: argparse.Namespace) -> int:
         tell(say("cli.none_there", options.lang, {"path": options.path}))
     else:
         out(say("cli.none_written", options.lang) + "\n")
-    if options.diff and not options.json:
-        coloured = terminal.colours(sys.stdout)
-        for edit in edits:
-            head = terminal.strong(f"edit {edit.edit_id}", coloured)
-            out(f"\n{head}\n{terminal.diff(_edit_diff(edit), coloured)}")
-    return 0
+    coloured = terminal.colours(sys.stdout)
+    for edit in edits if options.diff and not options.json else ():
+        head = terminal.strong(f"edit {edit.edit_id}", coloured)
+        out(f"\n{head}\n{terminal.diff(_edit_diff(edit), coloured)}")
 
 
 _HISTORY_HEAD = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE", "WHY")
@@ -517,15 +512,13 @@ _HISTORY_HEAD = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE", "WH
 
 def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
     added, removed = edit.lines
-    state: list[str] = [edit.state]
-    if edit.forgotten:
-        state.append(say("cli.text_forgotten", lang))
-    if edit.approval is not None:
-        state.append(say("cli.event_approved", lang, {"by": edit.approval.by}))
-    if edit.undoes:
-        state.append(say("cli.undoes", lang, {"id": edit.undoes}))
-    if edit.undone_by:
-        state.append(say("cli.undone_by", lang, {"id": edit.undone_by}))
+    besides = {
+        "cli.text_forgotten": edit.forgotten,
+        "cli.event_approved": edit.approval and edit.approval.by,
+        "cli.undoes": edit.undoes,
+        "cli.undone_by": edit.undone_by,
+    }
+    said = [say(key, lang, {"by": fact, "id": fact}) for key, fact in besides.items() if fact]
     return (
         str(edit.edit_id),
         terminal.when(edit.time_ms),
@@ -533,7 +526,7 @@ def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
         edit.tool,
         str(edit.path),
         f"+{added} -{removed}",
-        ", ".join(state),
+        ", ".join([edit.state, *said]),
         edit.why,
     )
 
@@ -559,35 +552,22 @@ def _edit_data(edit: Past) -> dict[str, object]:
     }
 
 
-def _approvals(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.review import check_approvals, log_approvals
-
-    with _open(options, looks=True) as opened:
-        if options.check is None:
-            return log_approvals(opened)
-        return check_approvals(opened, options.check, as_json=options.json)
-
-
 def _edit_diff(edit: Past) -> str:
     return encoding_of_diff(edit.diff, None).decode(edit.diff)
 
 
-def _changes(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.changes import run
-
+def _changes(options: argparse.Namespace) -> int | None:
     named, options.member = options.member, None  # it says whose edits
     with _open(options, looks=True) as opened:
-        return run(opened, options, named or "")
+        return run_changes(opened, options, named or "")
 
 
-def _checkpoint(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.changes import checkpoint
-
+def _checkpoint(options: argparse.Namespace) -> None:
     with _open(options, looks=options.name is None) as opened:
-        return checkpoint(opened, options)
+        checkpoint(opened, options)
 
 
-def _undo(options: argparse.Namespace) -> int:
+def _undo(options: argparse.Namespace) -> int | None:
     selects = [name for name in ("task", "since", "to") if getattr(options, name)]
     if (options.edit_id is None) != bool(selects):
         raise UsageError("name an edit, or give --task, --since or --to", "copydesk help undo")
@@ -598,14 +578,10 @@ def _undo(options: argparse.Namespace) -> int:
     return _undo_edit(options, transaction=options.transaction)
 
 
-def _reapply(options: argparse.Namespace) -> int:
-    return _undo_edit(options, again=True)
-
-
 def _undo_edit(options: argparse.Namespace, **more: object) -> int:
     with _open(options, looks=True) as opened:
-        arguments = {"edit_id": options.edit_id, **more}
-        report = opened.call(opened.config.member, UNDO, arguments, lang=opened.config.lang)
+        given = {"edit_id": options.edit_id, **more}
+        report = opened.call(opened.config.member, UNDO, given, lang=options.lang)
     return _print_report(options, report)
 
 
@@ -620,7 +596,7 @@ def _forget(options: argparse.Namespace) -> int:
     if (named is None) == (options.what is None):
         raise UsageError("name a path or an edit, or give --member", _FORGET_HINT)
     with _open(options, looks=True) as opened:
-        lang = opened.config.lang
+        lang, on_server = options.lang, opened.config.registry == "redis"
         what = _forgettable(opened, options.what, named)
         copies = StateFolder(opened.root, opened.config.state).copies()
         if not options.json:
@@ -633,7 +609,6 @@ def _forget(options: argparse.Namespace) -> int:
             for path in copies:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
-        on_server = agreed and opened.config.registry == "redis"
     data = {
         "status": "ok" if agreed or options.dry_run else "error",
         "state": "forgotten" if agreed else "planned",
@@ -644,7 +619,7 @@ def _forget(options: argparse.Namespace) -> int:
         "files": copies,
     }
     words = say("cli.forget_forgotten" if agreed else "cli.forget_planned", lang, _counts(what))
-    also = say("cli.forget_server", lang) + "\n" if on_server else ""
+    also = say("cli.forget_server", lang) + "\n" if agreed and on_server else ""
     _print(options, data, f"{words}\n{also}")
     return 0 if options.dry_run or (agreed and not what.open) else 1
 
@@ -659,7 +634,7 @@ def _forgettable(opened: OpenWorkspace, name: str | None, member: str | None) ->
         return forgetting.of_path(RelPath.parse(name))
     edit = opened.journal.get(int(name))
     if edit is None:
-        raise opened.desk.history.not_found(opened.member(opened.config.member), int(name))
+        raise opened.desk.history.not_found(opened.caller, int(name))
     return forgetting.of_edit(edit)
 
 
@@ -677,8 +652,7 @@ def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> N
     rows += [
         (plan.id, pending, plan.owner, plan.tool, str(plan.request.path)) for plan in what.plans
     ]
-    if len(what.edits) > _MOST_FORGOTTEN:
-        rows.append(("...", "", "", "", ""))
+    rows += [("...", "", "", "", "")] * (len(what.edits) > _MOST_FORGOTTEN)
     if rows:
         out(terminal.table([("EDIT", "WHEN", "MEMBER", "TOOL", "PATH"), *rows]))
     lists = {
@@ -691,12 +665,11 @@ def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> N
             tell(say(key, lang, {"names": listed}))
 
 
-def _notes(options: argparse.Namespace) -> int:
-    with _open(options) as opened:
-        opened.kept = LongTexts(None)  # not cut: no later call could read the rest
-        if options.notes in _NOTES_CALLS:
-            return _notes_call(opened, options, *_NOTES_CALLS[options.notes](options))
-        return _NOTES_COMMANDS[options.notes](opened, options)
+def _notes(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+    if options.notes in _NOTES_CALLS:
+        return _notes_call(opened, options, *_NOTES_CALLS[options.notes](options))
+    return _NOTES_COMMANDS[options.notes](opened, options)
 
 
 _BLOCK_COLUMNS = 100
@@ -705,12 +678,11 @@ _BLOCK_COLUMNS = 100
 
 def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """List the notebooks with their documents, or the blocks of a document."""
-    lang, reading = opened.config.lang, notes_of(opened.desk).reading
-    member = opened.member(opened.config.member)
+    lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
     if options.block_id is not None:
-        content = reading.content(member, options.block_id, parts=True, slice_text=None)
-        rows = [("BLOCK", "TYPE", "TEXT"), *_block_rows(content.blocks, lang)]
-        _print(options, [block_fields(block) for block in content.blocks], terminal.table(rows))
+        blocks = reading.content(member, options.block_id, parts=True, slice_text=None).blocks
+        table = terminal.table([("BLOCK", "TYPE", "TEXT"), *_block_rows(blocks, lang)])
+        _print(options, [block_fields(block) for block in blocks], table)
         return 0
     listed = [
         (
@@ -735,48 +707,39 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         for box, documents, coverage in listed
     ]
     _print(options, data, terminal.table(rows))
-    for _, _, coverage in listed:
-        if coverage is not None and not options.json:
-            for words in unread_lines(coverage, lang):
-                tell(words)
+    for _, _, coverage in () if options.json else listed:
+        for words in unread_lines(coverage, lang) if coverage is not None else ():
+            tell(words)
     return 0
 
 
 def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    member = opened.member(opened.config.member)
-    kind = notes_of(opened.desk).reading.block(member, options.block_id).kind
-    return _notes_call(
-        *(opened, options, "appendContent"),
-        {
-            "markdown": _text_of(options.file),
-            "targetType": "document" if kind == "d" else "block",
-            "target": options.block_id,
-        },
-    )
+    kind = notes_of(opened.desk).reading.block(opened.caller, options.block_id).kind
+    place = "document" if kind == "d" else "block"
+    return _append(opened, options, place, options.block_id)
 
 
 def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     """Append text to today's note."""
-    member = opened.member(opened.config.member)
-    box = options.notebook
-    if box is None:
-        boxes = [one for one in notes_of(opened.desk).reading.notebooks(member) if not one.closed]
-        if len(boxes) != 1:
-            raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
-        box = boxes[0].id
-    return _notes_call(
-        *(opened, options, "appendContent"),
-        {"markdown": _text_of(options.file), "targetType": "dailynote", "target": box},
-    )
+    boxes = [options.notebook]
+    if options.notebook is None:
+        listed = notes_of(opened.desk).reading.notebooks(opened.caller)
+        boxes = [box.id for box in listed if not box.closed]
+    if len(boxes) != 1:
+        raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
+    return _append(opened, options, "dailynote", boxes[0])
+
+
+def _append(opened: OpenWorkspace, options: argparse.Namespace, kind: str, target: str) -> int:
+    given = {"markdown": _text_of(options.file), "targetType": kind, "target": target}
+    return _notes_call(opened, options, "appendContent", given)
 
 
 def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     query = " ".join(options.words)
     if options.json:
-        given = {"query": query, "limit": options.most}
-        return _notes_call(opened, options, "searchBlocks", given)
-    lang, reading = opened.config.lang, notes_of(opened.desk).reading
-    member = opened.member(opened.config.member)
+        return _notes_call(opened, options, "searchBlocks", {"query": query, "limit": options.most})
+    lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
     found = reading.search(member, query, options.most)
     rows = [(one.id, label(one.kind, lang), one.hpath, _first_line(one)) for one in found]
     if rows:
@@ -792,13 +755,12 @@ def _notes_call(
     opened: OpenWorkspace, options: argparse.Namespace, tool: str, arguments: Mapping[str, object]
 ) -> int:
     """Call a tool with those arguments that are not None, and print its answer."""
-    lang = opened.config.lang
     given = {name: value for name, value in arguments.items() if value is not None}
-    answer = opened.call(opened.config.member, tool, given, lang=lang)
+    answer = opened.call(opened.config.member, tool, given, lang=options.lang)
     if options.json:
         dump(answer.data)
     elif answer.is_error:
-        errors.print_refusal(answer, lang)
+        errors.print_refusal(answer, options.lang)
     else:
         terminal.print_answer(answer)
     return 1 if answer.is_error else 0
@@ -882,10 +844,9 @@ def _manual(options: argparse.Namespace) -> None:
         _print(options, pages, terminal.table(rows))
         return
     toolset, topic = options.toolset, options.topic or "index"
-    if toolset not in pages and options.topic is None:
-        having = [name for name in pages if toolset in pages[name]]
-        if len(having) == 1:  # a page that only one toolset has
-            toolset, topic = having[0], toolset
+    having = [name for name in pages if toolset in pages[name]]
+    if toolset not in pages and options.topic is None and len(having) == 1:
+        toolset, topic = having[0], toolset  # a page that only one toolset has
     hint = "copydesk manual shows what there is."
     if toolset not in pages:
         raise unknown("manual for", toolset, pages, hint)
@@ -902,9 +863,10 @@ def _manual(options: argparse.Namespace) -> None:
 def _trust(options: argparse.Namespace) -> int:
     """Show the configured commands, and allow them if the person agrees; return the status."""
     root, config = _settings(options)
-    trust = Trust(root, config.checks)
+    trust, state, words = Trust(root, config.checks), "none", "cli.trust_none"
     if options.revoke:
         trust.take_back()
+        state, words = "revoked", "cli.trust_revoked"
     elif trust.inside:
         raise UsageError(f"{trust.inside} is in the workspace, where agents may write")
     rows: list[tuple[str, ...]] = []
@@ -919,26 +881,19 @@ def _trust(options: argparse.Namespace) -> int:
             rows.append((rule.glob, rule.name, shlex.join(rule.command), covered))
     if refused and not rows:
         raise UsageError("\n".join(refused))
-    for words in refused:
-        tell(words, sys.stderr)
-    if rows and not options.json:
-        out(terminal.table([("FILES", "CHECK", "COMMAND", "COVERS"), *rows]))
-    given = not rows or trust.is_given() or options.yes or agrees(say("cli.trust_ask", config.lang))
-    if given and rows:
-        trust.give()
-    state = ("given" if given else "open") if rows else "revoked" if options.revoke else "none"
-    status = "ok" if given else "error"
+    for why in refused:
+        tell(why, sys.stderr)
+    if rows:
+        if not options.json:
+            out(terminal.table([("FILES", "CHECK", "COMMAND", "COVERS"), *rows]))
+        state, words = "open", "cli.trust_open"
+        if trust.is_given() or options.yes or agrees(say("cli.trust_ask", config.lang)):
+            trust.give()
+            state, words = "given", "cli.trust_given"
+    status = "error" if state == "open" else "ok"
     data = {"status": status, "state": state, "commands": rows, "refused": refused}
-    _print(options, data, terminal.line(say(_TRUST[state], config.lang)) + "\n")
-    return 0 if given else 1
-
-
-_TRUST = {
-    "given": "cli.trust_given",
-    "open": "cli.trust_open",
-    "revoked": "cli.trust_revoked",
-    "none": "cli.trust_none",
-}
+    _print(options, data, terminal.line(say(words, config.lang)) + "\n")
+    return 1 if state == "open" else 0
 
 
 def _doctor(options: argparse.Namespace) -> int:
@@ -947,40 +902,39 @@ def _doctor(options: argparse.Namespace) -> int:
     root = _named_root(options)
     findings = [*(repair(root) if options.repair else ()), *examine(root)]
     coloured = terminal.colours(sys.stdout)
-    text = ""
-    for finding in findings:
-        mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
-        text += f"{mark} {finding.what}: {terminal.line(finding.found)}\n"
-        if finding.mend:
-            text += f"     fix: {terminal.line(finding.mend)}\n"
-    _print(options, [asdict(finding) for finding in findings], text)
-    return 0 if all(finding.ok for finding in findings) else 1
+    lines: list[str] = []
+    for one in findings:
+        mark = terminal.strong("ok  " if one.ok else "BAD ", coloured)
+        lines += [f"{mark} {one.what}: {terminal.line(one.found)}\n"]
+        lines += [f"     fix: {terminal.line(one.mend)}\n"] if one.mend else []
+    _print(options, [asdict(one) for one in findings], "".join(lines))
+    return 0 if all(one.ok for one in findings) else 1
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from copydesk.app.demo import demo, demo_notes, demo_review
+    from copydesk.app.demo import demo
 
-    lang = cast(Lang, options.lang or "en")
     if options.story == "review":
         _refuse_json(options)
-        show = terminal.browse if options.browser else None
-        return demo_review(keep=options.keep, lang=lang, port=options.port, show=show)
-    run_demo = demo_notes if options.story == "notes" else demo
     with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
-        status = run_demo(keep=options.keep, lang=lang)
+        status = demo(
+            options.story,
+            keep=options.keep,
+            lang=cast(Lang, options.lang or "en"),
+            port=options.port,
+            show=terminal.browse if options.browser else None,
+        )
     if options.json:
         dump({"status": "error" if status else "ok"})
     return status
 
 
-def _mcp(options: argparse.Namespace) -> None:
+def _mcp(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     from copydesk.app.mcp.server import run_stdio
 
-    _refuse_json(options)
-    with _open(options, for_agents=True) as opened:
-        config = opened.config
-        served = config.toolsets, config.lang, config.structured
-        run_stdio(opened, config.member, *served, wire=getattr(options, "wire", None))
+    config, wire = opened.config, getattr(options, "wire", None)
+    served = config.member, config.toolsets, config.lang, config.structured
+    run_stdio(opened, *served, wire=wire)
 
 
 def _prepare_start(words: Sequence[str]) -> None:
@@ -994,17 +948,15 @@ def _prepare_start(words: Sequence[str]) -> None:
     start = Start.of(options.root, vars(options))
     with _open(options, for_agents=True) as opened:
         config = opened.config
-        served = config.toolsets, config.lang, config.structured
+        served = config.member, config.toolsets, config.lang, config.structured
         if start is not None:
-            anyio.run(keep_first_answers, start.keep, opened, config.member, *served)
+            anyio.run(keep_first_answers, start.keep, opened, *served)
 
 
-def _serve(options: argparse.Namespace) -> None:
+def _serve(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     from copydesk.app.mcp.http import run_http
 
-    _refuse_json(options)
-    with _open(options, for_agents=True) as opened:
-        run_http(opened, options.host, options.port)
+    run_http(opened, options.host, options.port)
 
 
 _PORT = 8427
@@ -1012,9 +964,8 @@ _START_SECONDS = 30.0
 _PAGE = re.compile(r"copydesk: the review page: (\S+)")
 
 
-def _up(options: argparse.Namespace) -> int:
-    """Set up the clients, serve in the background, and open the page; return the exit status."""
-    _refuse_json(options)
+def _up(options: argparse.Namespace) -> None:
+    """Set up the clients, serve in the background, and open the page."""
     root, config = _settings(options)
     none = {"path": None, "portable": False, "remove": False, "state": False, "dry_run": False}
     try:
@@ -1033,12 +984,10 @@ def _up(options: argparse.Namespace) -> int:
     tell(say("cli.up_page", config.lang, {"address": address}))
     if options.browser:
         terminal.browse(address)
-    return 0
 
 
 def _down(options: argparse.Namespace) -> int:
     """End the server that `up` has started, and no other process; return the exit status."""
-    _refuse_json(options)
     root, config = _settings(options)
     with _background(root, config) as (_, pid):
         if pid:
@@ -1055,49 +1004,49 @@ def _down(options: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _background(root: str, config: Config) -> Generator[tuple[int, int]]:
+def _background(root: str, config: Config) -> Generator[tuple[BinaryIO, int]]:
     """The lock that a server in the background holds, which is ours within; and its process id.
 
     The id is 0 if there is none: the lock ends with the process, so that the id is of no other.
     """
     state = StateFolder(root, config.state)
     state.make()
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    lock = os.open(state.path("server.lock"), flags, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        pid = 0
-    except BlockingIOError:
-        pid = int(os.pread(lock, 20, 0) or b"0")
-    try:
+    with _own_file(state.path("server.lock"), os.O_RDWR) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            pid = 0
+        except BlockingIOError:
+            pid = int(lock.read(20) or b"0")
         yield lock, pid
-    finally:
-        os.close(lock)
 
 
-def _start(options: argparse.Namespace, root: str, lock: int, log: str) -> int:
+def _own_file(path: str, flags: int) -> BinaryIO:
+    """A file that only its owner may read, made if it is missing; no link is followed."""
+    descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return open(descriptor, "r+b" if flags & os.O_RDWR else "wb", buffering=0)
+
+
+def _start(options: argparse.Namespace, root: str, lock: BinaryIO, log: str) -> int:
     """Start a server that holds the lock and writes the log; return its process id."""
     from copydesk.app.cli.init import own_command
 
-    port = options.port
     with socket.socket() as probe:
         is_free = probe.connect_ex(("127.0.0.1", _PORT)) != 0
-    port = port if port is not None else _PORT if is_free else 0
+    usual = _PORT if is_free else 0
+    port = usual if options.port is None else options.port
     member = ["--member", options.member] if options.member else []
     words = [*own_command(), "serve", "--root", os.path.abspath(root), "--port", str(port), *member]
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    output = os.open(log, flags, 0o600)
-    server = subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=[lock],
-        start_new_session=True,
-    )
-    os.close(output)
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(server.pid).encode(), 0)
+    with _own_file(log, os.O_WRONLY | os.O_TRUNC) as output:
+        server = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[lock.fileno()],
+            start_new_session=True,
+        )
+    lock.truncate(0)
+    lock.write(str(server.pid).encode())
     return server.pid
 
 
@@ -1121,19 +1070,74 @@ def _init(options: argparse.Namespace) -> int:
     return run(options, *_settings(options), _prepare_start)
 
 
-def _hook(options: argparse.Namespace) -> None:
+def _hook(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     from copydesk.app.cli.hook import denied
 
-    with _open(options, for_agents=True) as opened:
-        config = opened.config
-        dump(denied(opened.call(config.member, *options.call, lang=config.lang)))
+    dump(denied(opened.call(opened.config.member, *options.call, lang=options.lang)))
 
 
-def _watch(options: argparse.Namespace) -> int:
-    from copydesk.app.cli.watch import watch
+def _watch(opened: OpenWorkspace, options: argparse.Namespace) -> None:
+    """Print pending plans, then events, until Ctrl-C or for `options.seconds`."""
+    from copydesk.app.library import Events
 
-    with _open(options) as opened:  # creates the state folder, to see the first action, too
-        return watch(opened, options.seconds, as_json=options.json)
+    end = time.monotonic() + (options.seconds or sys.maxsize)
+    events = Events(opened, opened.config.member)
+    if not options.json:
+        print(say("cli.watch", options.lang, {"root": opened.root}), file=sys.stderr)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            try:
+                for event in events.look():
+                    _print_event(event, options)
+            except Refusal as refusal:  # the next look will tell more
+                if options.json:
+                    refused = {"event": "refused", "reason": refusal.code}
+                    out(terminal.as_json(refused, indent=None))
+                else:
+                    terminal.complain(refusal.code)
+            sys.stdout.flush()
+            if time.monotonic() >= end:
+                return
+            time.sleep(_LOOK_SECONDS)
+
+
+_LOOK_SECONDS = 0.5
+_EVENTS = {
+    "planned": "cli.event_planned",
+    "replanned": "cli.event_replanned",
+    "approved": "cli.event_approved",
+    "rejected": "cli.event_rejected",
+    "changes_requested": "cli.event_changes_requested",
+    "written": "cli.event_written",
+    "undone": "cli.event_undone",
+    "withdrawn": "cli.event_withdrawn",
+    "gone": "cli.event_gone",
+}
+
+
+def _print_event(event: Event, options: argparse.Namespace) -> None:
+    fields: dict[str, object] = {
+        "event": event.kind,
+        "time_ms": event.time_ms,
+        "member": event.member,
+        "path": str(event.path),
+        "hunk_id": event.hunk_id,
+    }
+    if event.plan is not None:
+        fields["action"] = event.plan.action
+    if (edit := event.edit) is not None:
+        added, removed = edit.lines
+        fields |= {"edit": edit.edit_id, "undoes": edit.undoes, "added": added, "removed": removed}
+    fields["why"] = event.why
+    if event.decision is not None:
+        fields |= {"by": event.decision.by, "reason": event.decision.reason}
+    if options.json:
+        out(terminal.as_json(fields, indent=None))
+    else:
+        when = terminal.when(event.time_ms)[11:]
+        words = say(_EVENTS[event.kind], options.lang, fields)
+        parts = [when, event.member, event.hunk_id or "-", event.path, words, event.why]
+        tell("  ".join(str(part) for part in parts if part))
 
 
 def _completion(options: argparse.Namespace) -> None:
@@ -1198,7 +1202,7 @@ def _show_tool(options: argparse.Namespace, tool: Tool) -> int:
         (
             f"  --{name}",
             _kind_of(form),
-            "required" if name in schema["required"] else _default_of(form),
+            "required" if name in schema["required"] else reference.default_of(form, "default: {}"),
             str(form.get("description", "")),
         )
         for name, form in cast("Mapping[str, Mapping[str, Any]]", schema["properties"]).items()
@@ -1215,46 +1219,39 @@ def _kind_of(form: Mapping[str, Any]) -> str:
     return f"{'|'.join(kinds)}{', may be repeated' if kinds == ['array'] else ''}"
 
 
-def _default_of(form: Mapping[str, Any]) -> str:
-    default = form.get("default", False if form.get("type") == "boolean" else None)
-    if default is None:
-        return ""
-    return f"default: {str(default).lower() if isinstance(default, bool) else default}"
-
-
-_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
+_COMMANDS: dict[str, _Command] = {
     "init": _init,
-    "mcp": _mcp,
-    "serve": _serve,
+    "mcp": _opened(_mcp, for_agents=True),
+    "serve": _opened(_serve, for_agents=True),
     "up": _up,
     "down": _down,
-    "hook": _hook,
+    "hook": _opened(_hook, for_agents=True),
     "demo": _demo,
     "call": _call,
-    "pending": _pending,
-    "show": _show,
-    "apply": _apply,
-    "apply-patch": _apply_patch,
-    "diff": _diff,
-    "approve": _decide,
-    "reject": _decide,
+    "pending": _opened(_pending, looks=True),
+    "show": _opened(_show, looks=True),
+    "apply": _opened(_apply, looks=True),
+    "apply-patch": _opened(_apply_patch),
+    "diff": _opened(_diff, looks=True),
+    "approve": _opened(_decide, looks=True),
+    "reject": _opened(_decide, looks=True),
     "review": _review,
-    "discard": _decide,
-    "recover": _recover,
-    "history": _history,
-    "approvals": _approvals,
+    "discard": _opened(_decide, looks=True),
+    "recover": _opened(_recover, looks=True),
+    "history": _opened(_history, looks=True),
+    "approvals": _opened(approvals, looks=True),
     "changes": _changes,
     "keep": _changes,
     "checkpoint": _checkpoint,
     "undo": _undo,
-    "reapply": _reapply,
+    "reapply": partial(_undo_edit, again=True),
     "forget": _forget,
-    "notes": _notes,
+    "notes": _opened(_notes),
     "schema": _schema,
     "manual": _manual,
     "trust": _trust,
     "doctor": _doctor,
-    "watch": _watch,
+    "watch": _opened(_watch),  # creates the state folder, to see the first action, too
     "completion": _completion,
     "help": _help,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, cast
 
 from copydesk.app import manuals
@@ -70,13 +71,10 @@ _Open = Callable[[], OpenWorkspace]
 def candidates(words: Sequence[str], opened: _Open) -> Iterator[str]:
     """Candidates for the last word, which may be empty; ids are those of pending plans."""
     *before, last = words or [""]
-    try:
-        fitting = list(_candidates(before, last, opened))
-    except Exception:  # whatever is wrong with the workspace, completion stays silent
-        return
-    for word in dict.fromkeys(fitting):
-        if word == FILES or word.startswith(last):
-            yield word
+    with suppress(Exception):  # whatever is wrong with the workspace, completion stays silent
+        for word in dict.fromkeys([*_candidates(before, last, opened)]):
+            if word == FILES or word.startswith(last):
+                yield word
 
 
 def _candidates(before: Sequence[str], last: str, opened: _Open) -> Iterator[str]:
@@ -87,8 +85,8 @@ def _candidates(before: Sequence[str], last: str, opened: _Open) -> Iterator[str
         if waiting is not None:
             waiting = None
         elif word.startswith("-"):
-            options = (action for action in _actions(parser) if word in action.option_strings)
-            waiting = next((action for action in options if action.nargs != 0), None)
+            taking = (action for action in _actions(parser) if action.nargs != 0)
+            waiting = next((action for action in taking if word in action.option_strings), None)
         elif word in (commands := _commands(parser)):
             parser, given = commands[word], 0
         else:
@@ -169,7 +167,6 @@ def _arguments(name: str, previous: str) -> Iterator[str]:
     """The arguments of a tool after `copydesk call TOOL`, and files if it takes a path."""
     if previous in ("--path", "--source", "--destination"):
         yield FILES
-        return
-    for tool in all_tools():
-        if tool.name == name:
-            yield from (f"--{argument}" for argument in tool.schema["properties"])
+    else:
+        schemas = (tool.schema for tool in all_tools() if tool.name == name)
+        yield from (f"--{argument}" for schema in schemas for argument in schema["properties"])

@@ -28,21 +28,20 @@ KNOWN = (Refusal, UsageError, ConfigError, sqlite3.Error, OSError)
 def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
     """Report the failure; return the exit status."""
     if isinstance(error, Refusal):
-        if as_json:
-            sys.stdout.write(terminal.as_json(refusal_data(error, lang)))
-        else:
-            terminal.complain(refusal_words(error, lang))
-        return 1
-    code, *texts = _unusable(error)
-    words, hint = (said(text, lang) for text in texts)
-    if as_json:
+        words, hint = refusal_words(error, lang), ""
+        data = refusal_data(error, lang) if as_json else {}
+    else:
+        code, *texts = _unusable(error)
+        words, hint = (said(text, lang) for text in texts)
         summary = f"{words}. {hint}" if hint else words
-        sys.stdout.write(terminal.as_json({"status": "error", "error": code, "summary": summary}))
+        data = {"status": "error", "error": code, "summary": summary}
+    if as_json:
+        terminal.dump(data)
     else:
         terminal.complain(words)
         if hint:
             terminal.tell(f"  {hint}", sys.stderr)
-    return 2
+    return 1 if isinstance(error, Refusal) else 2
 
 
 def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, object]:
@@ -53,8 +52,7 @@ def refusal_data(refusal: Refusal, lang: Lang, **known_facts: str) -> dict[str, 
 
 def refusal_words(refusal: Refusal, lang: Lang) -> str:
     """A refusal for a person: code, problem, next step."""
-    words = refusals.refusal_words(refusal, lang)
-    return _for_person(refusal.code, words, refusal.facts(), lang)
+    return _for_person(refusal.code, refusals.refusal_words(refusal, lang), refusal.facts(), lang)
 
 
 def print_refusal(answer: Answer, lang: Lang, hunk_id: str = "") -> None:

@@ -170,24 +170,6 @@ def run(
 
     `prepare_start` takes the command lines of servers, which then start quickly at once.
     """
-    _check(options)
-    setup = Setup(root, config)
-    named = _named(options.client) if options.client else None
-    if options.remove:
-        steps = [step for step in setup.removing(named) if step.status != "absent"]
-    else:
-        clients = setup.used() if named is None else named
-        if not clients:
-            raise UsageError(
-                "no MCP client was found on this machine",
-                f"Name one with --client: {', '.join(client.name for client in CLIENTS)}.",
-            )
-        portable = options.portable
-        steps = setup.adding(clients, options.approval, options.path or (), portable=portable)
-    return _Run(options, setup, steps, config).run(prepare_start)
-
-
-def _check(options: argparse.Namespace) -> None:
     faults = {
         "--path is for --approval": options.path and not options.approval,
         "--path must name files or folders": not all(map(str.strip, options.path or ())),
@@ -198,9 +180,21 @@ def _check(options: argparse.Namespace) -> None:
             options.state and (options.client or not options.remove)
         ),
     }
-    for fault, is_there in faults.items():
-        if is_there:
-            raise UsageError(fault)
+    if fault := next((fault for fault, is_there in faults.items() if is_there), ""):
+        raise UsageError(fault)
+    setup = Setup(root, config)
+    named = _named(options.client) if options.client else None
+    if options.remove:
+        steps = [step for step in setup.removing(named) if step.status != "absent"]
+    elif clients := setup.used() if named is None else named:
+        portable = options.portable
+        steps = setup.adding(clients, options.approval, options.path or (), portable=portable)
+    else:
+        raise UsageError(
+            "no MCP client was found on this machine",
+            f"Name one with --client: {', '.join(client.name for client in CLIENTS)}.",
+        )
+    return _Run(options, setup, steps, config).run(prepare_start)
 
 
 def _named(names: Sequence[str]) -> list[Client]:
@@ -258,19 +252,19 @@ class _Run:
         if self._state is not None:
             terminal.tell(say("cli.init_state", self._lang, {"path": self._state}), stream)
         coloured = terminal.colours(stream)
-        changing = [self._setup.shown(step.path) for step in self._steps if step.writes]
-        if changing:
+        if changing := [self._setup.shown(step.path) for step in self._steps if step.writes]:
             facts = {"count": len(changing), "paths": ", ".join(changing)}
-            words = say("cli.init_summary", self._lang, facts)
-            stream.write(terminal.line(words) + "\n\n")
+            stream.write(terminal.line(say("cli.init_summary", self._lang, facts)) + "\n\n")
         for step in self._steps:
-            path = self._setup.shown(step.path)
-            what = step.title or say(_TITLES[step.what], self._lang)
-            facts = {"what": what, "path": path, "reason": say_reason(step.reason, self._lang)}
+            facts = {
+                "what": step.title or say(_TITLES[step.what], self._lang),
+                "path": self._setup.shown(step.path),
+                "reason": say_reason(step.reason, self._lang),
+            }
             words = terminal.line(say(_SAID[step.status], self._lang, facts))
             stream.write(terminal.strong(words, coloured) + "\n")
             if step.writes:
-                stream.write(terminal.diff(step.diff(path), coloured) + "\n")
+                stream.write(terminal.diff(step.diff(str(facts["path"])), coloured) + "\n")
 
     def _write(self, prepare_start: Callable[[Sequence[str]], None]) -> None:
         root = str(self._setup.root)
@@ -302,21 +296,20 @@ class _Run:
             shutil.rmtree(self._state)
 
     def _sum_up(self) -> None:
+        written = "cli.init_removed" if self._options.remove else "cli.init_written"
         for step in self._steps:
             edit, failed = self._edits.get(step.path), self._failed.get(step.path)
             facts = {"path": self._setup.shown(step.path), "edit": edit, "reason": failed}
             if failed is not None:
                 terminal.complain(say("cli.init_failed", self._lang, facts))
-            elif edit is not None and self._options.remove:
-                self._say("cli.init_removed", **facts)
             elif edit is not None:
-                self._say("cli.init_written_edit" if edit else "cli.init_written", **facts)
+                is_edit = edit and not self._options.remove
+                self._say("cli.init_written_edit" if is_edit else written, **facts)
         if self._state is not None and not self._failed:
             self._say("cli.init_state_gone", path=self._state)
         if not self._options.remove:
-            for step in self._steps:
-                if step.line and step.status != "refused":
-                    self._say("cli.init_also", what=step.title, line=step.line)
+            for step in (step for step in self._steps if step.line and step.status != "refused"):
+                self._say("cli.init_also", what=step.title, line=step.line)
             self._say("cli.init_then")
 
     def _say(self, key: str, **facts: object) -> None:
@@ -343,14 +336,13 @@ def path_of(place: str, root: Path) -> Path:
     home = Path.home()
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     is_mac = sys.platform == "darwin"
-    bases = {
+    return {
         "root": root,
         "home": home,
         "settings": settings,
         "applications": home / "Library/Application Support" if is_mac else settings,
         "codex": Path(os.environ.get("CODEX_HOME") or home / ".codex"),
-    }
-    return bases[base] / below
+    }[base] / below
 
 
 def own_command() -> Sequence[str]:
@@ -359,15 +351,7 @@ def own_command() -> Sequence[str]:
     if Path(sys.prefix).is_relative_to(os.path.expanduser(cache)):
         return ("uvx", "copydesk")  # the environment of `uvx` does not last
     beside = Path(sys.executable).with_name(SERVER)
-    if beside.exists():
-        return (str(beside),)
-    return (sys.executable, "-m", "copydesk.app.cli")
-
-
-def command_line(client: Client, name: str, entry: Mapping[str, Value]) -> str:
-    """The client's own command that does the same; empty if it has none."""
-    words = [name if word == "NAME" else word for word in client.command.split()]
-    return shlex.join([*words, *words_of(entry)]) if words else ""
+    return (str(beside),) if beside.exists() else (sys.executable, "-m", "copydesk.app.cli")
 
 
 def words_of(entry: Mapping[str, Value]) -> list[str]:
@@ -433,9 +417,9 @@ class Step:
 
     def diff(self, shown: str) -> str:
         """The unified diff, with `shown` as the name of the file."""
-        base = Snapshot.of(self.before or b"")
         made = {"created": self.before is None, "removed": self.after is None}
-        return unified(base, self.change, shown, **made).decode("utf-8", "replace")
+        diff = unified(Snapshot.of(self.before or b""), self.change, shown, **made)
+        return diff.decode("utf-8", "replace")
 
 
 class Setup:
@@ -567,9 +551,7 @@ class Setup:
             back = _edited(now, partial(self._cut, client))
         elif back == b"" and self._record.of(path).get("made"):
             return "remove", now, None
-        if back is None or back == now:
-            return "absent", now, now
-        return "remove", now, back
+        return ("absent", now, now) if back in (None, now) else ("remove", now, back)
 
     def _check_place(self, path: Path) -> None:
         """Raise Unreadable unless a file of the workspace is really in it."""
@@ -583,8 +565,10 @@ class Setup:
         if step.status == "refused":
             return step
         name, entry = next(iter(self._ours(client, _value(client, step.after or b"")).items()))
-        words = tuple(dropwhile(lambda word: word != "mcp", words_of(entry)))
-        return replace(step, line=command_line(client, name, entry), words=words)
+        command = words_of(entry)
+        own = [name if word == "NAME" else word for word in client.command.split()]
+        line = shlex.join([*own, *command]) if own else ""
+        return replace(step, line=line, words=tuple(dropwhile(lambda word: word != "mcp", command)))
 
     def _with_entry(self, client: Client, text: str, *, portable: bool) -> str:
         """The text with the entry for this workspace."""
@@ -641,8 +625,7 @@ class Setup:
             more = args[args.index("mcp") + 1 :]
             root = _taken(more, "--root")
             is_portable = client.shared and root in (None, client.root_text)
-            stays = is_portable or (root is not None and not portable)
-            if stays and is_own(old):
+            if (is_portable or (root is not None and not portable)) and is_own(old):
                 return {}
             if "--member" in more:  # the user's own choice
                 _taken(words, "--member")
@@ -677,8 +660,8 @@ class Setup:
     def _ignoring(self, text: str) -> str:
         """What git ignores, with the state folder."""
         state = self._config.state
-        lines = [line.strip() for line in text.split("\n")]
-        if any(line in lines for line in (state, f"{state}/", f"/{state}", f"/{state}/", "*")):
+        ways = {state, f"{state}/", f"/{state}", f"/{state}/", "*"}
+        if not ways.isdisjoint(line.strip() for line in text.split("\n")):
             return text
         newline = "\r\n" if "\r\n" in text else "\n"
         lead = newline if text and not text.endswith("\n") else ""
@@ -795,12 +778,11 @@ def _value(client: Client, data: bytes) -> Value:
 
 def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
     """The servers that are started as programs, by name; the names of others are taken too."""
-    table = dig(value, client.keys)
-    if not isinstance(table, Mapping):
-        return {}
+    found = dig(value, client.keys)
+    table = cast("Mapping[str, Value]", found if isinstance(found, Mapping) else {})
     return {
         name: cast("dict[str, Value]", entry) if isinstance(entry, dict) else {}
-        for name, entry in cast("Mapping[str, Value]", table).items()
+        for name, entry in table.items()
     }
 
 

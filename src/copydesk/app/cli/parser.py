@@ -95,8 +95,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     options, extra = parser.parse_known_args(words, none)
     if extra:
         named = "copydesk" if command is None else f"copydesk {command}"
-        message = f"unrecognized arguments: {' '.join(extra)}"
-        raise UsageError(message, f"{named} --help shows how.")
+        raise UsageError(f"unrecognized arguments: {' '.join(extra)}", f"{named} --help shows how.")
     return options
 
 
@@ -210,9 +209,6 @@ _AFTER = _argument(
     default="",
     metavar="DIGEST",
     help="only if the file has this digest afterwards, as copydesk show names it",
-)
-_EDIT = _argument(
-    "edit_id", type=_positive, metavar="EDIT", help="edit number, as in copydesk history"
 )
 _COMMON = [
     _argument("--root", help="workspace folder (default: COPYDESK_ROOT, else the current folder)"),
@@ -449,7 +445,14 @@ _COMMANDS: _Commands = {
     ),
     "reapply": (
         "make an edit again that was undone, or that another program overwrote",
-        [_EDIT],
+        [
+            _argument(
+                "edit_id",
+                type=_positive,
+                metavar="EDIT",
+                help="edit number, as in copydesk history",
+            )
+        ],
     ),
     "forget": (
         "remove the texts of edits from all that copydesk keeps",
@@ -676,9 +679,7 @@ def _typed(text: str, form: Mapping[str, Any]) -> object:
     digits = text.removeprefix("-")
     if "integer" in kinds and digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS:
         return int(text)
-    if "boolean" in kinds and text in ("true", "false"):
-        return text == "true"
-    return text
+    return text == "true" if "boolean" in kinds and text in ("true", "false") else text
 
 
 def _wrong(tool: str, message: str) -> UsageError:

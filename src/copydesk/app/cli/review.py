@@ -1,7 +1,10 @@
-"""Approving plans on the terminal, and `copydesk review`, which steps through all pending plans.
+"""Decisions of a person on the terminal, before and after an edit is written.
 
-An approval is for what was on the screen. If the file or the plan has changed since, it is shown
-again.
+Before: approving plans, and `copydesk review`, which steps through all that are pending. After:
+what agents did, as a whole, in `changes`, `keep`, `undo --task`, `checkpoint`, `review --done`.
+
+An answer is for what was on the screen. If the file, the plan or the change is another one by
+then, it is not decided on, but shown again.
 """
 
 from __future__ import annotations
@@ -17,25 +20,36 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice, repeat
 from pathlib import Path
 
 from copydesk.app import terminal
 from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.config import load
-from copydesk.app.terminal import SPLIT_COLUMNS, Look, diff_rows, out, tell, text_rows
+from copydesk.app.terminal import SPLIT_COLUMNS, Look, diff_rows, dump, out, tell, text_rows
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
+from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChanges, UndoneChanges
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Applied, NotUndone, Rejected, Transacted, Withheld
 from copydesk.desk.review import Shown
 from copydesk.edit.draft import Plan
-from copydesk.errors import AccessDenied, AlreadyDecided, ContentChanged, HunkNotFound, Refusal
-from copydesk.text.encoding import UTF8
+from copydesk.errors import (
+    AccessDenied,
+    AlreadyDecided,
+    ContentChanged,
+    HunkNotFound,
+    InvalidArgs,
+    Refusal,
+)
+from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import Alignment, align
+from copydesk.text.encoding import UTF8, encoding_of_diff
+from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import CONTEXT
 from copydesk.tools.diff_model import diff_text, of_change
@@ -81,20 +95,18 @@ def as_shown(opened: OpenWorkspace, hunk_id: str, options: argparse.Namespace) -
             raise ContentChanged("the file or the plan changed since it was shown")
         return shown
     text, was_cut = short_diff(shown, lang)
+    key = problem = ""
     if shown.state != "exact":
         key, problem = "cli.approve_after", "the file or the plan changed since it was shown"
         text = diff_text(shown.diff, shown.draft.base.encoding)
     elif was_cut:
         key, problem = "cli.approve_long", "not all of the change was shown"
         text = ""
-    else:
-        key = problem = ""
     if not options.json:
-        command = "apply --approve" if options.command == "apply" else options.command
-        facts = {"id": hunk_id, "after": shown.after, "command": command}
         out(terminal.diff(text, terminal.colours(sys.stdout)) + "\n" * bool(text))
         if key:
-            tell(say(key, lang, facts))
+            command = "apply --approve" if options.command == "apply" else options.command
+            tell(say(key, lang, {"id": hunk_id, "after": shown.after, "command": command}))
     if problem:
         raise ContentChanged(problem)
     return shown
@@ -102,44 +114,41 @@ def as_shown(opened: OpenWorkspace, hunk_id: str, options: argparse.Namespace) -
 
 def write(opened: OpenWorkspace, shown: Sequence[Shown]) -> Sequence[Applied]:
     """Approve plans as shown and write them at once, all or none; raises Refusal."""
-    seen = [one.seen for one in shown]
-    outcome = opened.desk.review.apply(reviewer(opened), seen)
+    outcome = opened.desk.review.apply(reviewer(opened), [one.seen for one in shown])
     if isinstance(outcome, Rejected | Withheld):
         raise outcome.refusal
     return outcome.applied if isinstance(outcome, Transacted) else (outcome,)
 
 
-def written_words(applied: Applied, lang: Lang) -> str:
-    """An approved edit that was written, in words."""
-    plan = applied.plan
-    facts = {"id": plan.id, "path": plan.request.path, "edit": applied.edit_id}
-    return say("cli.written", lang, facts)
+def written_data(applied: Applied, lang: Lang) -> dict[str, object]:
+    """An approved edit that was written, for a program, with its summary in words."""
+    plan, edit_id = applied.plan, applied.edit_id
+    facts = {"id": plan.id, "path": plan.request.path, "edit": edit_id}
+    return {"hunk_id": plan.id, "edit_id": edit_id, "summary": say("cli.written", lang, facts)}
 
 
 def next_steps(opened: OpenWorkspace, shown: Shown) -> str:
     """What the person at the command line may do with a plan: the commands, in one line."""
-    plan, lang = shown.plan, opened.config.lang
-    own = opened.member(opened.config.member)
+    plan, own = shown.plan, opened.caller
     rights = opened.desk.review.rights(reviewer(opened), shown)
     may_write = opened.desk.review.rights(own, shown).apply is None
     verdict = shown.decision.verdict if shown.decision else ""
-    is_over = verdict not in ("", "approved")
-    if plan.owner == own.name and (is_over or shown.refusal is not None):
-        key = "cli.next_discard"
-    elif plan.owner == own.name and (verdict or may_write):
-        key = "cli.next"
-    elif is_over:
-        return ""
-    elif rights.decide is not None:
-        key = "cli.next_person"
-    elif shown.refusal is not None:
-        key = "cli.next_reject"
-    else:
-        key = "cli.next_decide" if rights.apply is None else "cli.next_approve"
+    is_own, is_over = plan.owner == own.name, verdict not in ("", "approved")
+    cases = {  # the first that is so
+        "cli.next_discard": is_own and (is_over or shown.refusal is not None),
+        "cli.next": is_own and (verdict or may_write),
+        "": is_over,
+        "cli.next_person": rights.decide is not None,
+        "cli.next_reject": shown.refusal is not None,
+        "cli.next_decide": rights.apply is None,
+        "cli.next_approve": True,
+    }
+    key = next(key for key, is_so in cases.items() if is_so)
     after = f" --after {shown.after[:_SEEN]}" if shown.state == "drifted" else ""
     is_usual = own.name == load(opened.root).member
     named = "" if is_usual else f" --member {shlex.quote(own.name)}"
-    return say(key, lang, {"id": plan.id, "owner": plan.owner, "after": after, "as": named})
+    facts = {"id": plan.id, "owner": plan.owner, "after": after, "as": named}
+    return say(key, opened.config.lang, facts) if key else ""
 
 
 def print_next(opened: OpenWorkspace, hunk_id: str) -> None:
@@ -150,10 +159,18 @@ def print_next(opened: OpenWorkspace, hunk_id: str) -> None:
             tell(steps, sys.stderr)
 
 
-def paths_of(plan: Plan) -> str:
-    """The path of a plan, and the one that it moves the file to."""
-    target = plan.request.target
-    return str(plan.request.path) if target is None else f"{plan.request.path} → {target}"
+def facts_of(plan: Plan, lang: Lang) -> dict[str, str]:
+    """What a person is told of a plan, in words; the path with the one that the file moves to."""
+    now_ms, target = time.time_ns() // 1_000_000, plan.request.target
+    path = str(plan.request.path)
+    return {
+        "id": plan.id,
+        "path": path if target is None else f"{path} → {target}",
+        "action": say(f"action.{plan.action}", lang),
+        "owner": plan.owner,
+        "age": terminal.ago(now_ms - plan.created_ms),
+        "left": terminal.ago(plan.expires_ms - now_ms),
+    }
 
 
 def about_plan(opened: OpenWorkspace, shown: Shown) -> list[str]:
@@ -172,6 +189,8 @@ def about_plan(opened: OpenWorkspace, shown: Shown) -> list[str]:
 
 def decision_data(decision: Decision, lang: Lang) -> dict[str, object]:
     """A decision for a program, with its summary in words."""
+    facts = {"id": decision.plan[0], "path": decision.path, "why": decision.reason}
+    key = "cli.approved" if decision.verdict == "approved" else "cli.rejected"
     return {
         "hunk_id": decision.plan[0],
         "path": decision.path,
@@ -180,14 +199,8 @@ def decision_data(decision: Decision, lang: Lang) -> dict[str, object]:
         "before": decision.before,
         "after": decision.after,
         "reason": decision.reason,
-        "summary": decision_words(decision, lang),
+        "summary": say(key, lang, facts),
     }
-
-
-def decision_words(decision: Decision, lang: Lang) -> str:
-    """A decision in words."""
-    facts = {"id": decision.plan[0], "path": decision.path, "why": decision.reason}
-    return say("cli.approved" if decision.verdict == "approved" else "cli.rejected", lang, facts)
 
 
 def standing_words(decision: Decision, lang: Lang) -> str:
@@ -196,34 +209,33 @@ def standing_words(decision: Decision, lang: Lang) -> str:
     return say("cli.decided", lang, {"id": decision.plan[0], "by": decision.by, "verdict": verdict})
 
 
-def log_approvals(opened: OpenWorkspace) -> int:
-    """Print each approved edit as a line of JSON, oldest first; return the exit status."""
-    rows = [terminal.json_line(row) for row in _approved(opened)]
-    out("".join(reversed(rows)))
-    return 0
+def approvals(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+    """Print each approved edit as a line of JSON, oldest first, or check such a log.
 
-
-def check_approvals(opened: OpenWorkspace, log: str, *, as_json: bool) -> int:
-    """Compare the lines of a log with the journal; return the exit status, 1 if one differs."""
-    rows = {json.dumps(row, sort_keys=True) for row in _approved(opened)}
+    Returns the exit status, 1 if a line of the log differs from the journal.
+    """
+    rows = [*_approved(opened)]
+    if options.check is None:
+        out("".join(terminal.as_json(row, indent=None) for row in reversed(rows)))
+        return 0
+    known = {json.dumps(row, sort_keys=True) for row in rows}
     try:
-        with open(log, encoding="utf-8") as file:
+        with open(options.check, encoding="utf-8") as file:
             logged = [json.dumps(json.loads(line), sort_keys=True) for line in file]
     except (OSError, ValueError) as error:
-        raise UsageError(f"{log}: {error}") from None
-    wrong = [at for at, row in enumerate(logged, 1) if row not in rows]
-    if as_json:
-        terminal.dump({"checked": len(logged), "wrong_lines": wrong})
+        raise UsageError(f"{options.check}: {error}") from None
+    wrong = [at for at, row in enumerate(logged, 1) if row not in known]
+    if options.json:
+        dump({"checked": len(logged), "wrong_lines": wrong})
     else:
         facts = {"count": len(logged), "lines": ", ".join(map(str, wrong))}
-        said = say("cli.log_wrong" if wrong else "cli.log_right", opened.config.lang, facts)
-        tell(said)
+        tell(say("cli.log_wrong" if wrong else "cli.log_right", opened.config.lang, facts))
     return 1 if wrong else 0
 
 
 def _approved(opened: OpenWorkspace) -> Iterator[dict[str, object]]:
     """The approved edits, newest first, with journaled and approved digests."""
-    person, before = opened.member(opened.config.member), None
+    person, before = opened.caller, None
     while before != 0:
         page = opened.desk.history.page(person, most=1_000, before=before)
         for edit in page.edits:
@@ -245,13 +257,8 @@ def _approved(opened: OpenWorkspace) -> Iterator[dict[str, object]]:
         before = page.go_on
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """An action that can be undone: the decision on some plans, and the edits written."""
-
-    kind: str
-    plans: tuple[Plan, ...]
-    edit_ids: tuple[int, ...] = ()
+_Done = tuple[str, tuple[Plan, ...], tuple[int, ...]]
+"""An action that can be undone: its kind, the plans it decided on, and the edits written."""
 
 
 @dataclass(slots=True)
@@ -290,12 +297,7 @@ class _Pager:
         return self._drawn[max(self._stop - count, 0) : self._stop]
 
 
-def review(opened: OpenWorkspace) -> int:
-    """Step through the plans that need a decision; return the exit status."""
-    return _Review(opened).run()
-
-
-class _Review:
+class Review:
     """One run through the plans.
 
     On a terminal with single keys, plans are shown a screen at a time, and new plans join the queue
@@ -329,8 +331,8 @@ class _Review:
                 return 0
         status = self._keys.run(self._steps)
         kinds = Counter({"approved": 0, "rejected": 0, "written": 0})
-        for done in self._done:
-            kinds[done.kind] += len(done.plans)
+        for kind, plans, _ in self._done:
+            kinds[kind] += len(plans)
         self._say("cli.reviewed", **kinds, left=len(self._open()))
         return status
 
@@ -376,7 +378,7 @@ class _Review:
 
     @property
     def _mine(self) -> set[str]:
-        return {plan.id for done in self._done for plan in done.plans}
+        return {plan.id for _, plans, _ in self._done for plan in plans}
 
     def _refresh(self) -> bool:
         """Add new plans to the queue; return whether anything has changed."""
@@ -389,8 +391,7 @@ class _Review:
 
     def _open(self) -> list[Plan]:
         """The plans that need a decision, oldest first."""
-        waiting = self._review.pending(self._reviewer)
-        return [each.plan for each in waiting if each.decision is None]
+        return [each.plan for each in self._review.pending(self._reviewer) if each.decision is None]
 
     def _ask(self, shown: list[Shown]) -> bool:
         """Ask until an answer is acted on, or other plans are to show; return False to stop."""
@@ -401,9 +402,9 @@ class _Review:
                 return key == ""
             turns = key in " \nb" or (key == "a" and not self._pager.is_seen)
             if turns and shown and self._keys.single:
-                height = self._height
-                counts = {" ": height, "\n": 1, "a": _ALL}
-                self._draw(self._pager.back(height) if key == "b" else self._pager.on(counts[key]))
+                counts = {" ": self._height, "\n": 1, "a": _ALL}
+                back, on = self._pager.back, self._pager.on
+                self._draw(back(self._height) if key == "b" else on(counts[key]))
             elif shown and key in "yw" and key not in keys and not self._is_seen:
                 self._say("cli.see_first")
             elif key not in keys or key == "?":
@@ -452,18 +453,15 @@ class _Review:
                 self._view = _View(tuple(self._of_file(shown[0])))
                 self._at = self._queue.index(self._view.ids[0])
             case "w":
-                self._write(shown)
-            case "y":
-                for one in shown:
-                    decision = self._review.approve(self._reviewer, *one.seen)
-                    self._record(decision.verdict, [one], decision_words(decision, self._lang))
-            case "n":
-                reason = self._keys.line(say("cli.reason", self._lang))
-                if not reason:
+                applied = write(self._opened, shown)
+                words = [str(written_data(one, self._lang)["summary"]) for one in applied]
+                self._record("written", shown, *words, edit_ids=[one.edit_id for one in applied])
+            case "y" | "n":
+                reason = "" if key == "y" else self._keys.line(say("cli.reason", self._lang))
+                if key == "n" and not reason:
                     return False
                 for one in shown:
-                    decision = self._review.reject(self._reviewer, one.plan.id, reason)
-                    self._record(decision.verdict, [one], decision_words(decision, self._lang))
+                    self._decide(one, reason)
             case "m":
                 return self._comment(shown[0])
             case "e":
@@ -483,11 +481,14 @@ class _Review:
         mine = self._mine
         return next((i for i in range(self._at - 1, -1, -1) if self._queue[i] not in mine), -1)
 
-    def _write(self, shown: list[Shown]) -> None:
-        """Approve and write at once; several plans all or none."""
-        applied = write(self._opened, shown)
-        words = [written_words(one, self._lang) for one in applied]
-        self._record("written", shown, *words, edit_ids=[one.edit_id for one in applied])
+    def _decide(self, one: Shown, reason: str) -> None:
+        """Reject a plan if there is a reason, else approve it as it was shown."""
+        if reason:
+            decision = self._review.reject(self._reviewer, one.plan.id, reason)
+        else:
+            decision = self._review.approve(self._reviewer, *one.seen)
+        data = decision_data(decision, self._lang)
+        self._record(decision.verdict, [one], str(data["summary"]))
 
     def _comment(self, shown: Shown) -> bool:
         """Ask for a comment and its line, and record it; return whether there is one."""
@@ -495,8 +496,8 @@ class _Review:
         number, mark, rest = text.partition(":")
         line = int(number) if mark and _LINE.fullmatch(number) else 0
         if text:
-            plan_id = shown.plan.id
-            self._review.comment(self._reviewer, plan_id, rest if line else text, line)
+            said = rest if line else text
+            self._review.comment(self._reviewer, shown.plan.id, said, line)
         return bool(text)
 
     def _edit(self, shown: Shown) -> bool:
@@ -513,24 +514,24 @@ class _Review:
 
     def _take_back(self) -> None:
         """Undo the last decision of this run; undone writes become pending plans again."""
-        last, person = self._done.pop(), self._reviewer
+        (kind, plans, edit_ids), person = self._done.pop(), self._reviewer
         try:
-            for edit_id in reversed(last.edit_ids):
+            for edit_id in reversed(edit_ids):
                 outcome = self._opened.desk.undo(person, UNDO, edit_id)
                 if isinstance(outcome, NotUndone):
                     raise outcome.refusal
                 self._say("cli.edit_taken_back", id=edit_id, path=outcome.entry.path)
-            for plan in last.plans:
-                if last.kind != "written":
+            for plan in plans:
+                if kind != "written":
                     self._review.withdraw(person, plan.id)
                     self._say("cli.taken_back", id=plan.id)
-                elif last.edit_ids:
+                elif edit_ids:
                     self._review.reopen(person, plan)
                     self._say("cli.waits_again", id=plan.id)
         except Refusal as refusal:
-            self._complain(last.plans[0].id, refusal)
+            self._complain(plans[0].id, refusal)
         else:
-            self._at = self._queue.index(last.plans[0].id)
+            self._at = self._queue.index(plans[0].id)
             self._view = _View()
 
     def _record(
@@ -538,38 +539,41 @@ class _Review:
     ) -> None:
         """Keep what was done, to be undone, and say it; an edit that changed nothing has no id."""
         written = tuple(dict.fromkeys(filter(None, edit_ids)))
-        self._done.append(_Done(kind, tuple(one.plan for one in shown), written))
+        self._done.append((kind, tuple(one.plan for one in shown), written))
         for each in words:
             tell(each)
         out("\n")
 
     def _offered(self, shown: list[Shown]) -> str:
         """The keys for these plans, or for the end of the queue."""
-        keys = self._decisions(shown) if shown else ""
-        keys += "u" if self._done else ""
-        if self._keys.single:
-            can_join = len(shown) == 1 and shown[0].refusal is None
-            keys += "f" if can_join and len(self._of_file(shown[0])) > 1 else ""
-            keys += "cv" if shown else ""
-            keys += "k" if self._before() >= 0 else ""
-        return keys + ("jq?" if shown else "q?")
+        can_join = len(shown) == 1 and shown[0].refusal is None
+        keys = {
+            **(self._decisions(shown) if shown else {}),
+            "u": bool(self._done),
+            "f": self._keys.single and can_join and len(self._of_file(shown[0])) > 1,
+            "cv": self._keys.single and bool(shown),
+            "k": self._keys.single and self._before() >= 0,
+            "j": bool(shown),
+            "q?": True,
+        }
+        return "".join(key for key, is_offered in keys.items() if is_offered)
 
-    def _decisions(self, shown: list[Shown]) -> str:
-        """The keys that decide on these plans, or show all of them first."""
-        first = shown[0]
-        can, is_one = first.refusal is None, len(shown) == 1
+    def _decisions(self, shown: list[Shown]) -> dict[str, bool]:
+        """Whether each key that decides on these plans, or shows all of them first, is offered."""
+        draft, request = shown[0].draft, shown[0].plan.request
         rights = [self._review.rights(self._reviewer, one, len(shown)) for one in shown]
-        is_seen = self._is_seen
-        keys = "y" if can and is_seen and not any(each.approve for each in rights) else ""
-        keys += "w" if can and is_seen and not any(each.apply for each in rights) else ""
-        keys += "" if is_seen else "a"
-        if any(each.decide for each in rights):
-            return keys
-        draft = first.draft
-        whole = isinstance(draft.base, Snapshot) and not draft.created
-        keys += "nm" if is_one and can else "n"
-        keys += "e" if is_one and can and first.plan.request.text is not None else ""
-        return keys + ("s" if is_one and can and whole and len(draft.regions_apart) > 1 else "")
+        can, may_decide = shown[0].refusal is None, not any(each.decide for each in rights)
+        changes = may_decide and can and len(shown) == 1
+        is_whole = isinstance(draft.base, Snapshot) and not draft.created
+        return {
+            "y": can and self._is_seen and not any(each.approve for each in rights),
+            "w": can and self._is_seen and not any(each.apply for each in rights),
+            "a": not self._is_seen,
+            "n": may_decide,
+            "m": changes,
+            "e": changes and request.text is not None,
+            "s": changes and is_whole and len(draft.regions_apart) > 1,
+        }
 
     def _of_file(self, shown: Shown) -> list[str]:
         """The known undecided plans of the same file."""
@@ -593,8 +597,7 @@ class _Review:
         return terminal.strong(f"{place}{question} [{named}]", self._coloured) + " "
 
     def _help(self, keys: str) -> None:
-        for key in keys:
-            out(f"{key} - {say(_KEYS[key], self._lang)}\n")
+        out("".join(f"{key} - {say(_KEYS[key], self._lang)}\n" for key in keys))
         if self._keys.single:
             self._say("cli.key.page")
 
@@ -632,8 +635,7 @@ class _Review:
     def _draw(self, rows: Sequence[str]) -> None:
         """Print rows; a decision that was typed before they were there is not one on them."""
         out("".join(f"{row}\n" for row in rows))
-        early = self._keys.typed_ahead("ywn") if rows else []
-        if early:
+        if rows and (early := self._keys.typed_ahead("ywn")):
             self._say("cli.typed_early", keys=",".join(early))
 
     def _rows(self, one: Shown) -> Iterator[str]:
@@ -676,16 +678,8 @@ class _Review:
 
     def _about(self, one: Shown) -> Iterator[str]:
         """The lines above a plan's diff."""
-        plan, lang = one.plan, self._lang
-        facts = {
-            "at": self._queue.index(plan.id) + 1,
-            "count": len(self._queue),
-            "id": plan.id,
-            "path": paths_of(plan),
-            "action": say(f"action.{plan.action}", lang),
-            "owner": plan.owner,
-            "left": terminal.ago(plan.expires_ms - time.time_ns() // 1_000_000),
-        }
+        lang, at = self._lang, self._queue.index(one.plan.id) + 1
+        facts = {**facts_of(one.plan, lang), "at": at, "count": len(self._queue)}
         said = [say("cli.step", lang, facts), *about_plan(self._opened, one)]
         barred = one.refusal if self._keys.single else None
         if one.refusal is None:
@@ -749,3 +743,399 @@ def edited(text: str, suffix: str) -> str | None:
         except (OSError, ValueError) as error:
             terminal.complain(f"{editor}: {error}")
             return None
+
+
+def run_changes(opened: OpenWorkspace, options: argparse.Namespace, member: str) -> int | None:
+    """Run one of the commands on the edits of a member, "" for all; return the exit status."""
+    if options.command != "changes":
+        check_declared(opened)
+    changes = _Changes(opened, options, member)
+    commands: Mapping[str, Callable[[], int | None]] = {
+        "changes": changes.show,
+        "keep": changes.keep,
+        "undo": changes.undo,
+        "review": changes.review,
+    }
+    return commands[options.command]()
+
+
+def checkpoint(opened: OpenWorkspace, options: argparse.Namespace) -> None:
+    """Set a checkpoint, or list them."""
+    lang, changes = opened.config.lang, opened.desk.changes
+    rows, words = list(changes.checkpoints()), say("cli.checkpoints_none", lang)
+    if options.name is not None:
+        check_declared(opened)
+        rows = [changes.checkpoint(_person(opened), options.name)]
+        words = say("cli.checkpoint_set", lang, {"name": shlex.quote(rows[0].name)})
+    if options.json:
+        facts = ("name", "time_ms", "edit_id", "by")
+        dump([{fact: getattr(row, fact) for fact in facts} for row in rows])
+    elif options.name is not None or not rows:
+        tell(words)
+    else:
+        cells = [(row.name, terminal.when(row.time_ms), str(row.edit_id), row.by) for row in rows]
+        out(terminal.table([("CHECKPOINT", "WHEN", "AFTER EDIT", "BY"), *cells]))
+
+
+def _person(opened: OpenWorkspace) -> Member:
+    """The person at the command line; a member whose edits a person approves stays itself."""
+    member = reviewer(opened)
+    return opened.person(opened.config.member) if member.policy.asks_nobody else member
+
+
+class _Changes:
+    """The open changes that the options select."""
+
+    def __init__(self, opened: OpenWorkspace, options: argparse.Namespace, member: str) -> None:
+        self._opened, self._options = opened, options
+        self._lang: Lang = opened.config.lang
+        self._changes = opened.desk.changes
+        since = self._changes.since(getattr(options, "to", None) or options.since or "")
+        self._what = replace(since, task=options.task or "", member=member)
+        self._person = _person(opened)
+        self._keys = terminal.Keys()
+        self._counts = Counter({"kept": 0, "undone": 0, "rewritten": 0})
+
+    def show(self) -> None:
+        """Print the changes: as a diff that `git apply` takes, as a table, or as data."""
+        files, with_tasks = self._view(), self._options.stat or self._options.json
+        is_all = self._what == Selection()
+        tasks = self._changes.tasks(self._person) if is_all and with_tasks else ()
+        older = self._changes.older(self._person) if is_all else 0
+        if self._options.json:
+            rows = [_task_data(task) for task in tasks]
+            dump({"files": [_file_data(file) for file in files], "tasks": rows, "older": older})
+            return
+        if not self._options.stat:
+            wide = [str(one.path) for one in files if one.now.encoding.unit > 1 or not one.diff]
+            _print_diff(b"".join(file.diff for file in files if str(file.path) not in wide))
+            if wide:
+                terminal.complain(say("cli.changes_wide", self._lang, {"paths": ", ".join(wide)}))
+        elif tasks:
+            out(terminal.table([_TASK_HEAD, *map(_task_row, tasks)]))
+            self._say("cli.changes_next", task=shlex.quote(tasks[0].key))
+        elif files:
+            hunks = (hunk for file in files for hunk in file.hunks)
+            out(terminal.table([_HUNK_HEAD, *map(_hunk_row, hunks)]))
+        for key, count in (("cli.changes_none", not files), ("cli.changes_older", older)):
+            if count:
+                sys.stdout.flush()
+                tell(say(key, self._lang, {"count": int(count)}), sys.stderr)
+
+    def keep(self) -> None:
+        """Keep the named changes, or all; with `stage`, git has them in its index first."""
+        named = frozenset(self._options.change)
+        chosen = [
+            _part(file, hunks)
+            for file in self._view()
+            if (hunks := [hunk for hunk in file.hunks if not named or hunk.id in named])
+        ]
+        if lacking := named.difference(hunk.id for file in chosen for hunk in file.hunks):
+            raise InvalidArgs("hunk", f"is not open: {', '.join(sorted(lacking))}")
+        if self._options.stage:
+            _stage(self._opened.root, chosen)
+        count = self._changes.keep(self._person, self._what, named or None)
+        if self._options.json:
+            dump({"status": "ok", "kept": count, "staged": self._options.stage})
+        else:
+            key = "cli.changes_staged" if self._options.stage else "cli.changes_kept"
+            self._say(key, count=count)
+
+    def undo(self) -> int:
+        """Undo the changes by one transaction; nothing if one of them cannot be, unless partly."""
+        parts = {hunk.id: _part(file, [hunk]) for file in self._view() for hunk in file.hunks}
+        reason, partly = self._options.reason, self._options.partly
+        done = self._changes.undo(self._person, self._what, reason=reason, partly=partly)
+        if self._options.json:
+            dump(
+                {
+                    "status": "error" if done.refused else "pending" if done.waiting else "ok",
+                    "edit_ids": [one.edit_id for one in done.written],
+                    "pending": done.waiting,
+                    "refused": [
+                        {
+                            **_hunk_data(hunk),
+                            "error": refusal.code,
+                            "summary": self._why(hunk, refusal),
+                        }
+                        for hunk, refusal in done.refused
+                    ],
+                }
+            )
+        else:
+            self._report(done, parts)
+            if done.refused and not done.written:
+                self._say("cli.undo_partly", count=len(parts) - len(done.refused))
+            if not parts:
+                self._say("cli.changes_none")
+        return 1 if done.refused or done.waiting else 0
+
+    def _report(self, done: UndoneChanges, parts: Mapping[str, FileChanges]) -> None:
+        """Print what was undone, and each change that was not, with both texts."""
+        for one in done.written:
+            self._say("cli.change_undone", path=one.path, edit=one.edit_id)
+        for hunk_id in done.waiting:
+            self._say("cli.change_waits", id=hunk_id)
+        for hunk, refusal in done.refused:
+            self._say("cli.change_stays", place=_place(hunk), why=self._why(hunk, refusal))
+            _print_diff(parts[hunk.id].diff)
+
+    def _why(self, hunk: ChangedHunk, refusal: Refusal) -> str:
+        """Why a change was not undone."""
+        touched = say("cli.change_touched", self._lang, {"by": ", ".join(hunk.touched_by)})
+        return touched if hunk.touched_by else errors.refusal_words(refusal, self._lang)
+
+    def review(self) -> int:
+        """Ask for each change, as `git add -p` does; return the exit status."""
+        hunks = [hunk for file in self._view() for hunk in file.hunks]
+        if not hunks:
+            self._say("cli.changes_none")
+            return 0
+        status = self._keys.run(lambda: self._ask_each(hunks))
+        left = sum(len(file.hunks) for file in self._view())
+        self._say("cli.changes_reviewed", **self._counts, left=left)
+        return status
+
+    def _ask_each(self, hunks: Sequence[ChangedHunk]) -> None:
+        question = f"{say('cli.change_ask', self._lang)} [{','.join(_CHANGE_KEYS)}] "
+        for at, hunk in enumerate(hunks, 1):
+            while part := self._open_part(hunk):
+                self._draw(part, f"{at}/{len(hunks)}")
+                key = self._keys.answer(repeat(question))
+                if key == "q":
+                    return
+                try:
+                    if not self._act(key, part):
+                        break
+                except Refusal as refusal:
+                    terminal.complain(errors.refusal_words(refusal, self._lang))
+
+    def _open_part(self, hunk: ChangedHunk) -> FileChanges | None:
+        """The file with this change alone; None if it was kept, undone or changed meanwhile."""
+        files = self._view(hunk.path)
+        same = (_part(file, [one]) for file in files for one in file.hunks if one.id == hunk.id)
+        return next(same, None)
+
+    def _draw(self, part: FileChanges, count: str) -> None:
+        """Show a change; an answer that was typed before is none to it."""
+        hunk = part.hunks[0]
+        first, last = hunk.edits[0], hunk.edits[-1]
+        place, age = _place(hunk), _ago(last.time_ms)
+        self._say("cli.change_step", count=count, place=place, by=last.member, age=age)
+        if why := first.why or last.why:
+            self._say("ask.why", why=why)
+        if hunk.touched_by:
+            self._say("cli.change_touched", by=", ".join(hunk.touched_by))
+        head, binary, _ = part.diff.partition(b"GIT binary patch")
+        _print_diff(head.partition(b"index ")[0] if binary else part.diff)
+        if early := self._keys.typed_ahead("kuec"):
+            self._say("cli.typed_early", keys=",".join(early))
+
+    def _act(self, key: str, part: FileChanges) -> bool:
+        """Do what a key says with a change; return whether to ask again."""
+        hunk = part.hunks[0]
+        chosen = self._person, replace(self._what, path=hunk.path)
+        match key:
+            case "k":
+                self._counts["kept"] += self._changes.keep(*chosen, {hunk.id})
+            case "u":
+                reason = self._keys.line(say("cli.change_reason", self._lang))
+                return self._end(
+                    "undone", self._changes.undo(*chosen, {hunk.id}, reason=reason), part
+                )
+            case "e":
+                text = part.now.encoding.decode(b"".join(hunk.new))
+                with self._keys.lines():
+                    new = edited(text, Path(str(hunk.path)).suffix)
+                if new is not None and new != text:
+                    return self._end(
+                        "rewritten", self._changes.rewrite(*chosen, hunk.id, new), part
+                    )
+                self._say("cli.not_edited")
+                return True
+            case "c":
+                if text := self._keys.line(say("cli.change_comment", self._lang)):
+                    self._changes.comment(*chosen, hunk.id, text)
+                return True
+            case "s":
+                pass
+            case _:
+                out(
+                    "".join(
+                        f"{key} - {say(_CHANGE_KEYS[key], self._lang)}\n" for key in _CHANGE_KEYS
+                    )
+                )
+                return True
+        return False
+
+    def _end(self, kind: str, done: UndoneChanges, part: FileChanges) -> bool:
+        """Print what came of a change; return whether to ask again, as it was refused."""
+        self._report(done, {part.hunks[0].id: part})
+        self._counts[kind] += bool(done.written)
+        return bool(done.refused)
+
+    def _view(self, path: RelPath | None = None) -> tuple[FileChanges, ...]:
+        return self._changes.view(self._person, replace(self._what, path=path))
+
+    def _say(self, key: str, **facts: object) -> None:
+        tell(say(key, self._lang, facts))
+
+
+_CHANGE_KEYS = {
+    "k": "cli.key.keep",
+    "u": "cli.key.undo_change",
+    "e": "cli.key.edit",
+    "c": "cli.key.comment",
+    "s": "cli.key.skip",
+    "q": "cli.key.quit",
+    "?": "cli.key.help",
+}
+"""The message that explains each key."""
+
+_TASK_HEAD = ("TASK", "MEMBER", "FILES", "LINES", "OPEN", "AGE", "WHY")
+_HUNK_HEAD = ("CHANGE", "PLACE", "LINES", "MEMBER", "AGE", "CHANGED BY", "WHY")
+
+
+def _task_row(task: TaskChanges) -> tuple[str, ...]:
+    added, removed = task.lines
+    lines, age = f"+{added} -{removed}", _ago(task.last_ms)
+    return (task.key, task.member, str(len(task.files)), lines, str(task.open), age, task.why)
+
+
+def _task_data(task: TaskChanges) -> dict[str, object]:
+    added, removed = task.lines
+    return {
+        "task": task.key,
+        "name": task.name,
+        "member": task.member,
+        "why": task.why,
+        "first_ms": task.first_ms,
+        "last_ms": task.last_ms,
+        "files": [str(file.path) for file in task.files],
+        "added": added,
+        "removed": removed,
+        "open": task.open,
+    }
+
+
+def _hunk_row(hunk: ChangedHunk) -> tuple[str, ...]:
+    edit, lines = hunk.edits[-1], f"+{len(hunk.new)} -{len(hunk.old)}"
+    others, age = ", ".join(hunk.touched_by) or "-", _ago(edit.time_ms)
+    return (hunk.id, _place(hunk), lines, edit.member, age, others, edit.why)
+
+
+def _hunk_data(hunk: ChangedHunk) -> dict[str, object]:
+    return {
+        "change": hunk.id,
+        "path": str(hunk.path),
+        "kind": hunk.kind,
+        "old_line": hunk.old_line + 1,
+        "new_line": hunk.new_line + 1,
+        "removed": len(hunk.old),
+        "added": len(hunk.new),
+        "edit_ids": [edit.edit_id for edit in hunk.edits],
+        "members": list(dict.fromkeys(edit.member for edit in hunk.edits)),
+        "touched_by": list(hunk.touched_by),
+    }
+
+
+def _file_data(file: FileChanges) -> dict[str, object]:
+    return {
+        "path": str(file.path),
+        "was": str(file.was or ""),
+        "kind": file.kind,
+        "changes": [_hunk_data(hunk) for hunk in file.hunks],
+        "diff": encoding_of_diff(file.diff, None).decode(file.diff),
+    }
+
+
+def _place(hunk: ChangedHunk) -> str:
+    """The path of a change, with its line if it is not of the whole file."""
+    return f"{hunk.path}:{hunk.new_line + 1}" if hunk.kind == "text" else str(hunk.path)
+
+
+def _ago(time_ms: int) -> str:
+    return terminal.ago(time.time_ns() // 1_000_000 - time_ms)
+
+
+def _print_diff(diff: bytes) -> None:
+    """Print a diff: on a terminal so that nothing in it acts there, else its exact bytes."""
+    if sys.stdout.isatty():
+        out(terminal.diff(encoding_of_diff(diff, None).decode(diff), terminal.colours(sys.stdout)))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(diff)
+
+
+def _part(file: FileChanges, hunks: Sequence[ChangedHunk]) -> FileChanges:
+    """The file with only these of its changes."""
+    kinds = {hunk.kind for hunk in hunks}
+    change = file.change
+    if kinds.isdisjoint(("create", "remove")):
+        start = file.base.unmarked().start  # a byte order mark is part of the first line
+        edits = [
+            Edit(start(one.old_line), start(one.old_line + len(one.old)), b"".join(one.new))
+            for one in hunks
+            if one.kind == "text"
+        ]
+        change = ChangeSet.of(file.base.size, edits)
+    was = file.was if "move" in kinds else None
+    return replace(file, hunks=tuple(hunks), change=change, was=was)
+
+
+def _of_index(root: str, file: FileChanges) -> FileChanges:
+    """The changes as git's index has the file, which may lack lines that the person wrote.
+
+    Those that are in it are left out. Raises UsageError for other lines at their places.
+    """
+    if not file.by_lines:
+        raise UsageError(f"{file.path} is no text, or above 8 MiB: stage it with git add")
+    shown = _git(root, "show", f":./{file.was or file.path}")
+    if file.kind == "create" and not shown.returncode and shown.stdout == file.now.data:
+        return replace(file, kind="edit", base=file.now, change=ChangeSet.of(file.now.size, ()))
+    if file.kind != "edit" or shown.returncode or shown.stdout == file.base.data:
+        return file
+    index = Snapshot.of(shown.stdout)
+    from_base, from_now = (align(side.keys, index.keys) for side in (file.base, file.now))
+    edits: list[Edit] = []
+    for hunk in file.hunks:
+        if hunk.kind != "text":
+            continue
+        old, new = len(hunk.old), len(hunk.new)
+        if new and _among(from_now, hunk.new_line, new) is not None:
+            continue
+        at = _among(from_base, hunk.old_line, old)
+        if at is None:
+            place = f"{hunk.path}:{hunk.new_line + 1}"
+            raise UsageError(f"git's index has other lines at {place}: stage it with git add -p")
+        text = b"".join(hunk.new).replace(file.base.dominant_newline, index.dominant_newline)
+        edits.append(Edit(index.start(at), index.start(at + old), text))
+    return replace(file, base=index, change=ChangeSet.of(index.size, edits))
+
+
+def _among(lines: Alignment, first: int, count: int) -> int | None:
+    """Where some lines are in the other text, together with the one above and the one below."""
+    above = min(first, 1)
+    below = min(lines.base_length - first - count, 1)
+    at = lines.now_of(first - above, above + count + below)
+    return None if at is None else at + above
+
+
+def _stage(root: str, files: Sequence[FileChanges]) -> None:
+    """Put the changes into git's index; all, or UsageError."""
+    diffs = [_of_index(root, file).diff for file in files]
+    prefix = _git(root, "rev-parse", "--show-prefix").stdout.decode().strip()
+    words = "apply", "--cached", "--whitespace=nowarn", f"--directory={prefix}"
+    staged = _git(root, *words, given=b"".join(diffs)) if any(diffs) else None
+    if staged is not None and staged.returncode:
+        why = staged.stderr.decode("utf-8", "replace").strip()
+        raise UsageError(f"git cannot stage this, and nothing was kept: {why}")
+
+
+def _git(root: str, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    own = "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root
+    command = ("git", *own, *words)
+    try:
+        return subprocess.run(command, input=given, capture_output=True, check=False)
+    except OSError as error:
+        raise UsageError(f"git cannot be run: {error.strerror}") from None
