@@ -227,7 +227,8 @@ class Rules:
     def check_walk(self, *paths: RelPath) -> None:
         """Raise AccessDenied unless all these directories may be listed or searched."""
         for path in paths:
-            if rule := self._rule_against_walk(path):
+            rule = self._rule_against_walk(path)
+            if rule:
                 raise AccessDenied("read", rule)
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
@@ -235,8 +236,11 @@ class Rules:
 
         Broad wildcards that merely match it (`**/*.py`) are allowed; they find nothing there.
         """
-        for one in () if glob.startswith("!") else alternatives(glob):
-            if rule := self._rule_against_glob(one, fold=fold):
+        if glob.startswith("!"):
+            return
+        for one in alternatives(glob):
+            rule = self._rule_against_glob(one, fold=fold)
+            if rule:
                 raise AccessDenied("read", rule)
 
     def allows_read(self, path: RelPath) -> bool:
@@ -254,11 +258,7 @@ class Rules:
 
         It is recorded, since a call asks for the same few paths repeatedly.
         """
-        reads = operation == "read"
-        dirs = self.read_dirs if reads else self.write_dirs
-        no_dirs = self.no_read_dirs if reads else self.no_write_dirs
-        suffixes = self.read_file_ext_names if reads else self.write_file_ext_names
-        no_suffixes = self.no_read_file_ext_names if reads else self.no_write_file_ext_names
+        dirs, no_dirs, suffixes, no_suffixes = self._lists(operation)
         rule = (
             self._reserved(path)
             or _denied(f"no_{operation}_dirs", no_dirs, lambda glob: guards(glob, path))
@@ -276,6 +276,14 @@ class Rules:
             self._known.clear()
         self._known[operation, path.parts] = rule
         return rule
+
+    def _lists(self, operation: Operation) -> tuple[tuple[str, ...], ...]:
+        """The directories that are allowed and denied, then the extensions."""
+        names = self.read_file_ext_names, self.no_read_file_ext_names
+        if operation == "read":
+            return self.read_dirs, self.no_read_dirs, *names
+        names = self.write_file_ext_names, self.no_write_file_ext_names
+        return self.write_dirs, self.no_write_dirs, *names
 
     def _rule_against_walk(self, path: RelPath) -> str:
         return (
@@ -295,9 +303,10 @@ class Rules:
         if rule or glob.endswith("/"):
             return rule
         end = literal_end(glob.casefold() if fold else glob)
+        suffixes = tuple(filter(None, self.no_read_file_ext_names))
         return _denied(
             "no_read_file_ext_names",
-            tuple(filter(None, self.no_read_file_ext_names)),
+            suffixes,
             lambda name: end.endswith("." + name.removeprefix(".")),
         )
 

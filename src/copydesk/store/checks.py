@@ -169,8 +169,9 @@ def _yaml(data: bytes) -> tuple[int, str] | None:
         steps += max(depth, 0)
     if steps > _MOST_STEPS:
         raise ValueError("lists that are so deep take the square of that")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        for _ in yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        for _ in yaml.parse(data, Loader=loader):
             pass
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -324,6 +325,7 @@ class Commands:
             raise NotRun("failed", refused.strerror or str(refused), passes=True) from None
 
     def _run(self, rule: Rule, files: Mapping[str, bytes], scratch: str) -> list[Diagnostic]:
+        folders = scratch, self._root
         check_words(rule.command, self._root)
         parts = re.split(r"[\s\0'\"=@]+", "\0".join(rule.command)) if rule.is_together else ()
         for copied in files.keys() & set(map(os.path.normpath, parts)):
@@ -353,12 +355,7 @@ class Commands:
         names = {
             name: path
             for path in files
-            for name in (
-                path,
-                f"./{path}",
-                os.path.join(scratch, path),
-                os.path.join(self._root, path),
-            )
+            for name in (path, f"./{path}", *(os.path.join(one, path) for one in folders))
         }
         if not rule.is_together:
             names |= dict.fromkeys(_STDIN, next(iter(files)))

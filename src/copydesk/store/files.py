@@ -143,9 +143,9 @@ class Known:
 
     def is_in(self, fd: int) -> bool:
         """Whether the open file is in this state, with these bytes if the digest is known."""
-        return self.stands_in(_os.fstat(fd)) and (
-            not self.sha256 or sha256_of(fd, self.size) == self.sha256
-        )
+        if not self.stands_in(_os.fstat(fd)):
+            return False
+        return not self.sha256 or sha256_of(fd, self.size) == self.sha256
 
 
 @contextmanager
@@ -193,11 +193,9 @@ def require_ours(place: ResolvedPath, ours: os.stat_result, sha256: str) -> None
     """Raise TargetMoved unless the place holds our file as we wrote it."""
     with opened(place, place.name) as fd:
         found = _os.fstat(fd) if fd >= 0 else None
-        if (
-            found is None
-            or (found.st_ino, found.st_nlink, found.st_size) != (ours.st_ino, 1, ours.st_size)
-            or sha256_of(fd, found.st_size) != sha256
-        ):
+        if found is None or (found.st_ino, found.st_nlink) != (ours.st_ino, 1):
+            raise TargetMoved()
+        if found.st_size != ours.st_size or sha256_of(fd, found.st_size) != sha256:
             raise TargetMoved()
 
 
@@ -335,13 +333,13 @@ class Target:
     def check(self) -> None:
         """Raise TargetMoved unless it has the name as read, by content if times cannot tell."""
         expected, place = self.expected, self.place
+        if not expected.settled and not self.holds_content():
+            raise TargetMoved()
         try:
-            stands = (expected.settled or self.holds_content()) and expected.stands_in(
-                _os.lstat(place.name, dir_fd=place.dir_fd)
-            )
+            found = _os.lstat(place.name, dir_fd=place.dir_fd)
         except FileNotFoundError:
-            stands = False
-        if not stands:
+            raise TargetMoved() from None
+        if not expected.stands_in(found):
             raise TargetMoved()
 
     def let_go(self, hooks: Hooks, *, always: bool = False) -> bool:
@@ -600,7 +598,7 @@ class StagedWrite(ABC):
         except OSError as refused:
             raise failed(self.operation, refused) from refused
         if self._parents is not None:
-            self._parents.kept = True
+            self._parents.keep()
 
     def put_back(self, sha256: str) -> None:
         """Undo `commit`. Raises TargetMoved, Failed, NotPutBack.
@@ -614,7 +612,7 @@ class StagedWrite(ABC):
             if self.undone is not None:
                 self._flush(self.undone)
         if self._parents is not None:
-            self._parents.kept = False
+            self._parents.let_go()
 
     def _flush(self, name: bytes = b"") -> None:
         """Flush the directory after `name` changed, by default that of the place; OSError."""
@@ -903,11 +901,12 @@ class Overwriting(StagedWrite):
 
     def _checked(self, sha256: str) -> bytes:
         """The bytes of the file; TargetMoved if they have another digest, or another time."""
-        if self._written.stands_in(_os.fstat(self._fd)):
-            data = read_at(self._fd, self._written.size, 0)
-            if hashlib.sha256(data).hexdigest() == sha256:
-                return data
-        raise TargetMoved()
+        if not self._written.stands_in(_os.fstat(self._fd)):
+            raise TargetMoved()
+        data = read_at(self._fd, self._written.size, 0)
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise TargetMoved()
+        return data
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -1206,13 +1205,13 @@ class Files(Closing):
     ) -> None:
         self._surveyed: dict[tuple[Stamp, str | None], Survey] = {}
         self._root = Root(os.fspath(root))
-        late, flush = LateLooks(keep), durability == "full"
-        self._hooks = Hooks(may_write, may_return, keep, note_open, late, flush)
+        self._late, self._flush = LateLooks(keep), durability == "full"
+        self._hooks = Hooks(may_write, may_return, keep, note_open, self._late, self._flush)
         self._limit_bytes = limit_bytes
         self._whole_bytes = whole_bytes
 
     def close(self) -> None:
-        self._hooks.late.close()
+        self._late.close()
         wait_all_closed()
         self._root.close()
 
@@ -1256,8 +1255,8 @@ class Files(Closing):
         """Create a directory and its missing parents; NotAFile if a file has one of the names."""
         with refusing("mkdir"), self._root.place(path / "in it") as place:
             self._check_name(place)
-            with MadeParents(place, flush=self._hooks.flush) as parents:
-                parents.kept = True
+            with MadeParents(place, flush=self._flush) as parents:
+                parents.keep()
 
     def remove_dir(self, path: RelPath) -> None:
         """Remove a directory if it is empty and the system lets us. Raises InvalidPath, Failed."""
@@ -1405,9 +1404,11 @@ class Files(Closing):
 
     def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
         """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
-        file, digest = self._settled(
-            self.open_for_reading(path), path, lambda file: sha256_of(file.fd, file.stamp.size)
-        )
+
+        def sha256(file: OpenFile) -> str:
+            return sha256_of(file.fd, file.stamp.size)
+
+        file, digest = self._settled(self.open_for_reading(path), path, sha256)
         return file.real, file.stamp, digest
 
     def replace(
@@ -1545,7 +1546,7 @@ class Files(Closing):
             other = self._other(held, removed) if removed is not None else None
             if not make_parents:
                 place.require_parent()
-            parents = held.enter_context(MadeParents(place, flush=self._hooks.flush))
+            parents = held.enter_context(MadeParents(place, flush=self._flush))
             return Creation(held, self._hooks, place, parents, data, removed, other)
 
     def _other(self, held: ExitStack, removed: Removed) -> tuple[int, bytes] | None:
@@ -1574,7 +1575,7 @@ class Files(Closing):
         with refusing("move"), ExitStack() as held:
             old = self._target(held, path, expected, expected_sha256, expected_real)
             target = self._new(held, to, expected_to, expected)
-            parents = held.enter_context(MadeParents(target, flush=self._hooks.flush))
+            parents = held.enter_context(MadeParents(target, flush=self._flush))
             return Move(held, self._hooks, old, target, parents)
 
     def stage_chmod(
@@ -1769,8 +1770,9 @@ def _regular(found: os.stat_result, now_ns: int) -> Stamp:
 
 def _temps_of(place: ResolvedPath) -> list[bytes]:
     """The names of temporary files that were made for the file at the place; raises OSError."""
-    is_there = place.name and not (place.missing or place.blocked)
-    return [one for one in temps(place.dir_fd) if is_temp_of(one, place.name)] if is_there else []
+    if place.missing or place.blocked or not place.name:
+        return []
+    return [name for name in temps(place.dir_fd) if is_temp_of(name, place.name)]
 
 
 _NAMES_SOUGHT = 200_000

@@ -58,18 +58,17 @@ class ResolvedPath(Closing):
 
 
 class MadeParents:
-    """Creates the missing parents of a place; on exit, removes those still empty unless `kept`.
+    """Creates the missing parents of a place; on exit, removes those still empty unless kept.
 
     A context around the work that needs the parents; inside, the place is in the last of them.
-    `kept` is set after successful work, and no more after that was undone. Raises NotAFile if a
-    file blocks the way, OSError.
+    Raises NotAFile if a file blocks the way, OSError.
     """
 
     def __init__(self, place: ResolvedPath, *, flush: bool) -> None:
         self._place = place
         self._flush = flush
         self._made: list[tuple[int, bool, bytes]] = []
-        self.kept = False
+        self._kept = False
 
     def __enter__(self) -> Self:
         self._place.require_way()
@@ -84,10 +83,18 @@ class MadeParents:
     def __exit__(self, *_: object) -> None:
         while self._made:
             parent_fd, was_owned, name = self._made.pop()
-            if name and not self.kept:
+            if name and not self._kept:
                 remove_if_empty(parent_fd, name)
             if was_owned:
                 _os.close_quietly(parent_fd)
+
+    def keep(self) -> None:
+        """Leave the directories in place after successful work."""
+        self._kept = True
+
+    def let_go(self) -> None:
+        """Let the exit remove the directories that are empty, after work that was undone."""
+        self._kept = False
 
     def _descend(self) -> None:
         place = self._place
@@ -163,14 +170,16 @@ class Walk(Closing):
 
     def _enter(self, name: bytes, pending: list[bytes]) -> ResolvedPath | None:
         try:
-            self._fds.append(_os.open_dir(self._fds[-1], name))
-            self._names.append(name)
-            return None
+            fd = _os.open_dir(self._fds[-1], name)
         except OSError as refused:
             if refused.errno == errno.ENOENT:
                 return self._place([name, *reversed(pending)], blocked=False)
             if refused.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise failed("open directory", refused) from refused
+        else:
+            self._fds.append(fd)
+            self._names.append(name)
+            return None
         target = self._link(name)
         if target is not None:
             self._follow(name, target, pending)
@@ -260,8 +269,10 @@ class Root:
 
     def __init__(self, path: str) -> None:
         """Open the directory at `path`; raises Failed."""
-        with refusing("open workspace"):
+        try:
             self._fd = _os.open_root(path)
+        except OSError as refused:
+            raise failed("open workspace", refused) from refused
         self.path = os.path.realpath(path)
         # A link with another spelling of the root (/tmp on macOS) leads into the root too.
         self._spellings = tuple({os.fsencode(self.path), os.fsencode(os.path.abspath(path))})
@@ -404,7 +415,8 @@ _NAMES_GIVEN = 3
 
 def entries(dir_fd: int) -> tuple[DirEntry, ...]:
     """The entries sorted by name, without copydesk's temporary files; raises OSError."""
-    return tuple(filter(None, (_entry(dir_fd, name) for name in sorted(names(dir_fd)))))
+    found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
+    return tuple(entry for entry in found if entry is not None)
 
 
 def similar(dir_fd: int, name: str) -> tuple[str, ...]:
