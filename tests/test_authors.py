@@ -176,12 +176,13 @@ def test_the_lines_that_are_there_are_counted_by_author() -> None:
     assert lines.counts() == {1: 2, 2: 0, BASE: 1}
 
 
-@pytest.mark.parametrize("old", [1, 2, 3])
+@pytest.mark.parametrize("old", [0, 1, 2, 3])
 @pytest.mark.parametrize("new", [2, 3, 4])
 @pytest.mark.parametrize("author", [BASE, PERSON])
 def test_what_is_left_of_a_change_is_touched_where_others_replaced_the_rest(
     old: int, new: int, author: int
 ) -> None:
+    """Unless it replaced nothing: then nothing could fail to come back."""
     names = [b"%d\n" % number for number in range(8)]
     ours = [b"our %d\n" % number for number in range(new)]
     parts = [(start, stop) for start in range(new) for stop in range(start + 1, new + 1)]
@@ -191,5 +192,31 @@ def test_what_is_left_of_a_change_is_touched_where_others_replaced_the_rest(
         lines.change([(2 + start, 2 + stop, [b"theirs\n"])], author)
         *near, far = lines.net(is_agent)[1]
         assert (far.new, far.touched_by) == ([b"far\n"], set())
-        assert all(hunk.touched_by for hunk in near)
+        assert all(hunk.touched_by for hunk in near) or not old
         assert [line for hunk in near for line in hunk.new] == ours[:start] + ours[stop:]
+
+
+def touched(lines: Authored) -> list[tuple[list[bytes], bool]]:
+    return [(hunk.new, bool(hunk.touched_by)) for hunk in lines.net(is_agent)[1]]
+
+
+def test_all_parts_of_a_change_are_touched_whatever_stands_between_them() -> None:
+    lines = Authored([b"a\n", b"b\n", b"c\n"])
+    lines.change([(1, 2, [b"X\n", b"Y\n", b"W\n", b"V\n"])], 1)
+    lines.change([(2, 2, [b"p\n"]), (3, 3, [b"q\n"]), (4, 5, [b"Q\n"])], BASE)
+    assert touched(lines) == [([b"X\n"], True), ([b"Y\n"], True), ([b"W\n"], True)]
+    lines = Authored([b"a\n", b"b\n", b"c\n"])
+    lines.change([(1, 2, [b"X\n", b"Y\n", b"W\n"])], 1)
+    lines.change([(1, 3, [b"Z1\n", b"Z2\n"])], BASE)
+    lines.change([(2, 2, [b"n\n"])], 2)
+    assert touched(lines) == [([b"n\n"], False), ([b"W\n"], True)]
+
+
+@pytest.mark.parametrize("author", [BASE, 1])
+def test_lines_that_were_there_before_a_change_part_its_places(author: int) -> None:
+    lines = Authored([b"a\n", b"p\n", b"c\n"])
+    lines.change([(1, 2, [b"q\n"])], author)
+    lines.change([(0, 1, [b"X\n"]), (2, 3, [b"Y\n"])], 2)
+    lines.change([(0, 1, [b"Z\n"])], BASE)
+    (hunk,) = lines.net(lambda one: one == 2)[1]
+    assert (hunk.old, hunk.new, hunk.touched_by) == ([b"c\n"], [b"Y\n"], set())

@@ -357,9 +357,35 @@ def test_no_clock_hides_an_edit(tmp_path: Path, back_ms: int) -> None:
         edit(desk, "12", "zwoelf\n")
         assert [one.new_line for one in hunks(desk)] == [2, 8, 11]
         assert view_of(desk).older(desk.person("local")) == 0
-        for text, lines in ("here", [8, 11]), ("2h", [2, 8, 11]):
-            since = view_of(desk).since(text)
-            assert [one.new_line for one in hunks(desk, since)] == lines
+        assert [one.new_line for one in hunks(desk, view_of(desk).since("here"))] == [8, 11]
+
+
+def test_no_clock_brings_in_an_edit_that_is_too_old(tmp_path: Path) -> None:
+    DESK.lay_files(tmp_path)
+    off_ms = [-30 * DAY_MS]
+    with open_workspace(
+        str(tmp_path), DESK.config, clock=lambda: now_ms() + off_ms[0], shared=True
+    ) as desk:
+        edit(desk, "3", "drei\n")
+        for off_ms[0], line in (400 * DAY_MS, "6"), (-30 * DAY_MS, "9"):
+            edit(desk, line, f"new {line}\n")
+        off_ms[0] = 0
+        assert hunks(desk) == []
+        assert view_of(desk).older(desk.person("local")) == 3
+        assert hunks(desk, view_of(desk).since("2h")) == []
+
+
+def test_back_to_a_checkpoint_is_the_text_of_then(desk: OpenWorkspace) -> None:
+    """Also where a line comes back after it that had stood there before."""
+    edit(desk, "2", "X\n")
+    person = desk.person("local")
+    view_of(desk).checkpoint(person, "here")
+    before = Path(desk.root, "a.txt").read_text()
+    edit(desk, "2", "line 2\n")
+    since = view_of(desk).since("here")
+    assert texts(hunks(desk, since)) == [("X\n", "line 2\n")]
+    view_of(desk).undo(person, since)
+    assert Path(desk.root, "a.txt").read_text() == before
 
 
 def test_new_text_in_place_and_a_comment(desk: OpenWorkspace) -> None:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
+from itertools import accumulate, islice, takewhile
 from typing import Literal, NamedTuple, Protocol
 
 from copydesk.desk.backends.api import Decision, Entry, Verdict
@@ -277,7 +277,8 @@ class Changes:
 
     def _view(self, reader: Member, what: Selection) -> Sequence[FileChanges]:
         is_bound = what.since_ms or what.task or what.transaction or what.after is not None
-        seen = self._entries(what.since_ms if is_bound else self._set.clock() - SEEN_MS)
+        since_ms = what.since_ms if is_bound else self._set.clock() - SEEN_MS
+        seen = self._entries(since_ms, what.after or 0)
         return self._open(reader, seen, {"": self._selected(seen, what)}, what.path).get("", ())
 
     def keep(self, person: Member, what: Selection, hunks: Collection[str] | None = None) -> int:
@@ -481,16 +482,18 @@ class Changes:
     def _last_id(self) -> str:
         return "".join(str(edit.edit_id) for edit in self._set.journal.entries(most=1)) or "0"
 
-    def _entries(self, since_ms: int = 0) -> tuple[Entry, ...]:
+    def _entries(self, since_ms: int = 0, after: int = 0) -> tuple[Entry, ...]:
         """The edits since then, oldest first; the newest ones if there are more.
 
-        One that a clock dated wrongly hides none before it: only a page of older ones is the end.
+        One that a clock dated wrongly hides none before it, and brings none in that is too old:
+        only a page of older ones is the end, and one of the future says nothing of the others.
         """
-        seen: list[Entry] = []
-        count = 0
-        for edit in islice(entries(self._set.journal), MOST_SEEN):
+        now_ms, count, seen = self._set.clock(), 0, list[Entry]()
+        newest_first = takewhile(lambda edit: edit.edit_id > after, entries(self._set.journal))
+        for edit in islice(newest_first, MOST_SEEN):
+            is_next = count == len(seen)
             seen.append(edit)
-            if edit.time_ms >= since_ms:
+            if edit.time_ms >= since_ms and (is_next or edit.time_ms <= now_ms):
                 count = len(seen)
             elif len(seen) >= count + PAGE:
                 break
@@ -506,7 +509,7 @@ class Changes:
             for edit in chosen
             if what.member in ("", edit.member)
             and (what.transaction in (0, edit.edit_id) or edit.edit_id in _ids(group))
-            and edit.edit_id > (what.after or 0)
+            and edit.time_ms >= what.since_ms
         )
 
     def _open(

@@ -18,7 +18,7 @@ BASE = 0
 """The author of what was there first, and of what nobody we know of wrote."""
 
 OTHER = -1
-"""Who replaced what was there first, or removed what somebody we know of wrote, and is unknown."""
+"""Somebody unknown who changed it before anybody we know of; after our author n it is -1 - n."""
 
 LineChange = tuple[int, int, Sequence[bytes]]
 """Old lines [start, stop), 0-based, are replaced by new ones."""
@@ -54,9 +54,12 @@ class Authored:
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._runs = [_Run(lines)] if lines else []
+        self._last = BASE
 
     def change(self, changes: Iterable[LineChange], author: int) -> None:
         """Replace lines; the changes are in order and of one text."""
+        self._last = max(self._last, author)
+        by = author or OTHER - self._last
         runs, todo, line = list[_Run](), self._runs[::-1], 0
         for start, stop, new in changes:
             runs += _taken(todo, start - line)
@@ -67,7 +70,7 @@ class Authored:
                 gap.append(todo.pop())
             # what was removed here stays beside what its author wrote instead, right below
             is_above = start == stop and any(run.added > BASE for run in todo[-1:])
-            runs += _replaced(gap, new, author, is_above)
+            runs += _replaced(gap, new, by, is_above)
             line = stop
         self._runs = _merged(runs + todo[::-1])
 
@@ -76,7 +79,8 @@ class Authored:
         base: list[bytes] = []
         found: list[NetHunk] = []
         now_line = 0
-        above: NetHunk | None = None  # what is above lines of others, which were not there at first
+        near: dict[int, list[NetHunk]] = {}  # by author, those that no older line parts
+        took: set[int] = set()
         for start, stop in self._stretches(ours):
             hunk, lost = NetHunk(len(base), now_line, runs=(start, stop)), False
             for run in self._runs[start:stop]:
@@ -85,16 +89,15 @@ class Authored:
                     hunk.new += run.lines
                 elif by_us and not is_ours:
                     hunk.old += run.lines
+                    took.add(run.removed)
                 elif is_ours and not by_us:
                     hunk.touched_by.add(run.removed)
                     lost = True
                 hunk.authors |= {one for one in (run.added, run.removed) if ours(one)}
             if lost and not hunk.new:  # others decided what is here now
                 hunk.old = []
-            if above is not None and not above.authors.isdisjoint(hunk.authors):
-                # Which of the old lines the others replaced nobody can tell: both are touched.
-                hunk.touched_by = above.touched_by = hunk.touched_by | above.touched_by
-            above = hunk if hunk.authors else above
+            for author in hunk.authors:
+                near.setdefault(author, []).append(hunk)
             head, tail = common_ends(hunk.old, hunk.new)
             now_line += len(hunk.new)
             base += hunk.old
@@ -104,9 +107,14 @@ class Authored:
                 hunk.new = hunk.new[head : len(hunk.new) - tail]
                 found.append(hunk)
             for run in self._runs[stop : stop + 1]:  # the one that is context
-                above = above if run.added != BASE else None
+                since = run.added if run.added >= BASE else OTHER - run.added
+                for author in [one for one in near if one > since]:
+                    _share(near.pop(author), author in took)
+                    took.discard(author)
                 base += run.lines
                 now_line += len(run.lines)
+        for author, parts in near.items():
+            _share(parts, author in took)
         return base, found
 
     def _stretches(self, ours: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
@@ -157,6 +165,7 @@ class Authored:
     def _mapped(self, hunks: Iterable[NetHunk], left: Callable[[_Run], _Run | None]) -> Authored:
         """The lines with each run of these hunks as what is `left` of it."""
         mapped = Authored([])
+        mapped._last = self._last
         mapped._runs = [*self._runs]
         for start, stop in sorted((hunk.runs for hunk in hunks), reverse=True):
             mapped._runs[start:stop] = filter(None, map(left, mapped._runs[start:stop]))
@@ -183,6 +192,13 @@ class Authored:
         return self.settled(hunks if is_same else filter(has, hunks), ours)
 
 
+def _share(parts: Sequence[NetHunk], took: bool) -> None:
+    """Which of the lines it took out others replaced, nobody can tell: all parts are touched."""
+    touched = set[int]().union(*(hunk.touched_by for hunk in parts)) if took else set[int]()
+    for hunk in parts:
+        hunk.touched_by |= touched
+
+
 def _taken(todo: list[_Run], lines: int) -> list[_Run]:
     """Take so many lines that are there off the end of the runs, which are in reverse order.
 
@@ -200,7 +216,7 @@ def _taken(todo: list[_Run], lines: int) -> list[_Run]:
     return taken
 
 
-def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: bool) -> list[_Run]:
+def _replaced(gap: Sequence[_Run], new: Sequence[bytes], by: int, is_above: bool) -> list[_Run]:
     """The runs of a gap, those that are there removed, with the new lines among them.
 
     New lines that were removed here are these again; the others come as early as they can if they
@@ -214,10 +230,9 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], author: int, is_above: 
     }
     runs: list[_Run] = []
     line = taken = after_back = 0
-    by = author or OTHER  # not BASE: what others put into lines of ours parts them
     for run in gap:
         if not run.removed:
-            if run.added > BASE or author != BASE:
+            if run.added > BASE or by > BASE:
                 runs.append(run._replace(removed=by))
             continue
         for text in run.lines:
