@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -31,6 +32,7 @@ from copydesk.notes.protocol import (
     UnreadFile,
     Update,
     Within,
+    several,
 )
 from copydesk.store.access import Rules
 from copydesk.store.files import Files
@@ -832,6 +834,31 @@ def test_ids_of_blocks_do_not_depend_on_the_list(place: Place, tmp_path: Path) -
     two = [block.id for each in listed for block in other.children(each.id)]
     other.close()
     assert one == two
+
+
+def test_a_note_that_is_known_is_read_while_another_process_reads_a_new_one(place: Place) -> None:
+    place.put("Note.md", "one\n\ntwo\n")
+    document = place.document("Note").id
+    known = place.store.children(document)
+    first, second = (folder_store(place.files, str(place.state)) for _ in range(2))
+    with first._documents.sidecars.held():
+        assert second.children(document) == known
+
+
+def test_an_address_that_two_notebooks_have_is_refused(tmp_path: Path) -> None:
+    """Of a note that was copied both the name and the id that stands in it."""
+    stores = list[FolderStore]()
+    with ExitStack() as held:
+        for name in "ab":
+            for folder in (name, f"state of {name}"):
+                (tmp_path / folder).mkdir()
+            (tmp_path / name / "Foo.md").write_text("text ^20200101000000-abcdef1\n")
+            files = held.enter_context(Files(str(tmp_path / name), durability="fast"))
+            stores.append(folder_store(files, str(tmp_path / f"state of {name}")))
+        both = several(stores)
+        with pytest.raises(InvalidArgs, match="several documents"):
+            both.located("Foo#^20200101000000-abcdef1")
+        both.close()
 
 
 def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(

@@ -120,6 +120,8 @@ def test_what_is_no_json_is_answered(raw: bytes, request_id: object) -> None:
         (b'{"jsonrpc": "2.0", "id": true, "method": "x"}', None),
         (b'{"jsonrpc": "2.0", "id": 7}', None),
         (b'{"jsonrpc": "2.0", "id": "\\udc80", "method": "x"}', "\udc80"),
+        (b'{"jsonrpc": "2.0", "id": 1e999, "method": "x", "params": {"q": "\\udc80"}}', None),
+        (b'{"jsonrpc": "2.0", "id": NaN, "method": "x", "params": {"q": "\\udc80"}}', None),
     ],
 )
 def test_what_is_no_request_is_answered(raw: bytes, request_id: object) -> None:

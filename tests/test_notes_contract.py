@@ -808,6 +808,8 @@ def test_blocks_move_to_another_document(home: Home) -> None:
         (["1"], "after", "2.0", InvalidArgs),
         (["2.0"], "after", "1", InvalidArgs),
         (["2.0.0"], "after", "1", InvalidArgs),
+        (["0"], "after", "0", InvalidArgs),
+        (["0", "1"], "before", "1", InvalidArgs),
         ([NOWHERE], "after", "1", BlockNotFound),
     ],
 )

@@ -730,6 +730,17 @@ def test_invalid_limits_and_options(
 
 
 @needs_rg
+@pytest.mark.parametrize("code", [0, 1])
+def test_an_rg_that_breaks_off_has_not_answered(tree: Path, tmp_path: Path, code: int) -> None:
+    assert RG is not None
+    broken = tmp_path / "broken"
+    broken.write_text(f'#!/bin/sh\n"{RG.path}" "$@" | head -n 2\nexit {code}\n')
+    broken.chmod(0o755)
+    with pytest.raises(Failed, match="ended before"):
+        search_snippets(replace(at(tree), rg=replace(RG, path=str(broken))), ask("needle"), 5, 0, 0)
+
+
+@needs_rg
 def test_a_search_path_that_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     cases: list[tuple[str, type[Refusal]]] = [

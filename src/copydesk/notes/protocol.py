@@ -721,16 +721,16 @@ class _Several:
     def located(self, address: str) -> str:
         if is_id(address):
             return address
-        found: dict[str, NoteStore] = {}
+        found: list[tuple[str, NoteStore]] = []  # a copied note may have the same id
         for store in self._stores:
             with suppress(BlockNotFound):
-                found[store.located(address)] = store
+                found.append((store.located(address), store))
         if len(found) > 1:
-            paths = [store.blocks([one])[one].path for one, store in found.items()]
+            paths = [store.blocks([one])[one].path for one, store in found]
             raise InvalidArgs("block_id", ambiguous(address, paths))
         if not found:
             raise BlockNotFound(address)
-        return next(iter(found))
+        return found[0][0]
 
     def check_links(self, prepared: Prepared) -> None:
         for part in cast("tuple[_Part, ...]", prepared.held):
@@ -738,6 +738,8 @@ class _Several:
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         ids: dict[int, tuple[str, ...]] = {}
+        if not isinstance(prepared.held, tuple):
+            raise InvalidArgs("prepared", "was not prepared by this store")
         for part in cast("tuple[_Part, ...]", prepared.held):
             ids |= zip(part.indices, part.store.execute(part.prepared).ids, strict=True)
         return ChangesDone(tuple(ids[index] for index in sorted(ids)))

@@ -365,7 +365,7 @@ class _Session:
         found = 0
         for numbers, files in self._batches():
             self._at = next(iter(files.values()))
-            flags, words = [*self._flags, *_OPENED], bytearray()
+            flags, words, kind = [*self._flags, *_OPENED], bytearray(), "none"
             for packet in packets(self._run(_DESCRIPTORS, flags, ".", words, numbers)):
                 kind = packet.kind
                 if kind == "begin":
@@ -378,6 +378,8 @@ class _Session:
                     )
                 if kind in kinds:
                     yield self._at.path, packet
+            if kind and not self._timed_out:  # the last one is a summary, which has none here
+                raise Failed(OPERATION, "rg ended before its answer did")
             for spelled, reason in _complaints(words):
                 if file := files.get(spelled.removeprefix("./")):
                     self._warned.append(Warned(file.path, "unreadable", reason))
@@ -414,26 +416,28 @@ class _Session:
             )
         except OSError as refused:
             raise failed(_STARTING, refused) from None
-        with process, selectors.DefaultSelector() as pipes:
+        with process:
             try:
-                for pipe in filter(None, (process.stdout, process.stderr)):
-                    pipes.register(pipe, selectors.EVENT_READ)
-                while pipes.get_map():
-                    if self._is_over():
-                        return
-                    for key, _ in pipes.select(_LOOK_AGAIN_S):
-                        chunk = os.read(key.fd, _CHUNK)
-                        if not chunk:
-                            pipes.unregister(key.fileobj)
-                        elif key.fileobj is process.stdout:
-                            yield chunk
-                        else:
-                            words += chunk[: _CHUNK - len(words)]
-                process.wait()
+                yield from self._printed(process, words)
+                code = 0 if self._timed_out else process.wait()
             finally:
                 process.kill()
-        if refusal := _refusal(words, process.returncode, self._query):
+        if refusal := _refusal(words, code, self._query):
             raise refusal
+
+    def _printed(self, process: subprocess.Popen[bytes], words: bytearray) -> Iterator[bytes]:
+        with selectors.DefaultSelector() as pipes:
+            for pipe in filter(None, (process.stdout, process.stderr)):
+                pipes.register(pipe, selectors.EVENT_READ)
+            while pipes.get_map() and not self._is_over():
+                for key, _ in pipes.select(_LOOK_AGAIN_S):
+                    chunk = os.read(key.fd, _CHUNK)
+                    if not chunk:
+                        pipes.unregister(key.fileobj)
+                    elif key.fileobj is process.stdout:
+                        yield chunk
+                    else:
+                        words += chunk[: _CHUNK - len(words)]
 
     def line(self, found: RgLine) -> tuple[RgLine, Decode]:
         """A line of the file of the last packet, whole if possible, and how to show its bytes."""

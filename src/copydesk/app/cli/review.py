@@ -457,8 +457,8 @@ class Review:
                 words = [str(written_data(one, self._lang)["summary"]) for one in applied]
                 self._record("written", shown, *words, edit_ids=[one.edit_id for one in applied])
             case "y" | "n":
-                reason = "" if key == "y" else self._keys.line(say("cli.reason", self._lang))
-                if key == "n" and not reason:
+                reason = None if key == "y" else self._keys.line(say("cli.reason", self._lang))
+                if reason == "":
                     return False
                 for one in shown:
                     self._decide(one, reason)
@@ -481,12 +481,12 @@ class Review:
         mine = self._mine
         return next((i for i in range(self._at - 1, -1, -1) if self._queue[i] not in mine), -1)
 
-    def _decide(self, one: Shown, reason: str) -> None:
-        """Reject a plan if there is a reason, else approve it as it was shown."""
-        if reason:
-            decision = self._review.reject(self._reviewer, one.plan.id, reason)
-        else:
+    def _decide(self, one: Shown, reason: str | None) -> None:
+        """Reject a plan for a reason; None approves it as it was shown."""
+        if reason is None:
             decision = self._review.approve(self._reviewer, *one.seen)
+        else:
+            decision = self._review.reject(self._reviewer, one.plan.id, reason)
         data = decision_data(decision, self._lang)
         self._record(decision.verdict, [one], str(data["summary"]))
 

@@ -953,12 +953,12 @@ def run_stdio(
     is what has been claimed, and perhaps answered, already.
     """
 
-    late = threading.Timer(GRACE_SECONDS, os._exit, (1,))
+    late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
     late.daemon = True
 
     def begin_end() -> None:
         """Start the deadline, after which the process exits at once; in any thread, once."""
-        with suppress(RuntimeError):  # it was started
+        if is_first.acquire(blocking=False):
             late.start()
 
     async def end_on_signal(scope: anyio.CancelScope) -> None:

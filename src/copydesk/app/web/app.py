@@ -205,7 +205,7 @@ class ReviewApp:
         try:
             form = await form_of(request) if is_form else {}
         except BadForm as bad:
-            return error_page(str(bad), bad.status)
+            return error_page(bad.words, bad.status)
         if is_form and not session.is_form(one_of(form, "csrf")):
             return forged()
         try:

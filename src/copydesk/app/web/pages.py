@@ -48,7 +48,7 @@ from copydesk.desk.history import Page, taken_back_by
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Transacted
 from copydesk.desk.review import Review, Seen, Shown, State, Waiting
-from copydesk.edit.draft import Plan
+from copydesk.edit.draft import Plan, checked_id
 from copydesk.errors import (
     AccessDenied,
     AlreadyDecided,
@@ -1943,8 +1943,11 @@ def _next(ctx: RequestContext) -> Location:
     if rest := ctx.field("rest").split():
         return _together(ctx, rest)
     onward = ctx.field("onward")
-    waits = any(one.plan.id == onward for one in ctx.review.pending(ctx.member))
-    return address(*(("hunk", onward) if waits else ()), **ctx.wanted.query)
+    parts: tuple[str, ...] = ()
+    opened = ctx.reviewer.opened
+    with suppress(Refusal):  # it waits no more
+        parts = ("hunk", opened.registry.plan(checked_id(onward), opened.clock()).id)
+    return address(*parts, **ctx.wanted.query)
 
 
 VIEWS: Final[Mapping[str, Callable[[RequestContext], Response]]] = {

@@ -1052,16 +1052,22 @@ class DocumentCache:
             lost = lost or bool(sidecar.rows)
         return BlockNotFound(block_id, lost=lost)
 
+    def _rows_that_stand(self, path: RelPath, digest: str, count: int) -> tuple[Fingerprint, ...]:
+        """The rows that are saved of a text, if its blocks have not moved elsewhere; or none."""
+        known = self.known_rows(path, digest, count)
+        return known if known and not self._moved_since(str(path), digest, known) else ()
+
     def _rows_of(
         self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
     ) -> tuple[Fingerprint, ...]:
         """The rows of a text with `count` blocks; new rows are saved."""
         name = str(path)
+        if known := self._rows_that_stand(path, digest, count):
+            return known  # without waiting for who reads another note
+        new = fingerprints(tree, tree.root)
         with self.sidecars.held():
-            known = self.known_rows(path, digest, count)
-            if known and not self._moved_since(name, digest, known):
+            if known := self._rows_that_stand(path, digest, count):
                 return known
-            new = fingerprints(tree, tree.root)
             own = self.sidecars.nearest(name, texts_of(new))
             if self._moved_since(name, own.digest, own.rows):
                 own = self.sidecars.taken_to(self.sidecars.newest(name), own) or own

@@ -175,12 +175,14 @@ class FolderStore:
 
     @locked
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
-        made: dict[str, NoteBlock] = {}
-        for block_id in dict.fromkeys(map(valid, ids)):
+        wanted = list(dict.fromkeys(map(valid, ids)))
+        places: dict[FolderDocument, list[Node]] = {}  # what is above is told once for each
+        for block_id in wanted:
             with suppress(BlockNotFound):
                 document = self._documents.find(block_id)
-                (made[block_id],) = self._blocks(document, (document.block(block_id),))
-        return made
+                places.setdefault(document, []).append(document.block(block_id))
+        made = {block.id: block for place in places.items() for block in self._blocks(*place)}
+        return {block_id: made[block_id] for block_id in wanted if block_id in made}
 
     @locked
     def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:

@@ -215,6 +215,8 @@ class _Trial:
     def _move(self, change: Move) -> None:
         (first, source), *others = [self._block(one, "") for one in change.ids]
         nodes = [first, *(node for node, _ in others)]
+        if change.anchor_id in change.ids:
+            raise InvalidArgs("diff", "a block cannot be moved into itself")
         parent, at = self._place(change.anchor_id, change.side)
         inside = source.children or []
         start = inside.index(first)
