@@ -318,7 +318,7 @@ def test_a_key_in_the_first_moment_of_a_page_is_not_lost_without_a_word(scene: S
     page = scene.person()
     page.add_init_script("window.setTimeout = () => 0")  # the moment does not end
     scene.go(page, f"/hunk/{hunk}")
-    press(page, "a")
+    page.keyboard.press("a")
     see(page, "The key a was ignored")
     assert scene.call("apply_file_modification", hunk_id=hunk)["error"] == "APPROVAL_REQUIRED"
 
