@@ -559,6 +559,7 @@ def test_nothing_is_approved_on_the_terminal_that_was_not_shown(
     assert apply(agent, again)["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_a_long_line_shows_what_changes_in_it(
     agent: OpenWorkspace, run: Run, tmp_path: Path
 ) -> None:

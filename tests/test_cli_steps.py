@@ -95,6 +95,7 @@ def write(agents: OpenWorkspace, path: str, content: str, task: str) -> None:
     assert "edit_id" in agents.call("bob", "prepare_file_range_edit", given, task=task).fields
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.slow)])
 def test_every_command_that_is_printed_works(
     agents: OpenWorkspace, run: Run, root: Path, tmp_path: Path, lang: Lang

@@ -162,6 +162,7 @@ def tree(root: str) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", spread([*MEMBERS, *BY_SUFFIX], of=5))
 def test_no_answer_tells_what_stands_where_the_member_may_not_read(
     worlds: tuple[OpenWorkspace, OpenWorkspace], member: str

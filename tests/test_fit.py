@@ -136,6 +136,7 @@ def test_an_answer_stays_within_its_budget(
         assert plan.text.index("apply_file_modification(") < plan.text.index("```diff")
 
 
+@pytest.mark.slow
 def test_what_is_left_out_of_several_diffs_can_be_shown(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:
@@ -193,6 +194,7 @@ def test_reading_stops_at_the_budget(desk: OpenWorkspace, tmp_path: Path) -> Non
         assert tokens(str(answer.data["content"])) <= 13_000
 
 
+@pytest.mark.slow
 def test_an_envelope_stays_within_its_budget(desk: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(LONG)
     edits = [{"old_string": f"valve_{i} = x", "new_string": "x"} for i in range(1_000)]

@@ -59,6 +59,7 @@ READS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", READS)
 def test_who_was_shown_a_part_writes_no_whole_file(tmp_path: Path, read: str) -> None:
     with opened(tmp_path) as desk:

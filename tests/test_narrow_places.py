@@ -261,6 +261,7 @@ def other_thread_holds(opened: OpenWorkspace, path: str) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_the_recovery_of_a_group_names_no_other_file_of_it(tmp_path: Path) -> None:
     (tmp_path / "secret").mkdir()
     for name in ("a.txt", SECRET):
@@ -363,6 +364,7 @@ def test_a_keyboard_interrupt_leaves_no_queue_locked() -> None:
 # Plans that end meanwhile
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_a_plan_that_expires_while_it_waits_is_not_written(
     tmp_path: Path, store: str, request: pytest.FixtureRequest
@@ -386,6 +388,7 @@ def test_a_plan_that_expires_while_it_waits_is_not_written(
     assert (tmp_path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.slow
 def test_what_is_waited_for_is_told_alike_on_redis(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -886,6 +886,7 @@ def test_what_goes_from_a_container_is_told_before(home: Home) -> None:
     assert image(home, document) == before
 
 
+@pytest.mark.slow
 @KERNELS
 def test_a_few_ids_of_a_long_document_are_little_to_read(
     home: Home, monkeypatch: pytest.MonkeyPatch

@@ -6,11 +6,14 @@ import html
 import re
 from pathlib import Path
 
+import pytest
+
 from support.review_page import AGENT, prepared, room_at
 
 IDS = ("20260101000000-aaaaaaa", "20260101000000-bbbbbbb")
 
 
+@pytest.mark.slow
 def test_a_person_sees_and_approves_a_diff_of_two_documents(tmp_path: Path) -> None:
     for block_id, name in zip(IDS, ("one", "two"), strict=True):
         (tmp_path / f"{name}.md").write_text(f'text of {name}\n{{: id="{block_id}"}}\n')

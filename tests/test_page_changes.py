@@ -227,6 +227,7 @@ def test_files_that_came_went_or_moved_are_named(room: Room) -> None:
     assert sorted(path.name for path in room.root.glob("*.txt")) == ["a.txt", "b.txt"]
 
 
+@pytest.mark.slow
 def test_of_a_large_task_the_first_files_are_shown_and_decided_on(room: Room) -> None:
     for name in "abcdefghi":
         lines = "".join(f"{name} {number}\n" for number in range(350))

@@ -123,6 +123,7 @@ def chinese(room: Room) -> Reader:
     return reader
 
 
+@pytest.mark.slow
 def test_no_page_has_english_words(room: Room) -> None:
     plan = prepared(
         room.desk, "prepare_file_range_edit", path="a.py", range="2", content="two = (\n"

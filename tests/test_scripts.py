@@ -29,6 +29,7 @@ def mutants_of(module: object) -> list[mutate.Mutant]:
     return mutate.mutants(Path(str(vars(module)["__file__"])))
 
 
+@pytest.mark.slow
 def test_mutants_reach_functions_that_the_collector_does_not_see(
     functions: mutate.Functions,
 ) -> None:
@@ -43,6 +44,7 @@ def test_mutants_reach_functions_that_the_collector_does_not_see(
         function.__code__ = code
 
 
+@pytest.mark.slow
 def test_mutants_of_several_lines_are_tried(functions: mutate.Functions) -> None:
     """As of `not any(`, whose own brackets hold the line breaks together."""
     several = [m for m in mutants_of(patch_parse) if m.lines > 1 and "any(" in m.new]
@@ -113,6 +115,7 @@ def test_patterns_that_ask_for_a_kind_are_found(case: str) -> None:
     assert [(one.line, one.how) for one in found] == ([(3, "pattern")] if named else [])
 
 
+@pytest.mark.slow
 def test_the_places_of_this_code_are_told() -> None:
     """`pytest -rP` shows them; how many there may be is no rule of the house."""
     modules = {path.relative_to(ROOT).as_posix(): tree for path, tree in trees().items()}

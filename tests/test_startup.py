@@ -85,6 +85,7 @@ def test_a_start_without_notes_fetches_none_of_theirs(
     assert imported(code, theirs) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "frozen"), [("mcp", True), ("pending", False)])
 def test_the_collector_passes_over_what_a_server_has_imported(
     command: str, frozen: bool, tmp_path: Path

@@ -379,7 +379,7 @@ class _Session:
                 if kind in kinds:
                     yield self._at.path, packet
             if kind and not self._timed_out:  # the last one is a summary, which has none here
-                raise Failed(OPERATION, "rg ended before its answer did")
+                raise Failed(OPERATION, "rg ended without an answer")
             for spelled, reason in _complaints(words):
                 if file := files.get(spelled.removeprefix("./")):
                     self._warned.append(Warned(file.path, "unreadable", reason))
