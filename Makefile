@@ -21,10 +21,13 @@ run: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/pytest -n auto -m "not slow"
 
+# half of their time these wait: for the disk, a lock, another process
+WAITING = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)")
+
 test-slow: $(VENV)/.dev
 	PYTHON=$(abspath $(BIN)/python) sh tests/conformance/setup.sh
 	PYTHON=$(abspath $(BIN)/python) sh tests/parity/setup.sh
-	$(BIN)/pytest -n auto -m "slow or drawn" --hypothesis-profile=full
+	$(BIN)/pytest -n $(WAITING) -m "slow or drawn" --hypothesis-profile=full
 
 # what `copydesk doctor` names: openat2, O_TMPFILE, the exchange of names, leases; 2 minutes
 WRITING := staging replace contents path_races path_resolution workspace recovery group_recovery \
