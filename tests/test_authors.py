@@ -220,3 +220,19 @@ def test_lines_that_were_there_before_a_change_part_its_places(author: int) -> N
     lines.change([(0, 1, [b"Z\n"])], BASE)
     (hunk,) = lines.net(lambda one: one == 2)[1]
     assert (hunk.old, hunk.new, hunk.touched_by) == ([b"c\n"], [b"Y\n"], set())
+
+
+def test_what_took_nothing_out_is_not_touched_where_others_replaced_a_part() -> None:
+    lines = Authored([b"a\n", b"old\n", b"c\n"])
+    lines.change([(0, 1, [b"X\n"]), (2, 2, [b"U\n", b"V\n"])], 1)
+    lines.change([(2, 3, [b"theirs\n"])], BASE)
+    assert touched(lines) == [([b"X\n"], False), ([b"V\n"], False)]
+
+
+def test_a_change_stays_whole_after_another_was_kept() -> None:
+    lines = Authored([b"a\n", b"b\n", b"c\n", b"d\n"])
+    lines.change([(1, 2, [b"X\n", b"Y\n", b"W\n"])], 1)
+    lines.change([(5, 6, [b"kept\n"])], 2)
+    lines = lines.settled(lines.net(lambda one: one == 2)[1], lambda one: one == 2)
+    lines.change([(2, 2, [b"theirs\n"]), (3, 4, [b"too\n"])], BASE)
+    assert touched(lines) == [([b"X\n"], True), ([b"Y\n"], True)]

@@ -858,6 +858,9 @@ def test_an_address_that_two_notebooks_have_is_refused(tmp_path: Path) -> None:
         both = several(stores)
         with pytest.raises(InvalidArgs, match="several documents"):
             both.located("Foo#^20200101000000-abcdef1")
+        of_one = stores[0].prepare([])
+        with pytest.raises(InvalidArgs, match="was not prepared by this store"):
+            both.execute(replace(of_one, held=None))
         both.close()
 
 

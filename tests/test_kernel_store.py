@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from copydesk.errors import ContentChanged, InvalidArgs
+from copydesk.notes.kernel.api import Address, Kernel, KernelHttp
 from copydesk.notes.kernel.blocks import HeldBlocks
 from copydesk.notes.protocol import (
     BlockChanged,
@@ -613,3 +614,16 @@ def test_the_fake_and_the_split_agree_with_themselves() -> None:
         nodes = parse(markdown)
         text = "\n\n".join(kramdown(node) for node in nodes)
         assert "\n\n".join(kramdown(node) for node in parse(text)) == text
+
+
+def test_only_what_a_kernel_tells_as_done_is_taken_for_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rollback deletes what was written; an answer may name other blocks beside it."""
+    done, inner, other = (f"20260101000000-aaaaaa{number}" for number in range(3))
+    operation = {"id": done, "data": f'<div data-node-id="{done}"><div data-node-id="{inner}">'}
+    answer = [{"doOperations": [operation], "undoOperations": [{"id": other}]}]
+    monkeypatch.setattr(Kernel, "version", lambda _: (3, 7, 3))
+    monkeypatch.setattr(KernelHttp, "ask", lambda *_: answer)
+    kernel = Kernel(KernelHttp(Address.of("http://127.0.0.1:1"), ""))
+    assert kernel.delete(done) == {done, inner}

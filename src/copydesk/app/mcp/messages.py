@@ -91,7 +91,7 @@ def _second_look(raw: bytes) -> ParsedMessage | ErrorReply:
         return _framed(parsed, body, {})
     frame = cast("dict[str, Any]", came)
     if frame.get("id") != repaired.get("id"):
-        said = "The id holds a lone surrogate"
+        said = "The id is a text or a number that JSON does not have"
         return error_reply(t.INVALID_REQUEST, said, _shown_id(frame["id"]))
     params: dict[str, Any] = frame["params"] if isinstance(frame.get("params"), dict) else {}
     arguments = {ARGUMENTS: params["arguments"]} if "arguments" in params else {}
@@ -201,6 +201,6 @@ def _plain(value: object, shown: Callable[[str], str] = sendable) -> Any:
         return {shown(key): _plain(item, shown) for key, item in pairs}
     if isinstance(value, Sequence):
         return [_plain(item, shown) for item in cast("Sequence[object]", value)]
-    if shown is sendable and isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has none; what came with one is refused, not mended
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no such number
     return value
