@@ -458,8 +458,6 @@ class Review:
                 self._record("written", shown, *words, edit_ids=[one.edit_id for one in applied])
             case "y" | "n":
                 reason = None if key == "y" else self._keys.line(say("cli.reason", self._lang))
-                if reason == "":
-                    return False
                 for one in shown:
                     self._decide(one, reason)
             case "m":
