@@ -196,9 +196,9 @@ async def _old_server(commands: Path, root: Path, package: Path) -> None:
             "prepare_file_append", path="a.txt", content="two", apply="auto"
         )
         version = package / "__init__.py"
-        version.write_text(version.read_text().replace("0.1.0", "0.1.1"))
+        version.write_text(version.read_text().replace("0.2.0", "0.2.1"))
         said = done(commands / "copydesk", "--version", cwd=root)
-        assert said == "copydesk 0.1.1\n"
+        assert said == "copydesk 0.2.1\n"
         assert "edit 2" in done(commands / "copydesk", *append, "three", cwd=root)
         assert "edit 3" in await call(
             "prepare_file_append", path="a.txt", content="four", apply="auto"

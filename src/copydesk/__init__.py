@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from copydesk.app.library import *  # noqa: F403
     from copydesk.errors import *  # noqa: F403
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:
