@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
-from copydesk.notes.folder.blocks import fingerprints, in_order, know
+from copydesk.notes.folder.blocks import fingerprints, identify, in_order
 from copydesk.notes.markdown import Block, Tree, is_phantom, parse
 from copydesk.notes.protocol import Around, BlockText, check_characters, raw_markdown, split_tree
 
@@ -507,7 +507,7 @@ def addressed(
                 zip(fingerprints(before, old), in_order(old), strict=True)
             )
         ]
-        rows_now = know(rows, fingerprints(tree, top), (), "+{}".format, lambda _: False)
+        rows_now = identify(rows, fingerprints(tree, top), (), "+{}".format, lambda _: False)
         matched = zip(rows_now, in_order(top), strict=True)
         ids = {id(block): row.id for row, (_, block) in matched if row.id in had} | ids
         _pair_in_place(old, top, ids)
