@@ -411,7 +411,7 @@ def identify(
             while ids[at] in used:
                 ids[at] = fresh(at)
             used.add(ids[at])
-    return tuple(sign.with_id(block_id) for sign, block_id in zip(new, ids, strict=True))
+    return tuple(row.with_id(block_id) for row, block_id in zip(new, ids, strict=True))
 
 
 def with_past(
@@ -530,14 +530,12 @@ class _Matching:
             if each.id not in alive:
                 lost[each.kind, each.hash].append(each.id)
         index = {row.id: at for at, row in enumerate(self._old.rows)}
-        for at, sign in enumerate(self._new.rows):
-            if is_id(sign.anchor) and sign.anchor not in alive and not taken(sign.anchor):
-                ids[at] = sign.anchor  # an anchor in the text wins
-                alive.add(sign.anchor)
-            former = [] if ids[at] else lost.get((sign.kind, sign.hash), [])
-            block_id = next(
-                (former_id for former_id in reversed(former) if former_id not in alive), ""
-            )
+        for at, row in enumerate(self._new.rows):
+            if is_id(row.anchor) and row.anchor not in alive and not taken(row.anchor):
+                ids[at] = row.anchor  # an anchor in the text wins
+                alive.add(row.anchor)
+            former = [] if ids[at] else lost.get((row.kind, row.hash), [])
+            block_id = next((i for i in reversed(former) if i not in alive), "")
             if block_id:
                 ids[at] = block_id
                 alive.add(block_id)

@@ -328,8 +328,8 @@ def _spelled(rows: Iterable[Fingerprint]) -> list[str]:
         name = block_id.removeprefix(last)
         last = block_id[:_DATE]
         named = f",{json.dumps(anchor, ensure_ascii=False)}" if anchor else ""
-        signs = b2a_base64(bytes.fromhex(hash_ + sketch), newline=False).rstrip(b"=").decode()
-        spelled.append(f'[{depth},"{name}","{kind}","{signs}"{named}]')
+        packed = b2a_base64(bytes.fromhex(hash_ + sketch), newline=False).rstrip(b"=").decode()
+        spelled.append(f'[{depth},"{name}","{kind}","{packed}"{named}]')
     return spelled
 
 
@@ -339,10 +339,10 @@ def _rows(spelled: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
         if len(each) == _PLAIN:
             rows.append(Fingerprint(*each))
             continue
-        depth, name, kind, signs, *anchor = each
+        depth, name, kind, packed, *anchor = each
         if rows and name.startswith("-"):
             name = rows[-1].id[:_DATE] + name
-        digits = a2b_base64(signs + "=" * (-len(signs) % 4)).hex()
+        digits = a2b_base64(packed + "=" * (-len(packed) % 4)).hex()
         rows.append(
             Fingerprint(depth, name, kind, digits[:HASH_DIGITS], digits[HASH_DIGITS:], *anchor)
         )
@@ -788,7 +788,7 @@ def path_of(text: str) -> RelPath:
 
 def texts_of(new: Sequence[Fingerprint]) -> set[str]:
     """The hashes of the texts in a document."""
-    return {sign.hash for sign in new[1:] if sign.sketch}
+    return {row.hash for row in new[1:] if row.sketch}
 
 
 def shared(sidecar: Sidecar, texts: set[str]) -> float:

@@ -126,8 +126,8 @@ class ReparseWindow:
         """The rows of the blocks in a span, the first of them at depth 0; without one, of all."""
         start, stop, _ = span or (0, len(self.order), 0)
         return [
-            sign.with_id(block_id)
-            for sign, block_id in zip(
+            row.with_id(block_id)
+            for row, block_id in zip(
                 fingerprints(self.tree, self.order[start]), self.ids[start:stop], strict=True
             )
         ]
@@ -344,10 +344,10 @@ class WorkingDocument:
         if not is_as_meant:
             raise InvalidArgs("markdown", _RUNS_ON)
         tops = [block for at, block in in_order(tree.root)[start:behind] if at == depth]
-        signs = [sign for block in tops for sign in fingerprints(tree, block)]
+        new_rows = [each for block in tops for each in fingerprints(tree, block)]
         gone = window.rows(span) if keeps else []
         ids = [
-            row.id for row in identify(gone, signs, (), lambda at: self._fresh(), self._is_taken)
+            row.id for row in identify(gone, new_rows, (), lambda at: self._fresh(), self._is_taken)
         ]
         if keeps:
             ids[0] = gone[0].id

@@ -577,10 +577,10 @@ class FolderStore:
         base = Snapshot.of(b"")
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
-        signs = fingerprints(tree, tree.root)
+        unnamed = fingerprints(tree, tree.root)
         # a document that was undone and is made again has the ids that its text had
-        known = self._documents.known_rows(path, result.digest, len(signs))
-        rows = known or tuple(sign.with_id(new_id()) for sign in signs)
+        known = self._documents.known_rows(path, result.digest, len(unnamed))
+        rows = known or tuple(each.with_id(new_id()) for each in unnamed)
         step = SidecarChange("", result.digest, (Splice(0, (), rows),))
         self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
