@@ -15,8 +15,8 @@ from copydesk.notes.folder.blocks import (
     Fingerprint,
     FolderDocument,
     fingerprints,
+    identify,
     in_order,
-    know,
     read,
     with_past,
 )
@@ -42,7 +42,7 @@ def document_of(text: str, fresh: Callable[[], str], profile: Profile = "gfm") -
     """A document whose changes are parsed in windows as small as may be."""
     data = text.encode()
     tree = read(data, profile)
-    rows = know((), fingerprints(tree, tree.root), (), lambda at: fresh(), _no)
+    rows = identify((), fingerprints(tree, tree.root), (), lambda at: fresh(), _no)
     order = tuple(block for _, block in in_order(tree.root))
     return FolderDocument(RelPath(("a.md",)), STAMP, "", data, tree, rows, order)
 
@@ -103,7 +103,7 @@ def test_what_changes_leave_is_what_the_whole_text_is(
     assert rows is not None
     result = working.change.apply(document.data)
     tree = read(result, profile)
-    made = [sign.row("")[:4] for sign in fingerprints(tree, tree.root)]
+    made = [sign.with_id("")[:4] for sign in fingerprints(tree, tree.root)]
     assert [row._replace(id="")[:4] for row in rows] == made
     assert len({row.id for row in rows}) == len(rows)
     assert step.back().take(rows) == document.rows
@@ -293,13 +293,15 @@ def test_blocks_are_known_again_once_each(old: str, new: str) -> None:
     fresh = maker()
     before = document_of(old, fresh).rows
     tree = read(new.encode(), "gfm")
-    known = know(before, fingerprints(tree, tree.root), (), lambda at: fresh(), lambda one: False)
+    known = identify(
+        before, fingerprints(tree, tree.root), (), lambda at: fresh(), lambda one: False
+    )
     ids = [row.id for row in known]
     assert len(set(ids)) == len(ids)
     past = with_past((), before, known)
     lost = {row.id for row in before} - set(ids)
     assert lost <= {each.id for each in past}
-    back = know(known, [_sign(row) for row in before], past, lambda at: fresh(), _no)
+    back = identify(known, [_sign(row) for row in before], past, lambda at: fresh(), _no)
     assert len({row.id for row in back}) == len(back)
 
 
@@ -308,14 +310,14 @@ def _no(block_id: str) -> bool:
 
 
 def _sign(row: Fingerprint) -> Fingerprint:
-    return row.row("")
+    return row.with_id("")
 
 
 @given(st.one_of(documents(), anything))
 def test_the_same_text_has_the_same_ids(text: str) -> None:
     fresh = maker()
     before = document_of(text, fresh).rows
-    known = know(before, [_sign(row) for row in before], (), lambda at: fresh(), _no)
+    known = identify(before, [_sign(row) for row in before], (), lambda at: fresh(), _no)
     assert known == before
 
 
@@ -324,9 +326,9 @@ def test_what_comes_before_costs_no_id(text: str, first: str) -> None:
     """A text put before another, apart from it, leaves all blocks of it known."""
     fresh = maker()
     tree = read(text.encode(), "gfm", part=True)
-    rows = know((), fingerprints(tree, tree.root), (), lambda at: fresh(), _no)
+    rows = identify((), fingerprints(tree, tree.root), (), lambda at: fresh(), _no)
     both = read(f"{first}\n\n<!-- -->\n\n{text}".encode(), "gfm", part=True)
-    known = know(rows, fingerprints(both, both.root), (), lambda at: fresh(), _no)
+    known = identify(rows, fingerprints(both, both.root), (), lambda at: fresh(), _no)
     ids = {row.id for row in known}
     lost = Counter((row.kind, row.hash) for row in rows if row.id not in ids)
     before = Counter((row.kind, row.hash) for row in rows)

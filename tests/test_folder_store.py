@@ -841,7 +841,7 @@ def test_a_note_that_is_known_is_read_while_another_process_reads_a_new_one(plac
     document = place.document("Note").id
     known = place.store.children(document)
     first, second = (folder_store(place.files, str(place.state)) for _ in range(2))
-    with first._documents.sidecars.held():
+    with first._documents.sidecars.locked():
         assert second.children(document) == known
 
 

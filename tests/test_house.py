@@ -60,7 +60,7 @@ PACKAGES = {
     ),
     "app": ("tools", "notes", "search", "desk", "store", "edit", "text", "errors", "__version__"),
 }
-"""What each package may import besides itself; so for the kinds, and each layer of a room."""
+"""What each package may import besides itself; so for the kinds, and each layer of search and notes."""
 
 CLOCK = ("time", "datetime")
 DISK = ("os", "pathlib", "io", "shutil", "tempfile", "socket", "subprocess")

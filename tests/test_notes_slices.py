@@ -34,7 +34,9 @@ def check_slice(text: str, expected: list[int] | str, total: int = 10) -> None:
             said = said.replace(short, long)
         found = read(said, names)
         if isinstance(found, InvalidSlice):
-            assert (found.slice, found.total, found.reason) == (said, total, expected)
+            quoted = said if len(said) <= 80 else said[:79] + "…"
+            assert (found.slice, found.total, found.reason) == (quoted, total, expected)
+            assert (found.part or "").removesuffix("…") in said
         else:
             assert list(found) == expected, said
 
@@ -140,6 +142,11 @@ def test_meaning(text: str, expected: list[int]) -> None:
         (":+0", "count"),
         ("BEGIN:+00", "count"),
         ("END:0", "count"),
+        ("END:00", "count"),
+        ("END:٣", "keyword"),
+        ("END:" + "9" * 19, "keyword"),
+        ("END:" + "9" * 5_000, "keyword"),
+        ("id2:" + "9" * 5_000, "form"),
         ("5:+3", "anchor"),
         ("-3:+2", "anchor"),
         ("id5:id2", "reversed"),

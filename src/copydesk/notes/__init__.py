@@ -1,1 +1,1 @@
-"""The room of notes: blocks of Markdown documents, in folders and in SiYuan's kernel."""
+"""Notes as blocks: Markdown documents in folders, or in SiYuan's kernel."""

@@ -48,7 +48,7 @@ from copydesk.notes.plan import (
     BlockTree,
     as_item,
     block_draft,
-    digest_of_texts,
+    digest_of_text,
     joined,
     plan_blocks,
     rewritten,
@@ -175,9 +175,11 @@ class Ready:
 def tree_of(
     store: NoteStore, named: Mapping[str, NoteBlock], hunks: Sequence[BlockHunk]
 ) -> BlockTree:
-    """The blocks, containers and siblings, with texts if a hunk needs them.
+    """The blocks that hunks name, with what is around them as far as the hunks need it.
 
-    Raises TargetMoved if one is gone.
+    These are their containers; the siblings of a heading whose section is passed; what is in a
+    container that something is put into, and in a list at its end; and neighbours. Raises
+    TargetMoved if one is gone.
     """
     blocks = dict(named)
     while wanted := {block.parent_id for block in blocks.values()} - blocks.keys() - {""}:
@@ -188,11 +190,11 @@ def tree_of(
     children: dict[str, Sequence[str]] = {}
     for hunk in hunks:
         walks = hunk.place is not None or hunk.action == "APPEND"
-        for block in (named[one] for one in hunk.named if one in named):
+        for block in (named[block_id] for block_id in hunk.named if block_id in named):
             if walks and block.kind == "h" and block.parent_id not in children:
                 siblings = store.children(block.parent_id)
-                blocks = {one.id: one for one in siblings} | blocks
-                children[block.parent_id] = [one.id for one in siblings]
+                blocks = {sibling.id: sibling for sibling in siblings} | blocks
+                children[block.parent_id] = [sibling.id for sibling in siblings]
             if block.kind in CONTAINERS and (walks or hunk.action == "PREPEND"):
                 children[block.id] = store.child_ids(block.id)
         if hunk.action == "APPEND" and hunk.block_id in named:
@@ -219,14 +221,17 @@ _FEW = 4
 
 
 def _neighbours(store: NoteStore, ids: Sequence[str]) -> list[str]:
-    """Blocks of a container with their neighbours; what is between is left out."""
+    """Blocks of a container with their neighbours; what is between is left out.
+
+    Of `b` and `g` in `a` to `z` these are `a b c` and `f g h`.
+    """
     after: dict[str, str] = {}  # an empty id is an end
     for block_id in ids:
         around = store.around(block_id)
         after |= {around.previous_id: block_id, block_id: around.next_id}
-    starts = ({*after} - {*after.values()}) - {""}
+    starts = {*after} - {*after.values()} | {after.get("", "")}
     runs: list[list[str]] = []
-    for start in starts | {after.get("", "")} - {""}:
+    for start in starts - {""}:
         run = [start]
         while after.get(run[-1]):
             run.append(after[run[-1]])
@@ -240,28 +245,28 @@ def _end_of(
     blocks: Mapping[str, NoteBlock], children: Mapping[str, Sequence[str]], block: NoteBlock
 ) -> str:
     """The last block in a container that is no list, or in the section of a heading; or nothing."""
-    held = children.get(block.id, ()) if block.kind != "l" else ()
+    inside = children.get(block.id, ()) if block.kind != "l" else ()
     if block.kind == "h":
-        behind = dropwhile(lambda one: one != block.id, children[block.parent_id])
-        held = [*section_of(block, (blocks[one] for one in islice(behind, 1, None)))]
-    return held[-1] if held else ""
+        behind = dropwhile(lambda each: each != block.id, children[block.parent_id])
+        inside = [*section_of(block, (blocks[each] for each in islice(behind, 1, None)))]
+    return inside[-1] if inside else ""
 
 
-def _prepared(store: NoteStore, made: BlockPlan, *, update_links: bool) -> Prepared:
+def _prepared(store: NoteStore, plan: BlockPlan, *, update_links: bool) -> Prepared:
     """Prepare the changes; if the store refuses a text, find its hunk by bisection."""
-    changes = [operation.change for operation in made.operations]
+    changes = [operation.change for operation in plan.operations]
     try:
         return store.prepare(changes, update_links=update_links)
     except InvalidArgs as refusal:
 
         def is_refused(count: int) -> bool:
             with suppress(InvalidArgs):
-                store.prepare(changes[:count])
+                store.prepare(changes[:count], update_links=update_links)
                 return False
             return True
 
         first = bisect_left(range(1, len(changes)), True, key=is_refused)
-        lines = ", ".join(map(str, made.operations[first].lines))
+        lines = ", ".join(map(str, plan.operations[first].lines))
         raise InvalidArgs(f"diff, hunk of line {lines}", refusal.reason) from None
 
 
@@ -279,7 +284,7 @@ def _nothing() -> None:
     """Do nothing, as the default of a hook."""
 
 
-def _joined(texts: Mapping[str, str]) -> str:
+def _as_one(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{path}\n{text}" for path, text in sorted(texts.items()))
 
 
@@ -348,13 +353,13 @@ class NoteReader:
 
     def infos(self, member: Member, ids: Sequence[str]) -> tuple[tuple[Info, ...], tuple[str, ...]]:
         """Return facts about blocks, and the ids without one; BlockNotFound if none exists."""
-        ids = [self._id_of(member, one) for one in ids]
-        there = self.store(member).blocks([one for one in ids if not is_address(one)])
+        ids = [self._id_of(member, i) for i in ids]
+        there = self.store(member).blocks([i for i in ids if not is_address(i)])
         self.check_blocks(member, there.values(), "read")
-        missing = tuple(one for one in ids if one not in there)
+        missing = tuple(i for i in ids if i not in there)
         if not there:
             raise BlockNotFound(", ".join(missing))
-        return tuple(self._info(member, there[one]) for one in ids if one in there), missing
+        return tuple(self._info(member, there[i]) for i in ids if i in there), missing
 
     def block(self, member: Member, block_id: str) -> NoteBlock:
         """Return one block, by its id or its address; raises BlockNotFound."""
@@ -384,7 +389,7 @@ class NoteReader:
             if home.in_files or len(wanted) <= _SLICED:  # a kernel has more of them all at once
                 there = home.store.blocks(wanted)
             if len(there) < len(wanted):  # in files, while another program changes one
-                there = {one.id: one for one in self._shown(member, block, parts=True)}
+                there = {part.id: part for part in self._shown(member, block, parts=True)}
         blocks = self._as_tasks(member, [there[i] for i in wanted if i in there], inside=block.id)
         after = ids[chosen.stop] if chosen.stop < len(ids) else ""
         return BlockContent(block, blocks, len(ids), chosen.start, after)
@@ -392,9 +397,9 @@ class NoteReader:
     def notebooks(self, member: Member) -> tuple[Notebook, ...]:
         """The notebooks in which the member may read something."""
         home, allowed = self.home(member), member.permission
-        named = [(home.path_of(one.id, ""), one) for one in home.store.notebooks()]
+        named = [(home.path_of(box.id, ""), box) for box in home.store.notebooks()]
         return tuple(
-            one for path, one in named if allowed.allows_walk(path) or allowed.allows_read(path)
+            box for path, box in named if allowed.allows_walk(path) or allowed.allows_read(path)
         )
 
     def documents(self, member: Member, box: str, most: int, within: Within = EVERYWHERE) -> Page:
@@ -408,8 +413,8 @@ class NoteReader:
 
     def _readable(self, member: Member, page: Page) -> Page:
         """What the member may read; where that is not all, nobody tells how much there is."""
-        found = [one for one in page if self.may_read(member, one)]
-        return Page(found, page.total if len(found) == len(page) else None)
+        readable = [block for block in page if self.may_read(member, block)]
+        return Page(readable, page.total if len(readable) == len(page) else None)
 
     def _as_tasks(
         self, member: Member, blocks: Sequence[NoteBlock], *, inside: str = ""
@@ -432,21 +437,21 @@ class NoteReader:
 
     def coverage(self, member: Member, box: str) -> Coverage | None:
         """How much of a notebook is searched, and the files that are not documents."""
-        found = self.store(member).coverage(box)
+        seen = self.store(member).coverage(box)
         allowed = member.permission.allows_read
         unread = (
-            one for one in (found.unread if found else ()) if allowed(RelPath.parse(one.path))
+            file for file in (seen.unread if seen else ()) if allowed(RelPath.parse(file.path))
         )
-        return found and replace(found, unread=tuple(unread))
+        return seen and replace(seen, unread=tuple(unread))
 
     def covered(self, member: Member) -> Coverage:
         """How much the last search saw of all notebooks, and the files that it stopped reading."""
-        boxes = (one.id for one in self.notebooks(member) if not one.closed)
-        found = [one for box in boxes if (one := self.coverage(member, box)) is not None]
+        boxes = (box.id for box in self.notebooks(member) if not box.closed)
+        seen = [each for box in boxes if (each := self.coverage(member, box)) is not None]
         return Coverage(
-            sum(one.documents for one in found),
-            sum(one.waiting for one in found),
-            tuple(file for one in found for file in one.unread if file.reason == "TOO_SLOW"),
+            sum(each.documents for each in seen),
+            sum(each.waiting for each in seen),
+            tuple(file for each in seen for file in each.unread if file.reason == "TOO_SLOW"),
         )
 
     def _id_of(self, member: Member, address: str) -> str:
@@ -466,7 +471,7 @@ class NoteReader:
         inside = store.children(block.id) if block.kind in (*CONTAINERS, "h") else ()
         own = (block,) if block.kind != "d" else ()
         whole = (*own, *inside) if block.kind in ("d", "h") else own
-        markdown = "\n\n".join(one.markdown for one in whole)
+        markdown = "\n\n".join(each.markdown for each in whole)
         outline = store.outline(block.id) if block.kind == "d" else ()
         count = len(inside) if inside or block.kind in CONTAINERS else None
         breadcrumb = store.breadcrumb(block.id)
@@ -512,8 +517,15 @@ class NotesDesk:
 
         Raises ContentChanged if a block that it deletes or replaces without SEARCH has changed.
         """
-        place = member, plan.tool, plan.request.path, (plan.created_ms, plan.id), plan.id
-        job = WriteRequest(*place, edited_by=plan.edited_by, is_stored=is_stored)
+        job = WriteRequest(
+            member,
+            plan.tool,
+            plan.request.path,
+            (plan.created_ms, plan.id),
+            plan.id,
+            edited_by=plan.edited_by,
+            is_stored=is_stored,
+        )
         make = partial(self._planned, member, plan)
         return self._write(job, make, precondition, after_commit).of_diff
 
@@ -530,37 +542,36 @@ class NotesDesk:
                 precondition()
                 raise InvalidArgs("edit_id", _NO_WAY_BACK)
             make = partial(self._prepared_changes, job.member, entry.undo, entry.path)
-            made = self._write(job, make, precondition)
+            written = self._write(job, make, precondition)
         except Refusal as refusal:
             if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
                 raise
             return NotUndone(entry, refusal)
-        whole = joined(made.documents, made.path)
+        whole = joined(written.documents, written.path)
         return Undone(
             entry,
             whole.base,
             whole.change,
             whole.after,
-            made.diff,
-            "exact" if digest_of_texts(_joined(made.prepared.before)) == entry.after else "fuzz",
-            made.edit_ids[0] if made.edit_ids else 0,
+            written.diff,
+            "exact" if digest_of_text(_as_one(written.prepared.before)) == entry.after else "fuzz",
+            written.edit_ids[0] if written.edit_ids else 0,
         )
 
     def recover(self, member: Member) -> tuple[Settled, ...]:
         """Undo unfinished writes of stores; `failed`: undone, `unsure` says why."""
-        found: list[Settled] = []
+        settled: list[Settled] = []
         entries = reversed(self._set.journal.entries(most=_LOOKED_AT))
-        due = (one for one in entries if one.kind == "notes" and one.state == "unsure" and one.undo)
-        for entry in due:
+        for entry in (e for e in entries if (e.kind, e.state) == ("notes", "unsure") and e.undo):
             try:
                 self.reading.store(member).recover(entry.undo)
             except Refusal as refusal:
-                found.append(Settled(entry, "unsure", refusal.code, refusal))
+                settled.append(Settled(entry, "unsure", refusal.code, refusal))
             else:
                 self._set.journal.keep_undo(entry.edit_id, ())
                 self._set.journal.close_all([entry.edit_id], "failed")
-                found.append(Settled(entry, "failed"))
-        return tuple(found)
+                settled.append(Settled(entry, "failed"))
+        return tuple(settled)
 
     def append(
         self, member: Member, tool: str, markdown: str, kind: Target, target_id: str
@@ -579,8 +590,8 @@ class NotesDesk:
             raise WrongBlockKind(target.id, target.kind, "document")
         path = self.reading.path(member, target)
         make = partial(self._appending, member, target.id, markdown, path)
-        made = self._write(self._job(member, tool, path), make)
-        return NotesWritten(target, tuple(chain.from_iterable(made.ids)), made.edit_ids)
+        written = self._write(self._job(member, tool, path), make)
+        return NotesWritten(target, tuple(chain.from_iterable(written.ids)), written.edit_ids)
 
     def daily_note(self, member: Member, tool: str, box: str, markdown: str = "") -> NotesWritten:
         """Create today's note of a notebook if it is missing, and append this text."""
@@ -630,10 +641,10 @@ class NotesDesk:
     def _prepared_changes(self, member: Member, changes: Sequence[Change], path: RelPath) -> Ready:
         """Prepare changes of the current blocks; `path` is that of the first document."""
         store = self.reading.store(member)
-        found = store.prepare(changes)
-        blocks = store.blocks([one for change in changes for one in named(change)])
-        paths = {one.path: self.reading.path(member, one) for one in blocks.values()}
-        return self._to_write(found, paths, path)
+        prepared = store.prepare(changes)
+        blocks = store.blocks([block_id for change in changes for block_id in named(change)])
+        paths = {block.path: self.reading.path(member, block) for block in blocks.values()}
+        return self._to_write(prepared, paths, path)
 
     def _to_write(self, prepared: Prepared, paths: Mapping[str, RelPath], path: RelPath) -> Ready:
         """The change of each document's text, or of the one at `path` if that is not known yet.
@@ -642,9 +653,9 @@ class NotesDesk:
         """
         before, after = prepared.before, prepared.after
         edits = prepared.files or [
-            rewritten(paths[one], before.get(one), after.get(one, ""))
-            for one in {**before, **after}
-            if one in paths
+            rewritten(paths[name], before.get(name), after.get(name, ""))
+            for name in {**before, **after}
+            if name in paths
         ]
         documents = tuple(
             edit for edit in edits if edit.created or not edit.base.unchanged_by(edit.change)
@@ -662,44 +673,42 @@ class NotesDesk:
 
         `after_commit` runs if there was nothing to write.
         """
-        over: Refusal = Failed("write", _AGAIN)
+        last_refusal: Refusal = Failed("write", _AGAIN)
 
         def attempt() -> Ready:
-            nonlocal over
+            nonlocal last_refusal
             try:
                 return self._attempt(job, make(), precondition, after_commit)
             except Stopped as stopped:
                 in_files = self.reading.home(job.member).in_files
                 if in_files or not isinstance(stopped.refusal, ContentChanged):
                     raise stopped.refusal from None
-                over = stopped.refusal
+                last_refusal = stopped.refusal
                 raise TargetMoved from None
 
-        return attempted(attempt, lambda: over)
+        return attempted(attempt, lambda: last_refusal)
 
     def _on_blocks_now(
         self, member: Member, hunks: Sequence[BlockHunk], request: BlockDiff, operation: Operation
     ) -> Ready:
         """One attempt; TargetMoved if the notes changed concurrently."""
         home = self.reading.home(member)
-        ids = list(dict.fromkeys(one for hunk in hunks for one in hunk.named))
+        ids = list(dict.fromkeys(block_id for hunk in hunks for block_id in hunk.named))
         with one_look():  # a second look below tells whether anything changed
             there = home.store.blocks(ids)
             self.reading.check_blocks(member, there.values(), "read", operation)
             tree = tree_of(home.store, there, hunks)
-            made = plan_blocks(hunks, tree, home.split, strict=request.strict)
-            prepared = _prepared(home.store, made, update_links=request.update_links)
+            plan = plan_blocks(hunks, tree, home.split, strict=request.strict)
+            prepared = _prepared(home.store, plan, update_links=request.update_links)
             if not request.drop_anchors:
                 home.store.check_links(prepared)
         again = home.store.blocks(ids)
-        if any(
-            one not in again or _PLANNED_ON(again[one]) != _PLANNED_ON(there[one]) for one in there
-        ):
+        if any(i not in again or _PLANNED_ON(again[i]) != _PLANNED_ON(there[i]) for i in there):
             raise TargetMoved
-        paths = {one.path: self.reading.path(member, one) for one in there.values()}
+        paths = {block.path: self.reading.path(member, block) for block in there.values()}
         path = next(iter(paths.values()))  # all named blocks exist
         documents = self._to_write(prepared, paths, path).documents
-        draft = block_draft(request, made, documents, path, prepared.notices)
+        draft = block_draft(request, plan, documents, path, prepared.notices)
         return Ready(prepared, draft.request.path, draft.documents, draft)
 
     def _attempt(
@@ -712,21 +721,21 @@ class NotesDesk:
         paths = [document.path for document in ready.documents] or [ready.path]
         reals = self.reading.check(job.member, paths, "write", "read")
         tickets = dict.fromkeys((*reals, *job.member.own_lock), job.ticket)
-        with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
+        with self._set.locks.of_all(tickets, job.caller), ExitStack() as stack:
             precondition()
             reals = self.reading.check(job.member.now(), paths, "write")
             passed = self._approved(job, ready, reals)
             home = self.reading.home(job.member)
             changes_nothing = ready.draft is not None and not ready.draft.plan.operations
             if ready.documents and home.in_files:
-                made = self._in_files(job, ready, reals, passed, held)
+                written = self._in_files(job, ready, reals, passed, stack)
             elif changes_nothing or home.in_files:
-                made = replace(ready, ids=home.store.execute(ready.prepared).ids)
+                written = replace(ready, ids=home.store.execute(ready.prepared).ids)
             else:
-                made = self._in_store(job, ready, passed)
-            if not made.edit_ids:
+                written = self._in_store(job, ready, passed)
+            if not written.edit_ids:
                 after_commit()
-            return made
+            return written
 
     def _approved(self, job: WriteRequest, ready: Ready, reals: Sequence[RelPath]) -> Passed:
         """Raise if the policy wants a person's approval and these texts have none."""
@@ -750,12 +759,14 @@ class NotesDesk:
         ready: Ready,
         reals: Sequence[RelPath],
         passed: Passed,
-        held: ExitStack,
+        stack: ExitStack,
     ) -> Ready:
         text_of, names = self._set.files.text, self._set.named
         documents = sorted(zip(reals, ready.documents, strict=True), key=lambda pair: str(pair[0]))
-        wanted = {real: partial(text_of, real, names) for real, one in documents if not one.created}
-        opened = self._writer.opened(wanted, job, held)
+        wanted = {
+            real: partial(text_of, real, names) for real, each in documents if not each.created
+        }
+        opened = self._writer.opened(wanted, job, stack)
         inodes: dict[tuple[int, int], RelPath] = {}
         steps: list[Step] = []
         for real, document in documents:
@@ -773,6 +784,7 @@ class NotesDesk:
             own = replace(job, path=document.path, is_stored=job.is_stored and not steps)
             parts = (Part(own, document, passed.approval, passed.decided_ms),)
             steps.append(Create(real, parts) if there is None else edit(real, parts, there))
+        # of twice as many digits as an edit's id, so a group's is never one
         entries = self._writer.write(steps, self._set.ids() + self._set.ids())
         ids: tuple[tuple[str, ...], ...] = ()
         with suppress(Refusal):  # the texts are written, only the ids are unknown
@@ -792,15 +804,16 @@ class NotesDesk:
             with suppress(Refusal):  # the last of what was recorded while it wrote stays
                 keep(done[0].undo)
 
-        before, after = map(_joined, (ready.prepared.before, ready.prepared.after))
+        before, after = map(_as_one, (ready.prepared.before, ready.prepared.after))
         entry = Entry(
             time_ms=now_ms,
             member=job.member.name,
             tool=job.tool,
             path=ready.path,
             kind="notes",
-            before=digest_of_texts(before),
-            after=digest_of_texts(after or f"{now_ms} {job.tool}"),
+            before=digest_of_text(before),
+            # no text is known for a daily note: a digest that no text has
+            after=digest_of_text(after or f"{now_ms} {job.tool}"),
             inverse=ChangeSet.of(0, []),
             diff=ready.diff,
             hunk_id=job.hunk_id,
@@ -817,7 +830,7 @@ class NotesDesk:
 
     def _planned(self, member: Member, plan: Plan, operation: Operation = "write") -> Ready:
         ready = self._ready(member, plan.request, operation)
-        now = {block.id: digest_of_texts(block.markdown) for block in ready.of_diff.plan.reads}
+        now = {block.id: digest_of_text(block.markdown) for block in ready.of_diff.plan.reads}
         for block_id, digest in plan.blocks.digests if plan.blocks else ():
             if now.get(block_id) != digest:
                 raise ContentChanged(f"the block {block_id} is not what was shown")
@@ -828,7 +841,7 @@ class NotesDesk:
         target = home.store.blocks([target_id]).get(target_id)
         is_list = target is not None and target.kind == "l"
         if is_list and any(piece.kind != "l" for piece in home.split(markdown)):
-            items = [one.markdown for one in home.store.children(target_id)]
+            items = [item.markdown for item in home.store.children(target_id)]
             markdown = as_item(markdown, items)
         changes = appending(home.store, home.split, target_id, markdown)
         return self._prepared_changes(member, changes, path)
@@ -845,7 +858,9 @@ class NotesDesk:
 
         def make() -> Ready:
             prepared = prepare()
-            paths = {one: home.path_of(box, one) for one in {**prepared.before, **prepared.after}}
+            paths = {
+                name: home.path_of(box, name) for name in {**prepared.before, **prepared.after}
+            }
             path = next(iter(paths.values()), home.path_of(box, ""))
             ready = self._to_write(prepared, paths, path)
             if ready.documents or home.in_files:
@@ -854,10 +869,10 @@ class NotesDesk:
             return replace(ready, documents=(rewritten(path, "", markdown),))
 
         where = make().path  # refuse before anything is journaled
-        made = self._write(self._job(member, tool, where), make)
-        if not made.ids:
+        written = self._write(self._job(member, tool, where), make)
+        if not written.ids:
             raise Failed("find the new ids", f"{where} is written, but its ids could not be read")
-        document_id, *new_ids = made.ids[0]
+        document_id, *new_ids = written.ids[0]
         target = self.reading.block(member, document_id)
         path = home.path_of(target.box, target.path) if home.in_files else None
-        return NotesWritten(target, tuple(new_ids), made.edit_ids, path)
+        return NotesWritten(target, tuple(new_ids), written.edit_ids, path)

@@ -1,6 +1,20 @@
 """Parse a block diff into its hunks, or all its errors; and slices of a sequence of blocks.
 
-Invariant: an invalid slice is refused; a valid one that is empty lies outside the blocks.
+A block diff is a sequence of hunks, maybe in one code fence; a hunk begins with its header:
+
+    @@id@@ body                  replace the text of a block that has the text of SEARCH
+    @@REPLACE:id@@ text          replace the whole text of a block
+    @@BEFORE:id@@ text           put new blocks before it, AFTER it, or in it: PREPEND, APPEND
+    @@DELETE:id@@                delete it
+    @@MOVE:id@@ @@AFTER:id@@     move it, to where the second header says
+
+    body = <<<<<<< SEARCH, text, =======, text, >>>>>>> REPLACE
+
+Each header and marker is a line of its own. A marker has seven signs or more; those of one body
+have as many, and others in it are text. A text ends before the next header, or is a body with an
+empty SEARCH.
+
+An invalid slice is refused; a valid one selects no blocks only if its indices are past the ends.
 
     id2:id5   from one block to another, inclusive
     id2:+3    three blocks, starting at this one     id5:-3     three, ending at this one
@@ -118,9 +132,9 @@ def problem(
 ) -> Problem:
     """Make a problem of this kind; its text is cut."""
     code, _, reason = kind.partition(".")
-    told = text and shown(text)
+    quoted = text and shown(text)
     return Problem(
-        code, reason or None, line, block_id, told, other_line, expected, similarity, difference
+        code, reason or None, line, block_id, quoted, other_line, expected, similarity, difference
     )
 
 
@@ -172,8 +186,10 @@ class BlockHunk:
         edits, moves = self.action == "EDIT", self.action == "MOVE"
         texts = self.text, self.search or ""
         if not (
-            all(is_block_id(one) or is_address(one) for one in self.named)
+            all(is_block_id(name) or is_address(name) for name in self.named)
+            # an EDIT alone has a SEARCH, which is never empty
             and bool(self.search) == (self.search is not None) == edits
+            # DELETE and MOVE have no text, all others have one, but that of an EDIT may be empty
             and (bool(self.text) != (moves or self.action == "DELETE") or edits)
             and (self.place is not None) == moves
             and all(part == content_of_hunk(part) for part in texts)
@@ -217,9 +233,9 @@ def is_blank(line: str) -> bool:
 
 def content_of_hunk(text: str) -> str:
     """The text with LF, without blank lines at the ends."""
-    whole = "\n".join([*lines_of_hunk(text), ""])
-    start = whole.rfind("\n", 0, len(whole) - len(whole.lstrip(" \t\n"))) + 1
-    return whole[start : whole.find("\n", len(whole.rstrip(" \t\n")))]
+    lines = lines_of_hunk(text)
+    start, stop = _trimmed(lines)
+    return "\n".join(lines[start:stop])
 
 
 def _trimmed(lines: Sequence[str]) -> tuple[int, int]:
@@ -237,6 +253,7 @@ _MARKER_WORDS = {"<": " SEARCH", "=": "", ">": " REPLACE"}
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[^`]*")
 _CLOSING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*")
 _SIYUAN_SIZE = 22
+# what names the type of a block in any language, and is no sentence
 _LABEL_CHARACTERS = 32
 _LABEL_WORDS = 3
 
@@ -245,8 +262,9 @@ _LABEL_WORDS = 3
 class Header:
     """A header line; `wrong` is its error, None if it is valid.
 
-    `plain` headers count wherever one may be. Any other could also be a line of a text (`@@ -1,2
-    +1,2 @@`), and counts only where no text may be.
+    `plain` headers count wherever one may be: those with a known command, a valid id (of SiYuan,
+    whatever is behind it), or one word. Any other could also be a line of a text (`@@ -1,2 +1,2
+    @@`), and counts only where no text may be.
     """
 
     action: Action
@@ -307,7 +325,7 @@ def parse_block_diff(
     reader = _Reader(lines_of_hunk(diff), valid)
     reader.read()
     if reader.problems:
-        raise BlockDiffRefused(tuple(sorted(reader.problems, key=lambda found: found.line)))
+        raise BlockDiffRefused(tuple(sorted(reader.problems, key=lambda error: error.line)))
     return tuple(reader.hunks)
 
 
@@ -371,10 +389,10 @@ class _Reader:
 
     def _texts(self, header: Header, at: int) -> None:
         """Parse what a header other than those of DELETE and MOVE is followed by."""
-        edits, is_told = header.action == "EDIT", header.wrong is not None
+        edits, is_reported = header.action == "EDIT", header.wrong is not None
         self._skip_blank()
         if edits:
-            self._skip_text(told=is_told)  # suppress follow-on errors
+            self._skip_text(reported=is_reported)  # suppress follow-on errors
         opened = self._at
         if self._signs.get(opened) == "<":
             body = self._body(opened)
@@ -387,7 +405,7 @@ class _Reader:
                 )
         elif not edits:
             self._plain_text(header, at)
-        elif not is_told:
+        elif not is_reported:
             self._wrong("INVALID_SEQUENCE.no_body", at, text=self._lines[at])
 
     def _plain_text(self, header: Header, at: int) -> None:
@@ -403,15 +421,15 @@ class _Reader:
 
     def _move(self, header: Header, at: int) -> None:
         """The line after `@@MOVE:id@@` says where to, as the header `@@AFTER:id@@` would."""
-        place = self._header(self._at) if self._skip_blank() else None
-        if place is None or place.action not in _PLACES:
+        target = self._header(self._at) if self._skip_blank() else None
+        if target is None or target.action not in _PLACES:
             self._wrong("INVALID_SEQUENCE.no_target", at, text=self._lines[at])
-            self._skip_text(told=True)
+            self._skip_text(reported=True)
             return
-        if place.wrong is not None:
-            self._wrong(place.wrong, self._at, text=self._lines[self._at])
+        if target.wrong is not None:
+            self._wrong(target.wrong, self._at, text=self._lines[self._at])
         else:
-            self._add(header, at, place=(place.action, place.block_id))
+            self._add(header, at, place=(target.action, target.block_id))
         self._at += 1
 
     def _body(self, at: int) -> tuple[str, str] | None:
@@ -425,8 +443,8 @@ class _Reader:
         middles = markers[first:end]
         if len(middles) > 1:
             self._wrong("DELIMITER_ERROR.twice", middles[1], other_line=middles[0] + 1)
-        stop = markers[end] if end < len(markers) else at
-        if stop == at or (self._signs[stop] == "<" and self._follows_header(stop, at)):
+        stop = markers[end] if end < len(markers) else None
+        if stop is None or (self._signs[stop] == "<" and self._follows_header(stop, at)):
             self._wrong("UNMATCHED_MARKERS.open", at, expected=marker_line(">", size))
             self._skip_to_header(at + 1)
         elif self._signs[stop] == "<":
@@ -457,17 +475,17 @@ class _Reader:
         self._never_even.add(size)
         self._skip_to_header(markers[inner] + 1)
 
-    def _skip_text(self, *, told: bool = False) -> None:
-        """Skip the lines of text here, reported as one problem unless `told` already."""
+    def _skip_text(self, *, reported: bool = False) -> None:
+        """Skip the lines of text here, which are one problem unless it is `reported` already."""
         start = self._at
         self._skip_to(lambda at: at in self._signs or self._header(at) is not None)
-        if self._at > start and not told:
+        if self._at > start and not reported:
             self._wrong(self._misplaced[0], start, text=self._lines[start])
 
     def _skip_to_header(self, start: int) -> None:
         """Move to the next header that counts anywhere, to find later problems too."""
         self._at = start
-        self._skip_to(lambda at: (found := self._header(at)) is not None and found.plain)
+        self._skip_to(lambda at: (header := self._header(at)) is not None and header.plain)
 
     def _skip_blank(self) -> bool:
         """Move to the next non-blank line; return whether there is one."""
@@ -522,13 +540,16 @@ def _unfenced(lines: list[str]) -> tuple[int, int]:
     return 0, len(lines)
 
 
-_INDEX = re.compile(r"-?[0-9]{1,18}")
+_INDEX = re.compile(r"-?[0-9]{1,18}")  # longer ones are ids: no document has so many blocks
 _COUNT = re.compile(r"[+-][0-9]{1,18}")
 _HEADED = re.compile(r"@@(.*?)@@.*", re.DOTALL)
 
 
 def select(text: str, ids: Sequence[str]) -> range:
-    """The 0-based indices of the blocks `ids` (all, in order) in a slice; raises InvalidSlice."""
+    """The 0-based indices of the blocks `ids` (all, in order) in a slice; raises InvalidSlice.
+
+    Refused first is what makes no slice of any blocks, then what makes none of these.
+    """
     total = len(ids)
 
     def refused(reason: SliceReason, part: str | None = None) -> InvalidSlice:
@@ -537,19 +558,20 @@ def select(text: str, ids: Sequence[str]) -> range:
     left, colon, right = map(_bare, text.partition(":"))
     if not left and not colon:
         raise refused("empty")
-    if left == "END" and right.isdecimal():
-        if not int(right):
-            raise refused("count", f"{right[0]}0")
-        return range(max(total - int(right), 0), total)
-    start, stop = (int(part) if _INDEX.fullmatch(part) else None for part in (left, right))
-    from_id = start is None and left not in ("", "BEGIN" if colon else "")
-    count = int(right) if _COUNT.fullmatch(right) and (from_id or right[0] == "+") else None
-    to_id = count is None and stop is None and right not in ("", "END")
-    if count is not None and start is not None:
-        raise refused("anchor", right)
-    if count == 0:
-        raise refused("count", f"{right[0]}0")
-    named = (left,) * from_id + (right,) * to_id
+    start, stop = _end(left, "BEGIN" if colon else ""), _end(right, "END")
+    if left == "END" and isinstance(stop, int) and right[0] != "-":
+        if not stop:
+            raise refused("count", right)
+        return range(max(total - stop, 0), total)
+    count = 0
+    # a minus after an id counts back from it, any other is an index from the end
+    if _COUNT.fullmatch(right) and (isinstance(start, str) or right[0] == "+"):
+        stop, count = None, int(right)
+        if isinstance(start, int):
+            raise refused("anchor", right)
+        if not count:
+            raise refused("count", right)
+    named = [part for part in (start, stop) if isinstance(part, str)]
     for block_id in named:
         if block_id in ("BEGIN", "END") or not is_block_id(block_id):
             raise refused("keyword" if is_block_id(block_id) else "form", block_id)
@@ -557,21 +579,25 @@ def select(text: str, ids: Sequence[str]) -> range:
         if block_id not in ids:
             is_keyword = block_id.upper() in ("BEGIN", "END")
             raise refused("keyword" if is_keyword else "unknown", block_id)
-    first, last, _ = slice(start, stop).indices(total)
-    first = ids.index(left) if from_id else first
-    if not colon:
-        return range(first, first + 1 if from_id else total)
-    if count is not None:
-        whole = range(first, first + count) if count > 0 else range(first + 1 + count, first + 1)
-        return range(max(whole.start, 0), min(whole.stop, total))
-    last = ids.index(right) + 1 if to_id else last
-    is_reversed = first >= last
-    if not named:  # what indices mean depends on the number of blocks
-        start = start or 0
-        is_reversed = stop is not None and (start < 0) == (stop < 0) and start >= stop
-    if is_reversed:
+    low = ids.index(start) if isinstance(start, str) else start or 0
+    high = ids.index(stop) + 1 if isinstance(stop, str) else stop
+    if count > 0 or (named and not colon):
+        high = low + max(count, 1)
+    elif count < 0:
+        low, high = max(low + 1 + count, 0), low + 1
+    first, last, _ = slice(low, high).indices(total)
+    # of two indices from different ends, which comes first depends on the number of blocks
+    is_reversed = high is not None and (low < 0) == (high < 0) and low >= high
+    if is_reversed or (named and first >= last):
         raise refused("reversed")
     return range(first, max(first, last))
+
+
+def _end(part: str, keyword: str) -> int | str | None:
+    """One end of a slice: an index, an id, or None for all blocks to that end."""
+    if part in ("", keyword):
+        return None
+    return int(part) if _INDEX.fullmatch(part) else part
 
 
 def _bare(part: str) -> str:
@@ -604,8 +630,8 @@ def _pieces(data: bytes, lines: Sequence[bytes], blocks: Sequence[Block]) -> Ite
         items = block.children if block.kind == LIST else ()
         within = [start, *_first_lines(data, items)[1:], stop]
         below = tuple(
-            BlockText(item.kind, item.subtype, _text_of(lines[one:other]))
-            for item, (one, other) in zip(items, pairwise(within), strict=False)
+            BlockText(item.kind, item.subtype, _text_of(lines[low:high]))
+            for item, (low, high) in zip(items, pairwise(within), strict=False)
         )
         yield BlockText(block.kind, block.subtype, _text_of(lines[start:stop]), below)
 

@@ -82,10 +82,10 @@ class BlockTree:
 
     def around(self, block_id: str) -> list[str]:
         """The containers around a block, nearest first; the last is the document."""
-        found = [self.blocks[block_id].parent_id]
-        while found[-1]:
-            found.append(self.blocks[found[-1]].parent_id)
-        return found[:-1]
+        around = [self.blocks[block_id].parent_id]
+        while around[-1]:
+            around.append(self.blocks[around[-1]].parent_id)
+        return around[:-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,10 @@ OfKind = NoteBlock | BlockImage
 
 def as_item(text: str, items: Sequence[str]) -> str:
     """The text as one more item of a list, with the marker of its items."""
-    found = _MARKER.match(items[-1]) if items else None
-    number = int(found[1]) + 1 if found and found[1] else ""
-    marker = f"{number}{found[2]} " if found else "- "
-    task = "[ ] " if found is not None and found[3] else ""
+    marked = _MARKER.match(items[-1]) if items else None
+    number = int(marked[1]) + 1 if marked and marked[1] else ""
+    marker = f"{number}{marked[2]} " if marked else "- "
+    task = "[ ] " if marked is not None and marked[3] else ""
     lines = text.replace("\r\n", "\n").strip("\n").split("\n")
     below = (line and " " * len(marker) + line for line in lines[1:])
     return "\n".join([f"{marker}{task}{lines[0]}", *below])
@@ -117,8 +117,9 @@ def as_item(text: str, items: Sequence[str]) -> str:
 
 def heading_level(markdown: str) -> int:
     """The level of a heading, 1 to 6, by its text: the signs before it, or the line under it."""
-    found = _ATX.match(markdown)
-    return len(found[1]) if found else 2 - markdown.rstrip().endswith("=")
+    signs = _ATX.match(markdown)
+    under = 1 if markdown.rstrip().endswith("=") else 2
+    return len(signs[1]) if signs else under
 
 
 def task_head(markdown: str) -> str:
@@ -173,11 +174,11 @@ class Order:
 
     def __init__(self, children: Mapping[str, Sequence[str]]) -> None:
         self.next: dict[tuple[str, str | None], str | None] = {
-            (parent, one): other
+            (parent, left): right
             for parent, ids in children.items()
-            for one, other in pairwise((None, *ids, None))
+            for left, right in pairwise((None, *ids, None))
         }
-        self.previous = {(parent, other): one for (parent, one), other in self.next.items()}
+        self.previous = {(parent, right): left for (parent, left), right in self.next.items()}
 
     def all(self, parent: str, after: str | None = None) -> Iterator[str]:
         """Yield the blocks of a parent, or those after one of them."""
@@ -193,8 +194,8 @@ class Order:
     def remove(self, parent: str, block: str) -> None:
         self._link(parent, self.previous[parent, block], self.next[parent, block])
 
-    def _link(self, parent: str, one: str | None, other: str | None) -> None:
-        self.next[parent, one], self.previous[parent, other] = other, one
+    def _link(self, parent: str, left: str | None, right: str | None) -> None:
+        self.next[parent, left], self.previous[parent, right] = right, left
 
 
 _TOKENS = re.compile(r"[0-9A-Za-z_]+|[^\s]")
@@ -263,8 +264,8 @@ def _weight(line: str) -> int:
 
 def _words(lines: list[str], spans: list[tuple[int, int]]) -> Iterator[tuple[int, str]]:
     """ASCII words and single other characters, without white space; first the span's number."""
-    found = ((at, line) for at, (start, stop) in enumerate(spans) for line in lines[start:stop])
-    return ((at, word[0]) for at, line in found for word in _TOKENS.finditer(line))
+    numbered = ((at, line) for at, (start, stop) in enumerate(spans) for line in lines[start:stop])
+    return ((at, word[0]) for at, line in numbered for word in _TOKENS.finditer(line))
 
 
 def _diff(mine: list[str], theirs: list[str], gaps: list[Gap]) -> list[str]:
@@ -273,7 +274,7 @@ def _diff(mine: list[str], theirs: list[str], gaps: list[Gap]) -> list[str]:
     fitting = bisect_right([*accumulate(map(len, lines))], _DIFF_CHARACTERS)
     shown = lines[: min(max(fitting, 1), _DIFF_LINES)]
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
-    left = count - sum(one[0] in "-+" for one in shown)
+    left = count - sum(line[0] in "-+" for line in shown)
     return [*shown, f"… ({left} more lines differ)"] if shown != lines else shown
 
 
@@ -301,7 +302,10 @@ def _cut(line: str, at: int) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Insertion:
-    """New blocks of a hunk, of `pieces` in its text; `leans`: placed after the previous one."""
+    """New blocks of a hunk, of `pieces` in its text.
+
+    `leans`: they follow the block before them, else they precede the one behind them.
+    """
 
     hunk: BlockHunk
     pieces: int
@@ -309,11 +313,11 @@ class Insertion:
 
 
 class WorkingCopy:
-    """The blocks after the hunks so far; deleted ones keep their place, `made` are new, by name."""
+    """The blocks after the hunks so far: deleted ones keep their place, new ones have names."""
 
     def __init__(self, tree: BlockTree, split: SplitBlocks, *, strict: bool) -> None:
         self.order = Order(tree.children)
-        self.made: dict[str, Insertion] = {}
+        self.inserted: dict[str, Insertion] = {}
         self.updated: dict[str, BlockHunk] = {}
         self.images: dict[str, BlockImage] = {}  # of updated blocks and of new ones
         self.moves: list[BlockOperation] = []
@@ -322,10 +326,12 @@ class WorkingCopy:
         self.blocks = dict(tree.blocks)  # with the parents that they have now
         self._tree = BlockTree(self.blocks, tree.children)
         self._split, self._strict = split, strict
-        self._written: dict[str, BlockHunk] = {}  # a refused hunk keeps its claim too
+        # the claims of hunks, which a refused hunk keeps too
+        self._written: dict[str, BlockHunk] = {}
         self._moved: dict[str, BlockHunk] = {}
-        self._inside: dict[str, int] = {}
-        self._tails: dict[tuple[str, str], str] = {}  # the last block that the action put there
+        self._inside: dict[str, int] = {}  # the lines of hunks that claim a place in a block
+        # the last block that an action put at another; `rest`: the last of what replaced it
+        self._tails: dict[tuple[str, str], str] = {}
 
     def take(self, hunk: BlockHunk) -> BlockHunk:
         """Apply one hunk; return it, as `_of_task` does. After Unfit only its claim remains."""
@@ -345,9 +351,9 @@ class WorkingCopy:
         return self.images.get(block_id) or self.blocks[block_id]
 
     def _of_task(self, hunk: BlockHunk) -> BlockHunk:
-        """The hunk on the whole item, if it gives a task by its own line, or its paragraph.
+        """A hunk that rewrites the first line of a task, as one of the whole item; others as is.
 
-        What is below that line in the item stays.
+        It may name the item or its paragraph. What is below that line in the item stays.
         """
         block = self.blocks[hunk.block_id]
         item = self.blocks[block.parent_id] if block.kind == "p" and block.parent_id else block
@@ -420,16 +426,16 @@ class WorkingCopy:
         if target.kind == "h" and action in ("AFTER", "PREPEND"):
             action = "APPEND" if block.kind == "h" and action == "AFTER" else "AFTER"
         last = left = self._spot(action, target, parent)
-        while left in self.made:  # it is not there yet when blocks are moved
+        while left in self.inserted:  # it is not there yet when blocks are moved
             left = self.order.previous[parent, left]
         for previous, name in zip((last, *run), run, strict=False):
             self.order.insert(parent, previous, name)
-        ids = tuple(name for name in run if name not in self.made)
+        ids = tuple(name for name in run if name not in self.inserted)
         self.blocks |= {name: replace(self.blocks[name], parent_id=parent) for name in ids}
         self.grown |= dict.fromkeys([parent] if len(ids) < len(run) else ())
         self._tails[action, anchor_id] = run[-1]
-        place = Move(ids, "after", left) if left else Move(ids, "first_in", parent)
-        self.moves.append(BlockOperation(place, (), (hunk.line,)))
+        move = Move(ids, "after", left) if left else Move(ids, "first_in", parent)
+        self.moves.append(BlockOperation(move, (), (hunk.line,)))
 
     def _home(self, action: Action, target: OfKind) -> tuple[str, bool]:
         """The container of what the action puts there, and whether that is the target."""
@@ -443,13 +449,18 @@ class WorkingCopy:
     def _claim(
         self, hunk: BlockHunk, block_id: str, *, writes: bool = False, within: bool = False
     ) -> None:
-        """Claim the block that a hunk `writes`, or a place next to or `within` it. Raises Unfit."""
+        """Claim the block that a hunk `writes`, or a place next to or `within` it. Raises Unfit.
+
+        No block is written twice, nor taken away after it was moved. Nothing is written, or put
+        next to a block, inside of a written one, nor within one; next to one is refused only if it
+        was deleted. A block is not written after something in it was, or was put there.
+        """
         around = self._tree.around(block_id)
-        for place in filter(self._written.__contains__, (block_id, *around)):
-            claim = self._written[place]
+        for claimed in filter(self._written.__contains__, (block_id, *around)):
+            claim = self._written[claimed]
             if claim.deletes and not writes:
                 raise Unfit("ANCHOR_DELETED", claim.line, block_id)
-            if place != block_id or within:
+            if claimed != block_id or within:
                 raise Unfit("CONFLICTING_HUNKS.inside", claim.line, block_id)
             if writes:
                 raise Unfit("CONFLICTING_HUNKS.same", claim.line)
@@ -460,8 +471,8 @@ class WorkingCopy:
             raise Unfit("CONFLICTING_HUNKS.same", self._moved[block_id].line)
         if writes:
             self._written[block_id] = hunk
-        for place in (block_id, *around) if within else around:
-            self._inside.setdefault(place, hunk.line)
+        for claimed in (block_id, *around) if within else around:
+            self._inside.setdefault(claimed, hunk.line)
 
     def _spot(self, action: str, target: OfKind, parent: str) -> str | None:
         """The block after which something is put; None for the first place."""
@@ -502,8 +513,8 @@ class WorkingCopy:
         """Insert blocks, at least one; return the name of the last."""
         name = ""
         for piece in pieces:
-            name = f"+{len(self.made) + 1}"
-            self.made[name] = new
+            name = f"+{len(self.inserted) + 1}"
+            self.inserted[name] = new
             self.images[name] = BlockImage(name, piece.kind, piece.markdown)
             self.order.insert(parent, previous, name)
             previous = name
@@ -529,7 +540,10 @@ _COMPARED = 20
 
 @dataclass(frozen=True, slots=True)
 class BlockPlan:
-    """The operations of a diff, in the order to apply them.
+    """The operations of a diff, in the order to apply them: updates, moves, insertions, deletions.
+
+    So blocks are moved next to old ones only, new ones go into gaps between these, and a block that
+    is deleted stands until then, as what others are put next to.
 
     `reads` are the blocks that the hunks name, as they were: what the plan relies on. A hunk
     without an operation changes nothing: its block already has the new text.
@@ -569,17 +583,17 @@ def plan_blocks(
         *_inserts(working),
         *_deletes(working),
     )
-    return BlockPlan(tuple(taken), operations, tuple(tree.blocks[one] for one in named))
+    return BlockPlan(tuple(taken), operations, tuple(tree.blocks[name] for name in named))
 
 
 def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
-    found = find_mismatch(hunk.search or "", tree.blocks[hunk.block_id].markdown)
+    mismatch = find_mismatch(hunk.search or "", tree.blocks[hunk.block_id].markdown)
     return problem(
-        cast(Kind, f"CONTENT_MISMATCH.{found.reason}"),
+        cast(Kind, f"CONTENT_MISMATCH.{mismatch.reason}"),
         hunk.line,
         block_id=hunk.block_id,
-        similarity=found.similarity,
-        difference=found.difference,
+        similarity=mismatch.similarity,
+        difference=mismatch.difference,
     )
 
 
@@ -593,15 +607,16 @@ def _updates(tree: BlockTree, working: WorkingCopy) -> Iterator[BlockOperation]:
 def _inserts(working: WorkingCopy) -> Iterator[BlockOperation]:
     """Yield the new blocks of each parent, for each gap between blocks that were there before.
 
-    Those that lean come first in a gap, and reversed.
+    Those that lean come first in a gap, and the last of them first: each goes right behind the
+    block before the gap, and pushes on what was put there.
     """
     for parent in working.grown:
         names = (None, *working.order.all(parent), None)
-        old = [at for at, name in enumerate(names) if name not in working.made]
-        for start, stop in ((one, other) for one, other in pairwise(old) if other - one > 1):
+        old = [at for at, name in enumerate(names) if name not in working.inserted]
+        for start, stop in ((low, high) for low, high in pairwise(old) if high - low > 1):
             left, right = names[start], names[stop]
             gap = (name for name in names[start + 1 : stop] if name is not None)
-            by_hunk = groupby(gap, key=working.made.__getitem__)
+            by_hunk = groupby(gap, key=working.inserted.__getitem__)
             runs = [(new, [working.images[name] for name in run]) for new, run in by_hunk]
             leaning = next((i for i, (new, _) in enumerate(runs) if not new.leans), len(runs))
             for new, images in reversed(runs[:leaning]):
@@ -625,13 +640,13 @@ def _insert(
 
 def _deletes(working: WorkingCopy) -> Iterator[BlockOperation]:
     """The deletions; of a list of which nothing would be left, that of the whole."""
-    parents = {one: working.blocks[one].parent_id for one in working.deleted}
-    lists = {one for one in parents.values() if working.blocks[one].kind == "l"}
-    emptied = {one for one in lists if working.deleted.keys() >= {*working.order.all(one)}}
+    parents = {i: working.blocks[i].parent_id for i in working.deleted}
+    lists = {i for i in parents.values() if working.blocks[i].kind == "l"}
+    emptied = {i for i in lists if working.deleted.keys() >= {*working.order.all(i)}}
     lines = defaultdict[str, list[int]](list)
     for block_id, parent in parents.items():
         lines[parent if parent in emptied else block_id].append(working.deleted[block_id].line)
-    return (BlockOperation(Delete(one), (), tuple(at)) for one, at in lines.items())
+    return (BlockOperation(Delete(i), (), tuple(at)) for i, at in lines.items())
 
 
 _KINDS = {"EDIT": "UPDATE", "BEFORE": "INSERT_BEFORE", "AFTER": "INSERT_AFTER"}
@@ -668,16 +683,16 @@ class BlockDraft(Draft):
     @computed_once
     def diff(self) -> bytes:
         """The unified diffs of all documents, one after the other."""
-        return b"".join(one.diff for one in self.documents)
+        return b"".join(document.diff for document in self.documents)
 
     @computed_once
     def old_count(self) -> int:
         """The number of lines removed, in all documents."""
-        return sum(counts(one.diff)[1] for one in self.documents)
+        return sum(counts(document.diff)[1] for document in self.documents)
 
     @computed_once
     def new_count(self) -> int:
-        return sum(counts(one.diff)[0] for one in self.documents)
+        return sum(counts(document.diff)[0] for document in self.documents)
 
     @property
     def bad_character(self) -> bool:
@@ -691,8 +706,8 @@ class BlockDraft(Draft):
         """The saved data of a plan: digests of texts that no SEARCH gives, and line counts."""
         writing = (hunk for hunk in self.plan.hunks if hunk.deletes or hunk.rewrites)
         blind = {hunk.block_id for hunk in writing if hunk.search is None}
-        found = (block for block in self.plan.reads if block.id in blind)
-        digests = tuple((block.id, digest_of_texts(block.markdown)) for block in found)
+        unseen = (block for block in self.plan.reads if block.id in blind)
+        digests = tuple((block.id, digest_of_text(block.markdown)) for block in unseen)
         return BlockReads(digests, self.old_count, self.new_count)
 
     def made(self) -> tuple[HunkMade, ...]:
@@ -749,10 +764,12 @@ def joined(documents: Sequence[FileEdit], path: RelPath) -> FileEdit:
     if not others:
         return first
     data, edits = first.base.data, list(first.change.edits)
-    for one in others:
-        data += f"\n=== {one.path} ===\n".encode()
-        edits += [Edit(len(data) + e.start, len(data) + e.stop, e.new) for e in one.change.edits]
-        data += one.base.data
+    for document in others:
+        data += f"\n=== {document.path} ===\n".encode()
+        edits += [
+            Edit(len(data) + e.start, len(data) + e.stop, e.new) for e in document.change.edits
+        ]
+        data += document.base.data
     base = Snapshot(data, UTF8)
     return FileEdit(first.path, base, ChangeSet.of(base.size, edits))
 
@@ -768,6 +785,6 @@ def rewritten(path: RelPath, before: str | None, after: str) -> FileEdit:
     return FileEdit(path, base, ChangeSet.of(base.size, edits), before is None)
 
 
-def digest_of_texts(text: str) -> str:
+def digest_of_text(text: str) -> str:
     """The SHA-256 of a text in UTF-8, in hex."""
     return Snapshot(text.encode("utf-8", "surrogatepass"), UTF8).digest

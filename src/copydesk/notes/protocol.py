@@ -1,7 +1,8 @@
 """The protocol that every note store implements: blocks, changes, refusals, ids, and text checks.
 
 Invariant: everything a store reports as done can be read back from it; a call makes all of its
-changes or none. After any refusal except `NotesTorn` the notes are as they were before.
+changes or none. After any refusal except `NotesTorn` the notes are as they were before, but for an
+empty daily note (`prepare_daily_note`).
 
 Kinds are those of SiYuan's blocks table: d document, h heading, p paragraph, l list, i list item, b
 quote, s super block, callout, c code, m math, t table, html, tb and so on. A document, a list, a
@@ -128,7 +129,7 @@ def valid(value: str) -> str:
 
 
 def new_id() -> str:
-    """A new id: the current second and 36 random bits."""
+    """A new id as SiYuan makes them: the local time, and seven random letters of 36 (36 bits)."""
     return time.strftime("%Y%m%d%H%M%S-") + "".join(secrets.choice(_LETTERS) for _ in range(7))
 
 
@@ -212,8 +213,8 @@ class Within(NamedTuple):
     """The documents that a list or a search is about; case does not matter.
 
     `name` is a part of the title or of the file's name, `folder` the path of titles (or of folders)
-    above the document, from the notebook down or from any folder of it: `Work/2026` and `2026` both
-    have `/Work/2026/Plan` in them. Empty ones stand for all.
+    above the document, or a part of that path: `/Work/2026/Plan` is in `Work/2026`, `Work` and
+    `2026`. Empty ones stand for all.
     """
 
     name: str = ""
@@ -224,6 +225,7 @@ class Within(NamedTuple):
         *above, title = hpath.casefold().split("/")
         folder = "/".join(part for part in self.folder.casefold().split("/") if part)
         is_named = self.name.casefold() in title or self.name.casefold() in name.casefold()
+        # no folder is `/`, which is in all
         return is_named and f"/{folder}/".replace("//", "/") in "/".join(("", *above, ""))
 
 
@@ -301,8 +303,8 @@ class Restore:
 
     `image` is the store's own text of the block; `dom` is the form to write if that differs.
     Without `side` the block exists and gets its former content back; with `side` it is inserted
-    again next to or inside the anchor. `over` is the expected mark of the current block, or the
-    text that was sent to it; ContentChanged is raised if the block differs.
+    again next to or inside the anchor. `over` is the block that is expected there, as a digest that
+    its store made or as the text that was sent to it; ContentChanged is raised for any other.
     """
 
     id: str
@@ -361,8 +363,9 @@ class NoteNotice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Changes that a store has checked against the current notes; nothing is written yet.
+    """Changes that a store has checked against the current notes; no document is written yet.
 
+    A folder has saved the ids of the new texts: so they are known whenever the files have these.
     `changes` are in the order to make them, and empty for a new document. `before` and `after` are
     the texts of the affected documents by path, for a diff; a new document has no text before. Both
     are empty if the path is not known yet (a daily note in a kernel). If notes are files, the
@@ -401,7 +404,7 @@ def kept_nowhere(undo: tuple[Change, ...]) -> None:
 
 
 ANSWERS: ContextVar[dict[tuple[int, str, str], object] | None] = ContextVar("answers", default=None)
-"""Answers cached within `one_look`, by store, call and arguments."""
+"""Answers cached within `one_look`, by the `id()` of the store, the call and its arguments."""
 
 
 @contextmanager
@@ -552,8 +555,8 @@ def appending(
     """
     block = store.blocks([block_id]).get(block_id)
     within = block is None or block.kind in CONTAINERS
-    held = store.child_ids(block_id) if within or (block and block.kind == "h") else ()
-    last_id = held[-1] if held else block_id
+    inside = store.child_ids(block_id) if within or (block and block.kind == "h") else ()
+    last_id = inside[-1] if inside else block_id
     side: Side = "last_in" if within else "after"
     last = store.blocks([last_id]).get(last_id)
     pieces = split(markdown)
@@ -666,16 +669,16 @@ class _Several:
         self._stores = stores
 
     def notebooks(self) -> tuple[Notebook, ...]:
-        return tuple(one for store in self._stores for one in store.notebooks())
+        return tuple(notebook for store in self._stores for notebook in store.notebooks())
 
     def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
         return self._notebook(box).documents(box, most, within)
 
     def blocks(self, ids: Sequence[str]) -> Mapping[str, NoteBlock]:
-        found: dict[str, NoteBlock] = {}
+        blocks: dict[str, NoteBlock] = {}
         for store in self._stores:
-            found |= store.blocks([one for one in ids if one not in found])
-        return {one: found[one] for one in ids if one in found}
+            blocks |= store.blocks([block_id for block_id in ids if block_id not in blocks])
+        return {block_id: blocks[block_id] for block_id in ids if block_id in blocks}
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         return self._of(block_id).children(block_id)
@@ -694,9 +697,10 @@ class _Several:
 
     def search(self, query: str, most: int, within: Within = EVERYWHERE) -> Page:
         pages = [store.search(query, most, within) for store in self._stores]
-        found = [block for page in pages for block in page]
-        found.sort(key=lambda block: ("dh".find(block.kind) < 0, len(block.content)))
-        return Page(found[:most], sum(page.total for page in pages))
+        blocks = [block for page in pages for block in page]
+        # documents and headings first, then short ones, which are about little else
+        blocks.sort(key=lambda block: (block.kind not in ("d", "h"), len(block.content)))
+        return Page(blocks[:most], sum(page.total for page in pages))
 
     def coverage(self, box: str) -> Coverage | None:
         return self._notebook(box).coverage(box)
@@ -704,6 +708,7 @@ class _Several:
     def prepare(self, changes: Sequence[Change], *, update_links: bool = False) -> Prepared:
         indices: dict[NoteStore, list[int]] = {}
         for index, change in enumerate(changes):
+            # that of the anchor: blocks move within one store only
             indices.setdefault(self._of(named(change)[-1]), []).append(index)
         parts = [
             _Part(
@@ -721,16 +726,16 @@ class _Several:
     def located(self, address: str) -> str:
         if is_id(address):
             return address
-        found: list[tuple[str, NoteStore]] = []  # a copied note may have the same id
+        matches: list[tuple[str, NoteStore]] = []  # a copied note may have the same id
         for store in self._stores:
             with suppress(BlockNotFound):
-                found.append((store.located(address), store))
-        if len(found) > 1:
-            paths = [store.blocks([one])[one].path for one, store in found]
+                matches.append((store.located(address), store))
+        if len(matches) > 1:
+            paths = [store.blocks([block_id])[block_id].path for block_id, store in matches]
             raise InvalidArgs("block_id", ambiguous(address, paths))
-        if not found:
+        if not matches:
             raise BlockNotFound(address)
-        return found[0][0]
+        return matches[0][0]
 
     def check_links(self, prepared: Prepared) -> None:
         for part in cast("tuple[_Part, ...]", prepared.held):
@@ -761,7 +766,10 @@ class _Several:
             store.close()
 
     def _of(self, block_id: str) -> NoteStore:
-        """The store that has the block; BlockNotFound tells what a store knows of a lost block."""
+        """The store that has the block; BlockNotFound tells what a store knows of a lost block.
+
+        So `around` is asked: `blocks` does not tell lost ones.
+        """
         lost = BlockNotFound(block_id)
         for store in self._stores:
             try:
@@ -774,7 +782,7 @@ class _Several:
 
     def _notebook(self, box: str) -> NoteStore:
         for store in self._stores:
-            if any(one.id == box for one in store.notebooks()):
+            if any(notebook.id == box for notebook in store.notebooks()):
                 return store
         raise NotebookNotFound(valid(box))
 

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from copydesk.notes.plan import BlockDiff, BlockDraft
     from copydesk.notes.protocol import Coverage, Crumb, Heading, NoteBlock, Within
 
-_PREVIEW = 10
-_LONGEST = 200
+_PREVIEW = 10  # characters of a text in `getBlockInfo`
+_LONGEST = 200  # characters of a block in a list
 _UNREAD = 20  # unread files that a text names
 _NO_LINK = {char: f"%{ord(char):02X}" for char in ' %()<>"\\#?[]`'}
 _NOWHERE = RelPath(())  # a block diff has no path, its blocks have
@@ -180,21 +180,21 @@ class SearchBlocksCall(ToolCall):
         said = "notes.found" if blocks else "notes.found_none"
         lines = [say(said, context.lang, {"count": len(blocks), "query": query})]
         rows: list[Value] = []
-        for one in blocks:
-            text = one.content or one.markdown
-            names = {"id": one.id, "type": one.kind, "box": one.box, "root_id": one.root_id}
-            rows.append({**names, "hpath": one.hpath, "content": start_of(text, _LONGEST)})
+        for block in blocks:
+            text = block.content or block.markdown
+            names = {"id": block.id, "type": block.kind, "box": block.box, "root_id": block.root_id}
+            rows.append({**names, "hpath": block.hpath, "content": start_of(text, _LONGEST)})
             shown = start_of(one_line(text), _LONGEST)
-            lines.append(f"- [{one.id}][{one.kind}] {one.hpath}: {shown}")
+            lines.append(f"- [{block.id}][{block.kind}] {block.hpath}: {shown}")
         more, coverage = blocks.total - len(blocks), reading.covered(context.member)
-        told = coverage_fields(coverage)
-        waiting = {"indexed": told["indexed"], "documents": told["total"]}
+        covered = coverage_fields(coverage)
+        waiting = {"indexed": covered["indexed"], "documents": covered["total"]}
         fields: Fields = {
             "count": len(rows),
             "blocks": rows,
             **known(more=more or None),
             **(waiting if coverage.waiting else {}),
-            **known(notRead=told.get("notRead")),
+            **known(notRead=covered.get("notRead")),
         }
         lines += [*_more(more, context.lang), *covered_lines(coverage, context.lang)]
         return note_answered(fields, "\n".join(lines))
@@ -244,16 +244,16 @@ class AppendContentCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         kind, target = self.targetType, self.target.strip()
-        made = notes_of(context.desk).append(context.member, name, self.markdown, kind, target)
+        written = notes_of(context.desk).append(context.member, name, self.markdown, kind, target)
         what = say(f"notes.target.{kind}", context.lang)
-        facts = {"what": what, "id": made.target.id, "ids": ", ".join(made.new_ids)}
+        facts = {"what": what, "id": written.target.id, "ids": ", ".join(written.new_ids)}
         return note_answered(
             {
                 "success": True,
-                "targetId": made.target.id,
+                "targetId": written.target.id,
                 "targetType": kind,
-                "newBlockIds": list(made.new_ids),
-                "edit_ids": list(made.edit_ids),
+                "newBlockIds": list(written.new_ids),
+                "edit_ids": list(written.edit_ids),
             },
             say("notes.appended", context.lang, facts),
         )
@@ -269,21 +269,28 @@ class CreateNewDocCall(EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         location, anchor = self.location, self.anchorDocumentId.strip()
-        made = notes_of(context.desk).create(
+        written = notes_of(context.desk).create(
             context.member, name, self.title, self.markdown, anchor, location
         )
         where = say(f"notes.location.{location}", context.lang)
-        link = f"siyuan://blocks/{made.target.id}" if made.path is None else _link(made.path)
-        facts = {"link": link, "hpath": made.target.hpath, "where": where, "id": made.target.id}
+        link = (
+            f"siyuan://blocks/{written.target.id}" if written.path is None else _link(written.path)
+        )
+        facts = {
+            "link": link,
+            "hpath": written.target.hpath,
+            "where": where,
+            "id": written.target.id,
+        }
         return note_answered(
             {
                 "success": True,
-                "docId": made.target.id,
-                "hpath": made.target.hpath,
+                "docId": written.target.id,
+                "hpath": written.target.hpath,
                 "link": link,
                 "location": location,
-                "newBlockIds": list(made.new_ids),
-                "edit_ids": list(made.edit_ids),
+                "newBlockIds": list(written.new_ids),
+                "edit_ids": list(written.edit_ids),
             },
             say("notes.created", context.lang, facts),
         )
@@ -359,7 +366,7 @@ def covered_lines(coverage: Coverage, lang: Lang) -> list[str]:
 
 def coverage_fields(coverage: Coverage) -> Fields:
     """How much of a notebook is indexed, and the unread files, for a program."""
-    rows: list[Value] = [{"path": one.path, "reason": one.reason} for one in coverage.unread]
+    rows: list[Value] = [{"path": file.path, "reason": file.reason} for file in coverage.unread]
     return {
         "total": coverage.documents,
         "indexed": max(coverage.documents - coverage.waiting, 0),
@@ -371,8 +378,8 @@ def unread_lines(coverage: Coverage, lang: Lang) -> list[str]:
     """The unread files of a notebook with their reasons; empty if there are none."""
     facts, more = {"most": sizes.NOTE >> 20}, len(coverage.unread) - _UNREAD
     files = [
-        f"- {one.path}: {say(f'notes.unread.{one.reason}', lang, facts)}"
-        for one in coverage.unread[:_UNREAD]
+        f"- {file.path}: {say(f'notes.unread.{file.reason}', lang, facts)}"
+        for file in coverage.unread[:_UNREAD]
     ]
     head = [say("notes.unread", lang, {"count": len(coverage.unread)})] if files else []
     rest = [say("notes.unread.more", lang, {"count": more})] if more > 0 else []
@@ -394,8 +401,8 @@ def content_text(content: BlockContent, slice_text: str | None, lang: Lang, *, i
     if slice_text is not None and not content.blocks and content.total:
         return say("notes.slice_empty", lang, {"total": content.total})
     text = "\n\n".join(
-        f"@@{one.id}@@{label(one.kind, lang)}\n{one.markdown}" if ids else one.markdown
-        for one in content.blocks
+        f"@@{block.id}@@{label(block.kind, lang)}\n{block.markdown}" if ids else block.markdown
+        for block in content.blocks
     )
     if slice_text is None:
         return text
@@ -467,9 +474,9 @@ def _sheet(info: Info, lang: Lang) -> str:
 
 
 def _outline(headings: Sequence[Heading], depth: int = 0) -> Iterable[str]:
-    for one in headings:
-        yield f"{'  ' * depth}- {one.text}[{one.id}]"
-        yield from _outline(one.below, depth + 1)
+    for heading in headings:
+        yield f"{'  ' * depth}- {heading.text}[{heading.id}]"
+        yield from _outline(heading.below, depth + 1)
 
 
 def _heading_fields(heading: Heading) -> Fields:
@@ -477,12 +484,14 @@ def _heading_fields(heading: Heading) -> Fields:
         "blockId": heading.id,
         "content": heading.text,
         "subtype": heading.subtype,
-        "children": [_heading_fields(one) for one in heading.below],
+        "children": [_heading_fields(below) for below in heading.below],
     }
 
 
 def _breadcrumb(crumbs: Sequence[Crumb], lang: Lang) -> str:
-    rows = [f"- [{one.id}][{one.kind or 'd'}] {one_line(one.name)}".rstrip() for one in crumbs]
+    rows = [
+        f"- [{crumb.id}][{crumb.kind or 'd'}] {one_line(crumb.name)}".rstrip() for crumb in crumbs
+    ]
     return "\n".join([say("notes.breadcrumb", lang), *rows])
 
 
@@ -492,16 +501,16 @@ def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
     nothing = draft.replaces_nothing and not edit_ids
     how, facts = "dry" if dry else "nothing" if nothing else "done", {"count": len(hunks)}
     message = say(f"notes.diff.{how}", lang, facts)
-    told = warnings(draft, lang)
+    warned = warnings(draft, lang)
     diff, was_cut = shown_diff(draft.diff, draft.base.encoding)
     fields: Fields = {
         "message": message,
         "dryRun": dry,
         "changed": not dry and not nothing,
-        "paths": [str(one.path) for one in draft.documents],
+        "paths": [str(each.path) for each in draft.documents],
         "results": hunk_rows(hunks, done=not dry),
         "edit_ids": list(edit_ids),
-        **told,
+        **warned,
         **({"diff_truncated": True} if was_cut else {}),
     }
     lines = [message, *(f"- {hunk_text(hunk)}" for hunk in hunks)]
@@ -509,6 +518,6 @@ def _edited(context: Context, draft: BlockDraft, *, dry: bool) -> Answer:
         together = ', "transaction": true' if len(edit_ids) > 1 else ""
         call = f'{UNDO}({{"edit_id": {min(edit_ids)}{together}}})'
         lines.append(say("notes.undo", lang, {"calls": call}))
-    lines += (f"- {one}" for one in warned_in(told))
+    lines += (f"- {each}" for each in warned_in(warned))
     said = "\n".join(lines) + (f"\n\n{fenced(diff, 'diff')}" if diff else "")
     return note_answered(fields, said, diff)

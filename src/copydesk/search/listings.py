@@ -72,12 +72,12 @@ class FileSearch:
         """
         waiting = [(top, "", iter(self.in_order(member, top)))]
         while waiting:
-            place, prefix, entries = waiting[-1]
+            folder, prefix, entries = waiting[-1]
             entry = next(entries, None)
             if entry is None:
                 waiting.pop()
                 continue
-            name, inner = prefix + entry.name, place / entry.name
+            name, inner = prefix + entry.name, folder / entry.name
             if is_left_out(inner, name, entry):
                 continue
             yield len(waiting), name, entry
@@ -180,10 +180,10 @@ class FileSearch:
             named=self.named,
         )
 
-    def note_shown(self, member: Member, found: SearchResult, lines: Iterable[FoundLine]) -> None:
+    def note_shown(self, member: Member, result: SearchResult, lines: Iterable[FoundLine]) -> None:
         """Record the shown lines, so the member can edit by their numbers."""
         if self.bases is not None:
-            for file, runs in lines_shown(found, lines):
+            for file, runs in lines_shown(result, lines):
                 shown = ShownLines(file.text.version, file.text.line_count, runs, read=False)
                 self.bases.keep(file.text, file.real, [Note(member.name, file.real, shown)])
 
@@ -206,7 +206,7 @@ class FileSearch:
 
 
 def lines_shown(
-    found: SearchResult, lines: Iterable[FoundLine]
+    result: SearchResult, lines: Iterable[FoundLine]
 ) -> Iterator[tuple[SearchedFile, tuple[Run, ...]]]:
     """Yield the lines of each known text shown whole by an answer: runs [start, stop), 0-based."""
     runs: dict[str, list[Run]] = {}
@@ -214,7 +214,7 @@ def lines_shown(
         each = runs.setdefault(line.path, [])
         if not (line.cut or line.is_part):
             each.append((line.line - 1, line.line))
-    for file in found.searched:
+    for file in result.searched:
         if file.path in runs:
             yield file, join(runs[file.path])
 

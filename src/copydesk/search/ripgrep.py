@@ -81,13 +81,13 @@ MAX_DIRS = 100_000
 MAX_EXCLUDED = 2_000
 VERSION_BYTES = 16 << 20  # a version requires reading the whole file
 MOST_VERSION_BYTES = 32 << 20  # the most bytes read for the versions of one search
-FIRST_BATCH, BATCH = 64, 512
+FIRST_BATCH, BATCH = 64, 512  # files that are open at once, for one run of ripgrep
 
 _DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
 _SPARE = 16  # descriptors left for the pipes of ripgrep and for other threads
 _CASE = {"smart": "--smart-case", "sensitive": "--case-sensitive", "insensitive": "--ignore-case"}
-# The last glob that matches decides, and every --iglob comes after all --glob: the numbers are
-# searched whatever globs, types and ignore files say about their names.
+# The last glob that matches decides, and every --iglob comes after all --glob: the descriptors are
+# searched whatever globs, types and ignore files say about their names, which are numbers.
 _OPENED = (
     "--json",
     "--line-number",
@@ -273,8 +273,8 @@ def search_snippets(
                 break
 
     def around(match: FoundLine, numbers: range) -> tuple[FoundLine, ...]:
-        places = ((match.path, number) for number in numbers)
-        return tuple(rows[place] for place in places if place in rows)
+        keys = ((match.path, number) for number in numbers)
+        return tuple(rows[key] for key in keys if key in rows)
 
     results = tuple(
         replace(
@@ -284,8 +284,8 @@ def search_snippets(
         )
         for each in matches[:max_results]
     )
-    found = Snippets(results=results, truncated=len(matches) > max_results)
-    return session.told(found, {each.path for each in results})
+    snippets = Snippets(results=results, truncated=len(matches) > max_results)
+    return session.with_warnings(snippets, {each.path for each in results})
 
 
 @refusing(OPERATION)
@@ -302,8 +302,8 @@ def search_raw(search: Search, pattern: str, path: RelPath, args: RgArgs, max_ro
     if args.mode == "counts":
         return _counts(session, max_rows)
     rows = tuple(islice(_rows(session, args), max_rows + 1))
-    found = Lines(rows=rows[:max_rows], truncated=len(rows) > max_rows, context=args.context)
-    return session.told(found, {row.path for row in found.rows})
+    result = Lines(rows=rows[:max_rows], truncated=len(rows) > max_rows, context=args.context)
+    return session.with_warnings(result, {row.path for row in result.rows})
 
 
 def _flags(query: Query, *more: str) -> tuple[str, ...]:
@@ -362,23 +362,24 @@ class _Session:
 
     def packets(self, *kinds: str) -> Iterator[tuple[str, Packet]]:
         """The messages of these kinds on files that may be shown, each with the path."""
-        found = 0
+        count = 0
         for numbers, files in self._batches():
             self._at = next(iter(files.values()))
+            # the last packet is a summary, whose kind is empty here
             flags, words, kind = [*self._flags, *_OPENED], bytearray(), "none"
             for packet in packets(self._run(_DESCRIPTORS, flags, ".", words, numbers)):
                 kind = packet.kind
                 if kind == "begin":
                     self._at = files[packet.data["path"]["text"].removeprefix("./")]
-                    found += 1
-                    self._search.progress(found)
+                    count += 1
+                    self._search.progress(count)
                 elif kind == "end" and b'"binary_offset":null' not in packet.head:
                     self._warned.append(
                         Warned(self._at.path, "binary", str(packet.data["binary_offset"]))
                     )
                 if kind in kinds:
                     yield self._at.path, packet
-            if kind and not self._timed_out:  # the last one is a summary, which has none here
+            if kind and not self._timed_out:
                 raise Failed(OPERATION, "rg ended without an answer")
             for spelled, reason in _complaints(words):
                 if file := files.get(spelled.removeprefix("./")):
@@ -439,26 +440,26 @@ class _Session:
                     else:
                         words += chunk[: _CHUNK - len(words)]
 
-    def line(self, found: RgLine) -> tuple[RgLine, Decode]:
+    def line(self, reported: RgLine) -> tuple[RgLine, Decode]:
         """A line of the file of the last packet, whole if possible, and how to show its bytes."""
         at = self._at
         assert at is not None
         if self._shown[-1:] != [at]:  # its first line
             at.base = self._text(at)
             self._shown.append(at)
-        base, number = at.base, found.number - 1
+        base, number = at.base, reported.number - 1
         if base is not None and 0 <= number < base.line_count:
             data, encoding = base.key(number), base.encoding
             if encoding.unit > 1:  # rg reports it in UTF-8
                 data = encoding.text(data).encode("utf-8", "surrogatepass")
-            if data == found.data if found.whole else data.startswith(found.data):
-                return replace(found, data=data, whole=True), (
+            if data == reported.data if reported.whole else data.startswith(reported.data):
+                return replace(reported, data=data, whole=True), (
                     encoding.decode if encoding.unit == 1 else shown
                 )
         at.base = None
-        return found, shown
+        return reported, shown
 
-    def told(self, found: Result, paths: Collection[str] = ()) -> Result:
+    def with_warnings(self, result: Result, paths: Collection[str] = ()) -> Result:
         """The result with warnings and versions; `paths` are the files with results.
 
         The warnings are the first MAX_WARNINGS files that were not completely searched.
@@ -471,7 +472,7 @@ class _Session:
             if path is not None and self._is_unreadable(names):
                 self._warned.append(Warned(path, "unreadable", reason))
         return replace(
-            found,
+            result,
             timed_out=self._timed_out,
             reached=self._at.path if self._timed_out and self._at else "",
             warnings=tuple(self._warned[:MAX_WARNINGS]),
@@ -531,9 +532,9 @@ class _Session:
             *("--files-with-matches", "--null", "--no-line-number"),
         ]
         spelled = f"./{real}" if real.parts else "."
-        held, words = b"", bytearray()
+        rest, words = b"", bytearray()
         for chunk in self._run(root, flags, spelled, words):
-            *ended, held = (held + chunk).split(b"\0")
+            *ended, rest = (rest + chunk).split(b"\0")
             yield from map(_names, ended)
         self._complaints.extend(_complaints(words))
 
@@ -636,13 +637,13 @@ def _encoded(path: RelPath) -> tuple[bytes, ...]:
 
 def _files(session: _Session, most: int) -> FoundFiles:
     paths = tuple(path for path, _ in islice(session.packets("begin"), most + 1))
-    return session.told(FoundFiles(paths=paths[:most], truncated=len(paths) > most))
+    return session.with_warnings(FoundFiles(paths=paths[:most], truncated=len(paths) > most))
 
 
 def _counts(session: _Session, most: int) -> MatchCounts:
-    found = ((path, packet.data["stats"]) for path, packet in session.packets("end"))
-    rows = [Count(path, stats["matched_lines"], stats["matches"]) for path, stats in found]
-    return session.told(
+    ends = ((path, packet.data["stats"]) for path, packet in session.packets("end"))
+    rows = [Count(path, stats["matched_lines"], stats["matches"]) for path, stats in ends]
+    return session.with_warnings(
         MatchCounts(
             rows=tuple(rows[:most]),
             total_files=len(rows),
@@ -656,10 +657,10 @@ def _counts(session: _Session, most: int) -> MatchCounts:
 def _rows(session: _Session, args: RgArgs) -> Iterator[FoundLine]:
     width = min(LINE_CHARACTERS, args.max_columns or LINE_CHARACTERS)
     for path, packet in session.packets("match", "context"):
-        found = read_line(packet)
-        if b"\0" in found.data and not args.as_text:
+        reported = read_line(packet)
+        if b"\0" in reported.data and not args.as_text:
             continue  # with --binary; rg itself would not print it
-        for each in _single(found):
+        for each in _single(reported):
             line, decode = session.line(each)
             if not args.only_matching:
                 yield show_line(path, line, width, decode)
@@ -679,19 +680,21 @@ def _rows(session: _Session, args: RgArgs) -> Iterator[FoundLine]:
                 )
 
 
-def _single(found: RgLine) -> Iterator[RgLine]:
+def _single(reported: RgLine) -> Iterator[RgLine]:
     """The lines of a match across lines, each with its part of the spans."""
     start = 0
-    for below, data in enumerate(found.data.split(b"\n")):
+    for below, data in enumerate(reported.data.split(b"\n")):
         stop = start + len(data)
-        is_last = stop == len(found.data)
+        is_last = stop == len(reported.data)
         spans = tuple(
             (max(first, start) - start, min(last, stop) - start)
-            for first, last in found.spans
+            for first, last in reported.spans
             if first <= stop and (last > start or first >= start)
         )
         line = data if is_last else data.removesuffix(b"\r")
-        yield RgLine(found.number + below, line, found.is_match, spans, found.whole or not is_last)
+        yield RgLine(
+            reported.number + below, line, reported.is_match, spans, reported.whole or not is_last
+        )
         start = stop + 1
 
 
@@ -902,7 +905,7 @@ def read_line(packet: Packet) -> RgLine:
         content = packet.data
         number, text = content["line_number"], content["lines"]
         data = text["text"].encode() if "text" in text else base64.b64decode(text["bytes"])
-        spans = tuple((found["start"], found["end"]) for found in content["submatches"])
+        spans = tuple((span["start"], span["end"]) for span in content["submatches"])
     else:  # the start and the first match of a line too large to keep
         numbered, opened = _NUMBER.match(packet.tail), _LINES.search(packet.head)
         number, first, data = int(numbered[1]) if numbered else 0, _FIRST.search(packet.tail), b""
@@ -1006,8 +1009,8 @@ _OF_FILE = re.compile(r"(?:rg: )?(?P<path>\./.+?|\.): (?P<reason>.+)")
 def _complaints(words: bytearray) -> Iterator[tuple[str, str]]:
     """The files that rg could not search, with reasons."""
     for line in words.decode("utf-8", "replace").split("\n"):
-        if found := _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line):
-            yield found["path"], found["reason"]
+        if match := _OF_SYSTEM.fullmatch(line) or _OF_FILE.fullmatch(line):
+            yield match["path"], match["reason"]
 
 
 def _refusal(words: bytearray, exit_code: int, query: Query) -> Refusal | None:

@@ -43,6 +43,9 @@ _ROWS = 200  # the most rows of `ripgrep_search`
 _WARNINGS = 5  # the most incompletely searched files that a text names
 
 
+# arguments that several tools take
+
+
 class _Where(ToolCall):
     path: str = ""
     globs: tuple[str, ...] = ()
@@ -130,24 +133,24 @@ class RipgrepSearchCall(ToolCall):
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path or ".", folder=True)
         args = parse_rg_args((*self.rg_args, *_MODES[self.mode]), context.glob)
-        found = search_raw(
+        result = search_raw(
             context.search(path, args.globs, fold=args.folds), self.pattern, path, args, _ROWS
         )
-        if isinstance(found, FoundFiles | MatchCounts):
-            return _files(context, name, self.pattern, found)
+        if isinstance(result, FoundFiles | MatchCounts):
+            return _files(context, name, self.pattern, result)
         rows: list[Value] = [
             {"path": r.path, "line": r.line, "is_match": r.is_match, "text": r.text}
-            for r in found.rows
+            for r in result.rows
         ]
-        fields = _fields(context, name, self.pattern, found, {"lines": rows}, len(rows), "matches")
+        fields = _fields(context, name, self.pattern, result, {"lines": rows}, len(rows), "matches")
         return _lines(
             context,
             fields,
-            found,
-            found.rows,
-            [row for row in found.rows if row.is_match],
+            result,
+            result.rows,
+            [row for row in result.rows if row.is_match],
             str(path),
-            found.context,
+            result.context,
         )
 
 
@@ -195,91 +198,91 @@ def _search(
     search: Callable[[Search, Query, int], FoundFiles | MatchCounts],
     most: int,
 ) -> Answer:
-    found = search(context.search(query.path, query.globs), query, most)
-    return _files(context, name, query.pattern, found)
+    result = search(context.search(query.path, query.globs), query, most)
+    return _files(context, name, query.pattern, result)
 
 
-def _files(context: Context, name: str, pattern: str, found: FoundFiles | MatchCounts) -> Answer:
+def _files(context: Context, name: str, pattern: str, result: FoundFiles | MatchCounts) -> Answer:
     """The files found, or how often the pattern is in each."""
-    if isinstance(found, FoundFiles):
-        count = total = len(found.paths)
-        data: Fields = {"files": list(found.paths)}
-        rows: Iterable[str] = map(named, found.paths)
+    if isinstance(result, FoundFiles):
+        count = total = len(result.paths)
+        data: Fields = {"files": list(result.paths)}
+        rows: Iterable[str] = map(named, result.paths)
         counted = ""
     else:
-        count, total = len(found.rows), found.total_files
+        count, total = len(result.rows), result.total_files
         totals: Fields = {
             "total_files": total,
-            "total_lines": found.total_lines,
-            "total_matches": found.total_matches,
+            "total_lines": result.total_lines,
+            "total_matches": result.total_matches,
         }
-        data = {**({} if found.timed_out else totals), "counts": [*map(asdict, found.rows)]}
-        rows = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in found.rows)
-        counted = so_far(found, say("search.counts", context.lang, totals), count, context.lang)
-    fields = _fields(context, name, pattern, found, data, count, "files")
+        data = {**({} if result.timed_out else totals), "counts": [*map(asdict, result.rows)]}
+        rows = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in result.rows)
+        counted = so_far(result, say("search.counts", context.lang, totals), count, context.lang)
+    fields = _fields(context, name, pattern, result, data, count, "files")
     shown = first_rows(rows, context.rows_tokens)
     left_out = total - len(shown) if len(shown) < count else 0
     return _listed(
-        context, fields, found, counted or str(fields["summary"]), shown, left_out, "files"
+        context, fields, result, counted or str(fields["summary"]), shown, left_out, "files"
     )
 
 
 def _search_lines(context: Context, name: str, query: Query, around: _LinesAround) -> Answer:
     search = context.search(query.path, query.globs)
     before, after = around.context_before, around.context_after
-    found = search_snippets(search, query, around.max_results, before, after)
-    near = [(*one.before, one, *one.after) for one in found.results]
+    result = search_snippets(search, query, around.max_results, before, after)
+    near = [(*match.before, match, *match.after) for match in result.results]
     rows: list[Value] = [
         known(
-            path=one.path,
-            line=one.line,
-            column=one.column,
-            match=one.match,
+            path=match.path,
+            line=match.line,
+            column=match.column,
+            match=match.match,
             snippet=[f"{line.line}\t{line.text}" for line in lines],
-            line_cut_from_column=one.from_column if one.cut else None,
+            line_cut_from_column=match.from_column if match.cut else None,
         )
-        for one, lines in zip(found.results, near, strict=True)
+        for match, lines in zip(result.results, near, strict=True)
     ]
-    fields = _fields(context, name, query.pattern, found, {"results": rows}, len(rows), "matches")
+    fields = _fields(context, name, query.pattern, result, {"results": rows}, len(rows), "matches")
     once = {(line.path, line.line): line for line in chain.from_iterable(near)}
     where, lines = str(query.path), tuple(once.values())
-    return _lines(context, fields, found, lines, found.results, where, before + after > 0)
+    return _lines(context, fields, result, lines, result.results, where, before + after > 0)
 
 
 def _fields(
     context: Context,
     name: str,
     pattern: str,
-    found: SearchResult,
+    result: SearchResult,
     data: Fields,
     count: int,
     what: str,
 ) -> Fields:
-    saying = "search.cut" if found.truncated and not found.timed_out else "search"
+    saying = "search.cut" if result.truncated and not result.timed_out else "search"
     facts = {"count": count, "what": say(f"what.{what}", context.lang)}
-    warnings: list[Value] = [f"{w.path}: {w.kind}: {w.detail}" for w in found.warnings]
+    warnings: list[Value] = [f"{w.path}: {w.kind}: {w.detail}" for w in result.warnings]
     return {
         "status": "ok",
         "mode": name,
         "pattern": pattern,
         "count": count,
-        "truncated": found.truncated,
-        "timed_out": found.timed_out,
+        "truncated": result.truncated,
+        "timed_out": result.timed_out,
         **data,
-        **({"versions": _versions(found)} if found.searched else {}),
+        **({"versions": _versions(result)} if result.searched else {}),
         **({"warnings": warnings} if warnings else {}),
-        "summary": so_far(found, say(saying, context.lang, facts), count, context.lang),
+        "summary": so_far(result, say(saying, context.lang, facts), count, context.lang),
     }
 
 
-def _versions(found: SearchResult) -> dict[str, str]:
-    return {one.path: one.text.version for one in found.searched}
+def _versions(result: SearchResult) -> dict[str, str]:
+    return {file.path: file.text.version for file in result.searched}
 
 
 def _listed(
     context: Context,
     fields: Fields,
-    found: SearchResult,
+    result: SearchResult,
     line: str,
     rows: Sequence[str],
     left_out: int,
@@ -287,18 +290,18 @@ def _listed(
 ) -> Answer:
     """The answer: `line`, then `rows`; `left_out` of `what` did not fit."""
     facts, lang = {"count": left_out, "what": say(f"what.{what}", context.lang)}, context.lang
-    is_cut = left_out or found.truncated or found.timed_out
+    is_cut = left_out or result.truncated or result.timed_out
     limits = {"files": "max_files", "matches": "max_results"}
     takes_limit = not str(fields["mode"]).endswith("ripgrep_search")
     narrow = say("next.narrow", lang, {"argument": limits[what]} if takes_limit else {})
     step = say("next.left_out", lang, facts) if left_out else narrow
-    return listing(fields, rows, line, tuple(remarks(found, lang)), (step,) if is_cut else ())
+    return listing(fields, rows, line, tuple(remarks(result, lang)), (step,) if is_cut else ())
 
 
 def _lines(
     context: Context,
     fields: Fields,
-    found: SearchResult,
+    result: SearchResult,
     lines: Sequence[FoundLine],
     matches: Sequence[FoundLine],
     where: str,
@@ -311,7 +314,7 @@ def _lines(
     adjacent.
     """
     lang, room = context.lang, context.rows_tokens
-    versions = _versions(found)
+    versions = _versions(result)
     files = tuple(dict.fromkeys(line.path for line in matches))
     rows: list[str] = []
     shown: list[FoundLine] = []
@@ -328,20 +331,20 @@ def _lines(
         rows += added
         shown.append(line)
         path, number = line.path, line.line
-    context.looking.note_shown(context.member, found, shown)
+    context.looking.note_shown(context.member, result, shown)
     places = {(line.path, line.line) for line in shown}
     left_out = sum((line.path, line.line) not in places for line in matches)
     said = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
-    saying = "search.lines.cut" if found.truncated and not found.timed_out else "search.lines"
+    saying = "search.lines.cut" if result.truncated and not result.timed_out else "search.lines"
     if files == (where,):  # the caller named it
         saying += ".here"
     head = say(
         saying if matches else "search.lines.none", lang, {"count": len(matches), "where": said}
     )
-    head = so_far(found, head, len(matches), lang)
+    head = so_far(result, head, len(matches), lang)
     if len(files) == 1 and files[0] in versions:
         head += f" · version {versions[files[0]]}"
-    return _listed(context, fields, found, head, rows, left_out, "matches")
+    return _listed(context, fields, result, head, rows, left_out, "matches")
 
 
 def _line_row(line: FoundLine) -> str:
@@ -357,17 +360,17 @@ def _version(path: str, versions: Mapping[str, str]) -> str:
     return f"{named(path)} · version {versions[path]}" if path in versions else named(path)
 
 
-def so_far(found: SearchResult, said: str, count: int, lang: Lang) -> str:
+def so_far(result: SearchResult, said: str, count: int, lang: Lang) -> str:
     """What was found; if time ran out, that comes first, and `count` results are no total."""
-    empty = "search.none_yet_at" if found.reached else "search.none_yet"
-    facts: dict[str, object] = {"path": named(found.reached), "found": said}
-    return say("search.so_far" if count else empty, lang, facts) if found.timed_out else said
+    empty = "search.none_yet_at" if result.reached else "search.none_yet"
+    facts: dict[str, object] = {"path": named(result.reached), "found": said}
+    return say("search.so_far" if count else empty, lang, facts) if result.timed_out else said
 
 
-def remarks(found: SearchResult, lang: Lang) -> Iterable[str]:
+def remarks(result: SearchResult, lang: Lang) -> Iterable[str]:
     """Remarks on files that were not completely searched."""
-    for warned in found.warnings[:_WARNINGS]:
+    for warned in result.warnings[:_WARNINGS]:
         facts = {"path": named(warned.path), "detail": warned.detail}
         yield say(f"search.{warned.kind}", lang, facts)
-    if len(found.warnings) > _WARNINGS:
-        yield say("search.more_warnings", lang, {"count": len(found.warnings) - _WARNINGS})
+    if len(result.warnings) > _WARNINGS:
+        yield say("search.more_warnings", lang, {"count": len(result.warnings) - _WARNINGS})

@@ -73,7 +73,7 @@ class Fingerprint(NamedTuple):
     sketch: str
     anchor: str = ""
 
-    def row(self, block_id: str) -> Fingerprint:
+    def with_id(self, block_id: str) -> Fingerprint:
         """The same fingerprint with another id."""
         return Fingerprint(self.depth, block_id, self.kind, self.hash, self.sketch, self.anchor)
 
@@ -132,13 +132,13 @@ def shown(block: Block) -> list[Block]:
 
 def in_order(block: Block) -> list[tuple[int, Block]]:
     """A block and its descendants with their depths, parents first, without front matter."""
-    found: list[tuple[int, Block]] = []
+    blocks: list[tuple[int, Block]] = []
     waiting = [(0, block)]
     while waiting:
         depth, each = waiting.pop()
-        found.append((depth, each))
+        blocks.append((depth, each))
         waiting += [(depth + 1, child) for child in reversed(each.children)]
-    return [(depth, each) for depth, each in found if each.kind != MATTER]
+    return [(depth, each) for depth, each in blocks if each.kind != MATTER]
 
 
 def markdown(tree: Tree, block: Block) -> str:
@@ -174,10 +174,10 @@ _TITLE = re.compile(
 def title_of(tree: Tree) -> str:
     """The title in the front matter, or empty. The YAML is not parsed."""
     matter = (tree.source(block) for block in tree.root.children[:1] if block.kind == MATTER)
-    found = _TITLE.search(next(matter, b""))
-    if found is None:
+    title_line = _TITLE.search(next(matter, b""))
+    if title_line is None:
         return ""
-    double, single, bare = (part.decode("utf-8", "replace") for part in found.groups(b""))
+    double, single, bare = (part.decode("utf-8", "replace") for part in title_line.groups(b""))
     title = double[1:-1] or single.replace("''", "'") or bare
     with suppress(ValueError):
         title = str(json.loads(double))
@@ -186,22 +186,22 @@ def title_of(tree: Tree) -> str:
 
 def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
     """The attributes to show, and `updated`; an anchor that is not an id counts as an alias."""
-    found: dict[str, str] = {}
+    attributes: dict[str, str] = {}
     if node.attributes is not None:
         source = tree.data[node.attributes[0] : node.attributes[1]].strip()
         for name, value in leading_attributes(source) or line_attributes(source):
             key = decode(name)
             if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
                 text = value.decode("utf-8", "backslashreplace").replace("_esc_newline_", "\n")
-                found[key] = unescaped(text)
+                attributes[key] = unescaped(text)
     if node.anchor and not is_id(node.anchor):
-        found.setdefault("alias", node.anchor)
-    return found
+        attributes.setdefault("alias", node.anchor)
+    return attributes
 
 
 def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
     """The fingerprints of a block and its descendants, parents first, without ids."""
-    made: list[Fingerprint] = []
+    rows: list[Fingerprint] = []
     below: dict[int, list[Fingerprint]] = {}  # by depth, the children of the parent that comes next
     for depth, block in reversed(in_order(top)):
         children = below.pop(depth + 1, [])
@@ -213,9 +213,9 @@ def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
             inside = block.kind + " " + " ".join(child.hash for child in reversed(children))
             words = {word for child in children for word in _words(child.sketch)}
             hash_, sketch = _hash(inside.encode()), "".join(sorted(words)[:_KEPT])
-        made.append(Fingerprint(depth, "", block.kind, hash_, sketch, block.anchor or ""))
-        below.setdefault(depth, []).append(made[-1])
-    return made[::-1]
+        rows.append(Fingerprint(depth, "", block.kind, hash_, sketch, block.anchor or ""))
+        below.setdefault(depth, []).append(rows[-1])
+    return rows[::-1]
 
 
 HASH_DIGITS = 12
@@ -257,9 +257,9 @@ def _words(sketch: str) -> list[str]:
     return [sketch[at : at + 4] for at in range(0, len(sketch), 4)]
 
 
-def likeness(one: str, other: str) -> float:
+def likeness(left: str, right: str) -> float:
     """The similarity of two sketches, from 0 to 1."""
-    mine, theirs = set(_words(one)), set(_words(other))
+    mine, theirs = set(_words(left)), set(_words(right))
     least = sorted(mine | theirs)[:_KEPT]
     return sum(word in mine and word in theirs for word in least) / len(least) if least else 0.0
 
@@ -347,7 +347,7 @@ class FolderDocument:
         return self.number.get(children[at], 1) if at < len(children) else len(self.rows)
 
 
-def moved(blocks: Iterable[Block], by: int) -> None:
+def shift_all(blocks: Iterable[Block], by: int) -> None:
     """Shift the positions of blocks by a number of bytes."""
     for block in blocks if by else ():
         block.start += by
@@ -396,7 +396,7 @@ class Tombstone(NamedTuple):
     near: str
 
 
-def know(
+def identify(
     old: Sequence[Fingerprint],
     new: Sequence[Fingerprint],
     past: Sequence[Tombstone],
@@ -411,7 +411,7 @@ def know(
             while ids[at] in used:
                 ids[at] = fresh(at)
             used.add(ids[at])
-    return tuple(sign.row(block_id) for sign, block_id in zip(new, ids, strict=True))
+    return tuple(row.with_id(block_id) for row, block_id in zip(new, ids, strict=True))
 
 
 def with_past(
@@ -429,7 +429,7 @@ def with_past(
         before += [""] * (row.depth + 1 - len(before))
         here, near = now.get(row.id), ""
         if here is None:
-            above = (one for one in reversed(parents) if one in existing or one in now)
+            above = (row_id for row_id in reversed(parents) if row_id in existing or row_id in now)
             near = before[row.depth] or next(above, "")
         else:
             before[row.depth] = row.id
@@ -446,9 +446,9 @@ def differing(old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> tuple[i
     return start, len(old) - same, len(new) - same
 
 
-def _alike(one: Iterable[Fingerprint], other: Iterable[Fingerprint]) -> int:
+def _alike(left: Iterable[Fingerprint], right: Iterable[Fingerprint]) -> int:
     """How many rows are the same before the first that differ."""
-    return sum(takewhile(bool, map(eq, one, other)))
+    return sum(takewhile(bool, map(eq, left, right)))
 
 
 def _way_to(rows: Sequence[Fingerprint], at: int) -> list[str]:
@@ -506,6 +506,14 @@ class _Side:
 
 
 class _Matching:
+    """Which new block is which old one; a pair stays once it is made.
+
+    Paired are blocks whose text has the name of an old one; in each pair of containers, from the
+    document down, equal blocks in order, equal ones elsewhere in it, and containers that share
+    texts; equal blocks anywhere. Then ids come back to their former texts, and texts are paired
+    with similar ones in the same container.
+    """
+
     def __init__(self, old: Sequence[Fingerprint], new: Sequence[Fingerprint]) -> None:
         self._old, self._new = _Side(old), _Side(new)
         self._pairs: list[tuple[int, int]] = []
@@ -522,12 +530,12 @@ class _Matching:
             if each.id not in alive:
                 lost[each.kind, each.hash].append(each.id)
         index = {row.id: at for at, row in enumerate(self._old.rows)}
-        for at, sign in enumerate(self._new.rows):
-            if is_id(sign.anchor) and sign.anchor not in alive and not taken(sign.anchor):
-                ids[at] = sign.anchor  # an anchor in the text wins
-                alive.add(sign.anchor)
-            former = [] if ids[at] else lost.get((sign.kind, sign.hash), [])
-            block_id = next((one for one in reversed(former) if one not in alive), "")
+        for at, row in enumerate(self._new.rows):
+            if is_id(row.anchor) and row.anchor not in alive and not taken(row.anchor):
+                ids[at] = row.anchor  # an anchor in the text wins
+                alive.add(row.anchor)
+            former = [] if ids[at] else lost.get((row.kind, row.hash), [])
+            block_id = next((i for i in reversed(former) if i not in alive), "")
             if block_id:
                 ids[at] = block_id
                 alive.add(block_id)
@@ -566,9 +574,9 @@ class _Matching:
             for name in (row.id, row.anchor)
             if name
         }
-        for at, sign in enumerate(self._new.rows):
-            if sign.anchor in named and (at == 0) == (named[sign.anchor] == 0):
-                self._pair(named[sign.anchor], at)
+        for at, named_row in enumerate(self._new.rows):
+            if named_row.anchor in named and (at == 0) == (named[named_row.anchor] == 0):
+                self._pair(named[named_row.anchor], at)
 
     def _equal(self, old: list[int], new: list[int]) -> None:
         """Pair equal blocks of one container: first those in order, then those that moved."""
@@ -595,14 +603,16 @@ class _Matching:
         mine = {at: self._old.leaves(at) for at in self._old.free(old, containers=True)}
         theirs = {at: self._new.leaves(at) for at in self._new.free(new, containers=True)}
 
-        def score(one: int, other: int) -> float:
-            if self._old.rows[one].kind != self._new.rows[other].kind:
+        def score(old_at: int, new_at: int) -> float:
+            if self._old.rows[old_at].kind != self._new.rows[new_at].kind:
                 return 0.0
-            had, has = mine[one], theirs[other]
-            return max(len(had & has) / (min(len(had), len(has)) or 1), self._likeness(one, other))
+            had, has = mine[old_at], theirs[new_at]
+            return max(
+                len(had & has) / (min(len(had), len(has)) or 1), self._likeness(old_at, new_at)
+            )
 
-        for one, other in self._likely(mine, theirs, score):
-            self._pair(one, other)
+        for old_at, new_at in self._likely(mine, theirs, score):
+            self._pair(old_at, new_at)
 
     def _likely(
         self, mine: Collection[int], theirs: Collection[int], score: Callable[[int, int], float]
@@ -610,21 +620,21 @@ class _Matching:
         """The pairs that are similar enough, most similar first."""
         scores: list[tuple[float, int, int]] = []
         if len(mine) * len(theirs) <= _COMPARED:
-            for one, other in product(mine, theirs):
-                found = score(one, other)
-                if found >= (_LIKE_IN_PLACE if self._in_place(one, other) else _LIKE):
-                    scores.append((-found, one, other))
-        return ((one, other) for _, one, other in sorted(scores))
+            for old_at, new_at in product(mine, theirs):
+                result = score(old_at, new_at)
+                if result >= (_LIKE_IN_PLACE if self._in_place(old_at, new_at) else _LIKE):
+                    scores.append((-result, old_at, new_at))
+        return ((old_at, new_at) for _, old_at, new_at in sorted(scores))
 
-    def _likeness(self, one: int, other: int) -> float:
-        return likeness(self._old.rows[one].sketch, self._new.rows[other].sketch)
+    def _likeness(self, old: int, new: int) -> float:
+        return likeness(self._old.rows[old].sketch, self._new.rows[new].sketch)
 
-    def _in_place(self, one: int, other: int) -> bool:
+    def _in_place(self, old_at: int, new_at: int) -> bool:
         """Whether two blocks have the same previous or the same next block."""
         old, new = self._old, self._new
         return (
-            old.twins.get(old.before[one]) == new.before[other]
-            or old.twins.get(old.after[one]) == new.after[other]
+            old.twins.get(old.before[old_at]) == new.before[new_at]
+            or old.twins.get(old.after[old_at]) == new.after[new_at]
         )
 
     def _like(self, ids: list[str], alive: set[str]) -> None:
@@ -632,9 +642,9 @@ class _Matching:
         for old, new in self._pairs:
             mine = self._old.free(old, containers=False)
             theirs = [at for at in self._new.free(new, containers=False) if not ids[at]]
-            for one, other in self._likely(mine, theirs, self._likeness):
-                block_id = self._old.rows[one].id
-                if one not in self._old.twins and not ids[other] and block_id not in alive:
-                    self._pair(one, other)
-                    ids[other] = block_id
+            for old_at, new_at in self._likely(mine, theirs, self._likeness):
+                block_id = self._old.rows[old_at].id
+                if old_at not in self._old.twins and not ids[new_at] and block_id not in alive:
+                    self._pair(old_at, new_at)
+                    ids[new_at] = block_id
                     alive.add(block_id)

@@ -35,8 +35,8 @@ from copydesk.notes.folder.blocks import (
     block_attributes,
     differing,
     fingerprints,
+    identify,
     in_time,
-    know,
     read,
     stem,
     title_of,
@@ -70,6 +70,8 @@ _PLAIN = len(Fingerprint._fields)
 """The number of fields in an unencoded row, as in a file of steps."""
 
 _DIGEST = re.compile(r', "digest": "([0-9a-f]*)",$')
+
+# a file of steps is read and written as a whole, at each edit
 _MOST_STEPS = 64
 _MOST_STEP_BYTES = 1 << 20
 
@@ -97,13 +99,13 @@ class SidecarChange(NamedTuple):
 
     def take(self, rows: Sequence[Fingerprint]) -> tuple[Fingerprint, ...]:
         """Apply the change to rows; ValueError if it does not fit them."""
-        made = list(rows)
+        changed = list(rows)
         for at, old, new in reversed(self.splices):  # the last first: no place moves
             stop = at + len(old)
-            if tuple(made[at:stop]) != old:
+            if tuple(changed[at:stop]) != old:
                 raise ValueError("other rows")
-            made[at:stop] = new
-        return tuple(made)
+            changed[at:stop] = new
+        return tuple(changed)
 
 
 SavedStep = tuple[str, str, str]
@@ -139,14 +141,14 @@ class Sidecars:
     def close(self) -> None:
         self._locks.close()
 
-    def held(self) -> AbstractContextManager[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """The lock between processes that protects the writing of sidecars."""
         return self._locks.hold("ids")
 
     def notebook(self, fresh: str) -> str:
         """The id of the notebook; `fresh` is saved if it has none yet."""
         path = self._home.path("notebook.json")
-        with self.held():
+        with self.locked():
             with suppress(InvalidBlockId, *_DAMAGED):  # none yet
                 return valid(json.loads(_text(path))["id"])
             _write(path, json.dumps({"format": _FORMAT, "id": fresh}) + "\n", flush=True)
@@ -169,7 +171,7 @@ class Sidecars:
                 is_new = here in known and there not in known
                 if is_new and (beyond := self._beyond(saved, known[here])) is not None:
                     known[there] = beyond
-        return max(reversed(known.values()), key=lambda one: shared(one, texts))
+        return max(reversed(known.values()), key=lambda each: shared(each, texts))
 
     def taken_to(self, digest: str, sidecar: Sidecar) -> Sidecar | None:
         """The sidecar of the text with this digest, by the saved steps; None if none lead there."""
@@ -193,11 +195,11 @@ class Sidecars:
     def load_file(self, name: str) -> Sidecar | None:
         """The sidecar with this file name; None if it is missing or unreadable."""
         with suppress(*_DAMAGED):
-            found = json.loads(_text(os.path.join(self._folder, name)))
-            rows = _rows(found["blocks"])
-            past = tuple([Tombstone(*each) for each in found["past"]])
-            if found["format"] in _READ_FORMATS and are_ids({row.id for row in rows}, len(rows)):
-                return Sidecar(found["path"], found["digest"], rows, past)
+            saved = json.loads(_text(os.path.join(self._folder, name)))
+            rows = _rows(saved["blocks"])
+            past = tuple([Tombstone(*each) for each in saved["past"]])
+            if saved["format"] in _READ_FORMATS and are_ids({row.id for row in rows}, len(rows)):
+                return Sidecar(saved["path"], saved["digest"], rows, past)
         return None
 
     def head(self, path: str) -> tuple[str, Fingerprint | None]:
@@ -206,8 +208,8 @@ class Sidecars:
         with suppress(OSError, *_DAMAGED), open(name, encoding="utf-8", newline="\n") as file:
             first, _, row = (file.readline() for _ in range(3))
             (document,) = _rows([json.loads(row.rstrip(",\n"))])
-            if (found := _DIGEST.search(first)) is not None and is_id(document.id):
-                return found[1], document
+            if (digest := _DIGEST.search(first)) is not None and is_id(document.id):
+                return digest[1], document
         return "", None
 
     def save(self, sidecar: Sidecar, *, flush: bool) -> tuple[str, str]:
@@ -275,13 +277,13 @@ class Sidecars:
 
     def files(self) -> dict[str, str]:
         """The current size and time of each sidecar and file of steps, by name."""
-        found: dict[str, str] = {}
+        seen: dict[str, str] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 if entry.name.endswith((".json", ".steps")):
                     with suppress(FileNotFoundError):
-                        found[entry.name] = _size_and_time(entry.stat(follow_symlinks=False))
-        return found
+                        seen[entry.name] = _size_and_time(entry.stat(follow_symlinks=False))
+        return seen
 
     def _file(self, path: str, kind: str) -> str:
         return os.path.join(self._folder, f"{name_of(path)}.{kind}")
@@ -321,28 +323,30 @@ _DATE = 14
 
 def _spelled(rows: Iterable[Fingerprint]) -> list[str]:
     """The rows as short JSON: hash and sketch in base 64; a repeated date is left out."""
-    made, last = list[str](), ""
+    spelled, last = list[str](), ""
     for depth, block_id, kind, hash_, sketch, anchor in rows:
         name = block_id.removeprefix(last)
         last = block_id[:_DATE]
         named = f",{json.dumps(anchor, ensure_ascii=False)}" if anchor else ""
-        signs = b2a_base64(bytes.fromhex(hash_ + sketch), newline=False).rstrip(b"=").decode()
-        made.append(f'[{depth},"{name}","{kind}","{signs}"{named}]')
-    return made
+        packed = b2a_base64(bytes.fromhex(hash_ + sketch), newline=False).rstrip(b"=").decode()
+        spelled.append(f'[{depth},"{name}","{kind}","{packed}"{named}]')
+    return spelled
 
 
-def _rows(found: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
-    made: list[Fingerprint] = []
-    for each in found:
+def _rows(spelled: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
+    rows: list[Fingerprint] = []
+    for each in spelled:
         if len(each) == _PLAIN:
-            made.append(Fingerprint(*each))
+            rows.append(Fingerprint(*each))
             continue
-        depth, name, kind, signs, *anchor = each
-        if made and name.startswith("-"):
-            name = made[-1].id[:_DATE] + name
-        told = a2b_base64(signs + "=" * (-len(signs) % 4)).hex()
-        made.append(Fingerprint(depth, name, kind, told[:HASH_DIGITS], told[HASH_DIGITS:], *anchor))
-    return tuple(made)
+        depth, name, kind, packed, *anchor = each
+        if rows and name.startswith("-"):
+            name = rows[-1].id[:_DATE] + name
+        digits = a2b_base64(packed + "=" * (-len(packed) % 4)).hex()
+        rows.append(
+            Fingerprint(depth, name, kind, digits[:HASH_DIGITS], digits[HASH_DIGITS:], *anchor)
+        )
+    return tuple(rows)
 
 
 def _text(path: str) -> str:
@@ -354,6 +358,8 @@ def _text(path: str) -> str:
 
 
 def _write(path: str, text: str, *, flush: bool) -> None:
+    # without `flush` a crash of the machine may leave nothing, which is read as missing; if it
+    # loses the renaming, the blocks are known by the older rows
     temp = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         with open(temp, "x", encoding="utf-8", newline="\n") as file:
@@ -368,12 +374,13 @@ def _write(path: str, text: str, *, flush: bool) -> None:
         raise failed("keep ids", error) from None
 
 
-_VERSION = 4
+_VERSION = 4  # of the tables; a file of another version is made anew
 _BUSY_SECONDS = 30.0
 _JOURNAL_BYTES = 1 << 16
 _LEVEL = 1
 """Compression level; a higher one saves a fifth but is slower than reading the files."""
 
+# nothing is flushed, as the file may be lost; a journal that stays is not made at each write
 _SETTINGS = f"""
 PRAGMA synchronous = OFF;
 PRAGMA journal_mode = PERSIST;
@@ -473,14 +480,14 @@ class NotesIndex:
 
     def search(self, holds: Holds) -> list[tuple[str, int]]:
         """The places of texts that `holds` accepts, best first; it must accept longer texts too."""
-        found: list[tuple[int, int, str, int]] = []
+        hits: list[tuple[int, int, str, int]] = []
         for path, marks, packed in self._rows(
             "SELECT paths.path, marks, folded FROM texts JOIN paths ON number = texts.path"
         ):
             folded = zlib.decompress(packed)
             if holds(folded):
-                found += _places(path, zlib.decompress(marks), folded, holds)
-        return [(path, at) for _, _, path, at in sorted(found)]
+                hits += _places(path, zlib.decompress(marks), folded, holds)
+        return [(path, at) for _, _, path, at in sorted(hits)]
 
     def anchored(self, block_id: str) -> list[str]:
         """The documents whose text has this anchor."""
@@ -571,8 +578,8 @@ _NUMBER = "(SELECT number FROM paths WHERE path = ?)"
 
 
 def _hashes(ids: Iterable[str]) -> list[int]:
-    found = [each.encode("utf-8", "surrogatepass") for each in ids]
-    digests = [hashlib.blake2b(each, digest_size=8).digest() for each in found]
+    encoded = [each.encode("utf-8", "surrogatepass") for each in ids]
+    digests = [hashlib.blake2b(each, digest_size=8).digest() for each in encoded]
     return [int.from_bytes(each, signed=True) for each in digests]
 
 
@@ -658,9 +665,9 @@ class Folder:
         below = list(self._below(self.root, seen))
         links = sorted(path for path, kind in below if kind == "symlink")
         notes = (path for path, kind in below if kind != "symlink" and is_document(path))
-        stamps = ((path, self._stamp(path)) for path in notes)
-        found = {path: stamp for path, stamp in stamps if stamp is not None}
-        reals = set(found)
+        looked = ((path, self._stamp(path)) for path in notes)
+        stamps = {path: stamp for path, stamp in looked if stamp is not None}
+        reals = set(stamps)
         for path in links:  # which grows
             with suppress(Refusal):
                 real = self.files.resolve(path)
@@ -668,10 +675,10 @@ class Folder:
                     continue
                 if (stamp := self.stamp(path)) is not None:
                     reals.add(real)
-                    found[path] = stamp
+                    stamps[path] = stamp
                 elif not (self.root.covers(real) or real.covers(self.root)):
                     links += [inner for inner, _ in self._below(path, seen)]
-        return MappingProxyType(dict(sorted(found.items())))
+        return MappingProxyType(dict(sorted(stamps.items())))
 
     def stamp(self, path: RelPath) -> Stamp | None:
         """The stamp of a document; None for any other file, or one that may not be read."""
@@ -688,14 +695,14 @@ class Folder:
         if stamp is None or stamp.size > sizes.NOTE:
             raise NotRead("" if stamp is None else "TOO_LARGE", stamp)
         try:
-            found = self.files.read(path)
+            content = self.files.read(path)
         except Refusal as refusal:
             raise NotRead(_UNREAD.get(refusal.code, "UNREADABLE"), stamp) from None
-        if not self.rules.allows_read(found.real):
-            raise NotRead("", found.stamp)
-        if found.data[:2] in _WIDE or b"\0" in found.data:
-            raise NotRead("UTF-16" if found.data[:2] in _WIDE else "NUL", found.stamp)
-        return found.data, found.stamp
+        if not self.rules.allows_read(content.real):
+            raise NotRead("", content.stamp)
+        if content.data[:2] in _WIDE or b"\0" in content.data:
+            raise NotRead("UTF-16" if content.data[:2] in _WIDE else "NUL", content.stamp)
+        return content.data, content.stamp
 
     def _stamp(self, path: RelPath) -> Stamp | None:
         try:
@@ -752,9 +759,9 @@ def is_document(path: RelPath) -> bool:
     return stem(path) not in ("", path.name)
 
 
-_STEP_ROWS = 500
-_LONG_WAY = 16
-_CANDIDATES = 200
+_STEP_ROWS = 500  # the most rows of a step that is saved of a change by another program
+_LONG_WAY = 16  # from as many steps on, all rows are saved anew
+_CANDIDATES = 200  # the most missing files looked at for where a text comes from
 MOVED = 0.5
 """From this share of equal texts on, a document counts as a moved one."""
 
@@ -781,7 +788,7 @@ def path_of(text: str) -> RelPath:
 
 def texts_of(new: Sequence[Fingerprint]) -> set[str]:
     """The hashes of the texts in a document."""
-    return {sign.hash for sign in new[1:] if sign.sketch}
+    return {row.hash for row in new[1:] if row.sketch}
 
 
 def shared(sidecar: Sidecar, texts: set[str]) -> float:
@@ -792,7 +799,7 @@ def shared(sidecar: Sidecar, texts: set[str]) -> float:
 
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-_PLACES = [36**place for place in range(7)]
+_WEIGHTS = [36**digit for digit in range(7)]
 
 
 _HELD = 32 << 20
@@ -857,16 +864,16 @@ class DocumentCache:
     def look(self, path: RelPath) -> FolderDocument | None:
         """The current document; None if the file is missing, forbidden or not a document."""
         self.scanned()
-        held, stamp = self._drop(path), self.folder.stamp(path)
+        document, stamp = self._drop(path), self.folder.stamp(path)
         with suppress(NotRead):
-            if held is None or held.stamp != stamp or not held.stamp.settled:
+            if document is None or document.stamp != stamp or not document.stamp.settled:
                 data, stamp = self.folder.read(path, stamp)
-                if held is not None and held.data == data:
-                    held.stamp = stamp
+                if document is not None and document.data == data:
+                    document.stamp = stamp
                 else:
-                    held = self._read(path, data, stamp)
-            self._hold(path, held)
-            return held
+                    document = self._read(path, data, stamp)
+            self._hold(path, document)
+            return document
         return None
 
     def glance(
@@ -881,9 +888,9 @@ class DocumentCache:
         now = hashlib.sha256(data).hexdigest()
         if now == digest:
             return stamp, now, None
-        held = self._held.get(path)
-        if held is not None and held.digest == now:
-            return stamp, now, held.tree
+        document = self._held.get(path)
+        if document is not None and document.digest == now:
+            return stamp, now, document.tree
         tree = self._parsed(data, stamp, check)
         if len(data) >= _LARGE:
             self._glanced = tree  # the next read uses it
@@ -928,19 +935,19 @@ class DocumentCache:
     ) -> bool:
         """Whether the file has the planned text; `successor` may then build the document."""
         try:
-            found = self.folder.files.read(path)
+            content = self.folder.files.read(path)
         except Refusal:
             return False
-        if hashlib.sha256(found.data).hexdigest() != digest:
+        if hashlib.sha256(content.data).hexdigest() != digest:
             return False
-        held = self._held.get(path)
-        if held is None or held.digest != digest or held.rows != rows:
+        document = self._held.get(path)
+        if document is None or document.digest != digest or document.rows != rows:
             self._drop(path)
-            with undisturbed(len(found.data)):
-                made = successor and successor(found.stamp, digest, found.data, rows)
-                if made is not None:
-                    self._hold(path, made)
-        with self.sidecars.held():
+            with undisturbed(len(content.data)):
+                built = successor and successor(content.stamp, digest, content.data, rows)
+                if built is not None:
+                    self._hold(path, built)
+        with self.sidecars.locked():
             if not self.sidecars.head(str(path))[0]:
                 self._save(Sidecar(str(path), digest, rows))
         return True
@@ -951,7 +958,7 @@ class DocumentCache:
         Few steps lead from the sidecar to its rows; if there are many or none it is saved anew.
         """
         name = str(path)
-        with self.sidecars.held():
+        with self.sidecars.locked():
             there, by_steps = self.sidecars.head(name)[0], False
             if base is not None and there != base.digest:
                 by_steps = 0 < len(self.sidecars.way(name, there, base.digest)) < _LONG_WAY
@@ -967,9 +974,9 @@ class DocumentCache:
             self._drop(next(iter(self._held)))
 
     def _drop(self, path: RelPath) -> FolderDocument | None:
-        held = self._held.pop(path, None)
-        self._size -= held.weight if held is not None else 0
-        return held
+        document = self._held.pop(path, None)
+        self._size -= document.weight if document is not None else 0
+        return document
 
     def _parsed(self, data: bytes, stamp: Stamp, check: Callable[[], None] = lambda: None) -> Tree:
         """The blocks of a text; raises NotRead if they take too long, and what `check` does."""
@@ -1060,12 +1067,17 @@ class DocumentCache:
     def _rows_of(
         self, path: RelPath, digest: str, tree: Tree, stamp: Stamp, count: int
     ) -> tuple[Fingerprint, ...]:
-        """The rows of a text with `count` blocks; new rows are saved."""
+        """The rows of a text with `count` blocks; new rows are saved.
+
+        `own` is what is saved under this name; the text comes from what it `was`. That is its own;
+        or that of a missing file, which moved here; or, if the blocks of its own are in another
+        file now, or none are saved, nothing: then this text is seen for the `first` time.
+        """
         name = str(path)
         if known := self._rows_that_stand(path, digest, count):
             return known  # without waiting for who reads another note
         new = fingerprints(tree, tree.root)
-        with self.sidecars.held():
+        with self.sidecars.locked():
             if known := self._rows_that_stand(path, digest, count):
                 return known
             own = self.sidecars.nearest(name, texts_of(new))
@@ -1098,7 +1110,7 @@ class DocumentCache:
         name = str(path)
         there, row = self.sidecars.head(name)
         if row is None and not self._orphans:  # else it may be one of these under another name
-            with self.sidecars.held():
+            with self.sidecars.locked():
                 if self.sidecars.head(name)[1] is None:
                     row = Fingerprint(0, "", DOCUMENT, "", "", anchor)
                     rows = self._know(name, digest, (), (row,), (), stamp)
@@ -1177,14 +1189,14 @@ class DocumentCache:
         past: Sequence[Tombstone],
         stamp: Stamp | None,
     ) -> tuple[Fingerprint, ...]:
-        """As `know`; with a `stamp`, every machine generates the same ids."""
+        """As `identify`; with a `stamp`, every machine generates the same ids."""
         seconds = time.time() if stamp is None else stamp.mtime_ns / 1e9
         date = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(seconds, 0)))
 
         def candidate(at: int, number: int) -> str:
             seed = f"{name}:{digest}:{at}:{number}".encode("utf-8", "surrogatepass")
             drawn = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest())
-            return f"{date}-" + "".join([_ALPHABET[drawn // place % 36] for place in _PLACES])
+            return f"{date}-" + "".join([_ALPHABET[drawn // weight % 36] for weight in _WEIGHTS])
 
         first = [candidate(at, 0) for at in range(len(new))]
         others = self.index.of_others(name, first)
@@ -1201,4 +1213,4 @@ class DocumentCache:
             others = (where for where in self.index.where(block_id) if where != name)
             return not all(self.folder.gone(path_of(where)) for where in others)
 
-        return know(was, new, past, fresh, taken)
+        return identify(was, new, past, fresh, taken)

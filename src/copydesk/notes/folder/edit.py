@@ -20,11 +20,11 @@ from copydesk.notes.folder.blocks import (
     FolderDocument,
     content,
     fingerprints,
+    identify,
     in_order,
-    know,
-    moved,
     pieces,
     read,
+    shift_all,
     shown,
     shown_text,
     top,
@@ -126,8 +126,8 @@ class ReparseWindow:
         """The rows of the blocks in a span, the first of them at depth 0; without one, of all."""
         start, stop, _ = span or (0, len(self.order), 0)
         return [
-            sign.row(block_id)
-            for sign, block_id in zip(
+            row.with_id(block_id)
+            for row, block_id in zip(
                 fingerprints(self.tree, self.order[start]), self.ids[start:stop], strict=True
             )
         ]
@@ -167,11 +167,11 @@ class WorkingDocument:
 
     def splices(self) -> tuple[Splice, ...]:
         rows = self.document.rows
-        made = [
+        splices = [
             splice_of(start, rows[start:stop], window.rows()[1:])
             for window, start, stop in self._spans()
         ]
-        return tuple(splice for splice in made if splice.old or splice.new)
+        return tuple(splice for splice in splices if splice.old or splice.new)
 
     def successor(
         self, stamp: Stamp, digest: str, data: bytes, rows: tuple[Fingerprint, ...]
@@ -188,13 +188,13 @@ class WorkingDocument:
         order: list[Block] = [root]
         at, child, shift = 1, 0, 0
         for window, start, stop in self._spans():
-            moved(old[at:start], shift)
-            moved(window.order[1:], window.start + shift)
+            shift_all(old[at:start], shift)
+            shift_all(window.order[1:], window.start + shift)
             order += (*old[at:start], *window.order[1:])
             tops += (*children[child : window.low], *window.tree.root.children)
             shift += len(window.tree.data) - window.change.length
             at, child = stop, window.high
-        moved(old[at:], shift)
+        shift_all(old[at:], shift)
         order += old[at:]
         tops += children[child:]
         for index, block in enumerate(tops):
@@ -221,7 +221,7 @@ class WorkingDocument:
         if lost:
             seen = {at for _, start, stop in spans for at in range(start, stop)}
             rest = (block for at, block in enumerate(document.order) if at not in seen)
-            lost -= {link_key(name) for one in rest for name in _target_names(document.tree, one)}
+            lost -= {link_key(n) for block in rest for n in _target_names(document.tree, block)}
         return [
             LinkTarget(document.path, block_id, name, now.get((block_id, name.startswith("^")), ""))
             for key, (block_id, name) in old.items()
@@ -246,7 +246,7 @@ class WorkingDocument:
         if window is None:
             at = top(now[1]).index
             window = self._window(at - 1, at + 2)
-        window = self._with_guards(window, lambda one: top(one.by_id[block_id]).index)
+        window = self._with_guards(window, lambda each: top(each.by_id[block_id]).index)
         return window, window.by_id[block_id]
 
     def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
@@ -254,14 +254,14 @@ class WorkingDocument:
         size = self.document.size
         window = self._window(size - 2, size) if last else self._window(0, 2)
         at = -1 if last else 0
-        window = self._with_guards(window, lambda one: one.tree.root.children[at].index)
+        window = self._with_guards(window, lambda each: each.tree.root.children[at].index)
         return window, window.tree.root
 
     def run(self, ids: Sequence[str]) -> tuple[ReparseWindow, tuple[Block, ...]]:
         """Blocks that follow each other in one container; raises InvalidArgs for any others."""
         window, first = self.block(ids[0])
         index = self.document.index
-        tops = [top(self.document.block(one)).index for one in ids if one in index]
+        tops = [top(self.document.block(block_id)).index for block_id in ids if block_id in index]
         if len(ids) > 1 and tops:
             window = self._window(min(tops) - 1, max(tops) + 2)
             first = window.by_id[ids[0]]
@@ -304,11 +304,11 @@ class WorkingDocument:
         """Give blocks in windows other ids."""
         for window in self.windows:
             if not names.keys().isdisjoint(window.by_id):
-                window.show(window.tree, window.change, [names.get(one, one) for one in window.ids])
+                window.show(window.tree, window.change, [names.get(i, i) for i in window.ids])
 
     def window_of(self, block_id: str) -> ReparseWindow | None:
         """The window that a block is in; None for any other."""
-        return next((one for one in self.windows if block_id in one.by_id), None)
+        return next((window for window in self.windows if block_id in window.by_id), None)
 
     def _is_taken(self, block_id: str) -> bool:
         return block_id in self._used or block_id in self.document.index
@@ -344,9 +344,11 @@ class WorkingDocument:
         if not is_as_meant:
             raise InvalidArgs("markdown", _RUNS_ON)
         tops = [block for at, block in in_order(tree.root)[start:behind] if at == depth]
-        signs = [sign for block in tops for sign in fingerprints(tree, block)]
+        new_rows = [each for block in tops for each in fingerprints(tree, block)]
         gone = window.rows(span) if keeps else []
-        ids = [row.id for row in know(gone, signs, (), lambda at: self._fresh(), self._is_taken)]
+        ids = [
+            row.id for row in identify(gone, new_rows, (), lambda at: self._fresh(), self._is_taken)
+        ]
         if keeps:
             ids[0] = gone[0].id
         self._used.update(ids)  # some are those that the text brings, and has once
@@ -354,7 +356,7 @@ class WorkingDocument:
         if lost:
             self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
         window.show(tree, window.change.then(change), window.ids[:start] + ids + window.ids[stop:])
-        return tuple(one for one, at in zip(ids, depths, strict=True) if at == depth)
+        return tuple(block_id for block_id, at in zip(ids, depths, strict=True) if at == depth)
 
     def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
         """Make a deletion that merges other blocks; re-identify them by their fingerprints."""
@@ -376,7 +378,7 @@ class WorkingDocument:
             return block_id not in wide.by_id and self.now(block_id) is not None
 
         new = fingerprints(tree, tree.root)
-        ids = [row.id for row in know(old, new, (), lambda at: self._fresh(), is_outside)]
+        ids = [row.id for row in identify(old, new, (), lambda at: self._fresh(), is_outside)]
         wide.show(tree, wide.change.then(change), ids)
         self.notices += [
             NoteNotice("joined", name, row.id)
@@ -409,15 +411,18 @@ class WorkingDocument:
         low, high = max(low, 0), min(high, size)
         if not self.document.parses_in_windows:
             low, high = 0, size
-        met = [one for one in self.windows if one.low < high and low < one.high]
-        low, high = min([low, *(one.low for one in met)]), max([high, *(one.high for one in met)])
+        met = [each for each in self.windows if each.low < high and low < each.high]
+        low, high = (
+            min([low, *(each.low for each in met)]),
+            max([high, *(each.high for each in met)]),
+        )
         if len(met) == 1 and (met[0].low, met[0].high) == (low, high):
             return met[0]
         window = self._joined(low, high, met) or self._joined(0, size, self.windows)
         if window is None:
             raise InvalidArgs("markdown", _RUNS_ON)
-        others = [one for one in self.windows if not window.low <= one.low < window.high]
-        self.windows = sorted([*others, window], key=lambda one: one.low)
+        others = [each for each in self.windows if not window.low <= each.low < window.high]
+        self.windows = sorted([*others, window], key=lambda each: each.low)
         return window
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
@@ -425,15 +430,15 @@ class WorkingDocument:
         document = self.document
         first, behind = document.row_of(low), document.row_of(high)
         ids = [row.id for row in document.rows[first:behind]]
-        told = traces(document.tree, *document.tree.root.children[low:high], depth=1)
+        expected = traces(document.tree, *document.tree.root.children[low:high], depth=1)
         for window in reversed(met):  # the last first: no place moves
             rows = slice(document.row_of(window.low) - first, document.row_of(window.high) - first)
             ids[rows] = window.ids[1:]
-            told[rows] = traces(window.tree, window.tree.root)[1:]
+            expected[rows] = traces(window.tree, window.tree.root)[1:]
         start, stop = document.line_of(low), document.line_of(high)
         change = ChangeSet.of(stop - start, _shifted(met, -start))
         tree = self._parsed(change.apply(document.data[start:stop]), low)
-        if traces(tree, tree.root)[1:] != told:
+        if traces(tree, tree.root)[1:] != expected:
             return None
         return ReparseWindow(low, high, start, tree, change, [document.id, *ids])
 
@@ -487,7 +492,7 @@ FilePlan = tuple[RelPath, str, tuple[Fingerprint, ...], Successor | None]
 
 @dataclass(frozen=True, slots=True)
 class HeldFiles:
-    """What `execute` needs: planned files and ids to return.
+    """The data that `execute` needs: planned files and ids to return.
 
     `anchors` are the names (`note.md#^name`) that get lost though links lead to them, each with the
     notes that link.
@@ -518,7 +523,7 @@ Linked = dict[tuple[NoticeKind, LinkTarget], dict[RelPath, None]]
 
 
 class DryRun:
-    """Changes of blocks on the documents of a folder, before anything is written."""
+    """Changes of blocks on the documents of a folder, before any of these is written."""
 
     def __init__(self, documents: DocumentCache) -> None:
         self._documents = documents
@@ -527,7 +532,10 @@ class DryRun:
     def prepared(
         self, changes: Sequence[Change], find: FindTexts, *, update_links: bool
     ) -> Prepared:
-        """Check the changes; raise the refusal of the first that cannot be made."""
+        """Check the changes; raise the refusal of the first that cannot be made.
+
+        The ids of the new texts are saved, so that a crash after the files are written loses none.
+        """
         ids = tuple(self._take(change) for change in changes)
         linked = self._follow_links(find, update=update_links)
         workings = self._workings.items()
@@ -617,7 +625,7 @@ class DryRun:
         def rank(named: RelPath) -> tuple[bool, int]:
             return str(named).casefold() not in (beside, f"{beside}.md"), len(named.parts)
 
-        named = (one for one in self._documents.scanned() if names_document(note, one))
+        named = (each for each in self._documents.scanned() if names_document(note, each))
         return min(named, key=rank, default=None)
 
     def _may_link(
@@ -625,8 +633,8 @@ class DryRun:
     ) -> Iterator[tuple[RelPath, str, Tree, Block]]:
         """The leaves that may hold links, by the index, and those in changed windows."""
         targets = chain.from_iterable(wanted.values())
-        found = find({needle for target in targets for needle in _needles(target.name)})
-        documents = {(each.path, each.rows[at].id): each for each, at in found} | {
+        hits = find({needle for target in targets for needle in _needles(target.name)})
+        documents = {(each.path, each.rows[at].id): each for each, at in hits} | {
             (path, block_id): working.document
             for path, working in self._workings.items()
             for window in working.windows
@@ -660,14 +668,14 @@ class DryRun:
         if blocks[0].kind == ITEM:
             kinds = (BlockText(LIST, _parent(blocks[0]).subtype, text, kinds),)
         target, window, anchor = self._place(change)
-        if any(window.id_of(one) in change.ids for one in (anchor, *anchor.ancestors())):
+        if any(window.id_of(block) in change.ids for block in (anchor, *anchor.ancestors())):
             raise InvalidArgs("diff", "a block cannot be moved into itself")
         holder = _holder(change, anchor)
         if blocks[0].kind == ITEM and holder.kind != LIST:
             raise InvalidArgs("markdown", "a list takes items of its own type, and only a list")
         for_place(kinds, _list_subtype(holder))
         added = target.insert(window, anchor, change.side, text, len(blocks))
-        copies = [window.by_id[one] for one in added]
+        copies = [window.by_id[i] for i in added]
         if _signs(window.tree, copies) != signs:
             raise InvalidArgs("markdown", "would be another block in that place")
         start, _, _ = window.span(copies[0])
@@ -697,8 +705,8 @@ class DryRun:
     def _working(self, block_id: str) -> WorkingDocument:
         valid(block_id)
         workings = self._workings.values()
-        has = [one for one in workings if one.window_of(block_id) is not None]
-        has = has or [one for one in workings if block_id in one.document.index]
+        has = [working for working in workings if working.window_of(block_id) is not None]
+        has = has or [working for working in workings if block_id in working.document.index]
         if has:
             return has[0]  # a moved block is where it is now
         document = self._documents.find(block_id)
@@ -789,7 +797,7 @@ def relinked(
 
     `leads` tells which document is meant by the first part of a link, which may be empty.
     """
-    found: list[LinkTarget] = []
+    targets: list[LinkTarget] = []
 
     def changed(link: re.Match[str]) -> str:
         note = unquote(link[2]).strip()
@@ -797,19 +805,19 @@ def relinked(
         for at, name in enumerate(names):
             for target in wanted.get(link_key(name), ()):
                 if leads(note) == target.path:
-                    found.append(target)
+                    targets.append(target)
                     names[at] = _respelled(name, target, wiki=link[1] == "[[")
         return f"{link[1]}{link[2]}#{'#'.join(names)}"
 
     parts = _around_code(text)
     for pattern in _LINKS:
         parts[::2] = [pattern.sub(changed, part) for part in parts[::2]]
-    return "".join(parts), found
+    return "".join(parts), targets
 
 
 def _around_code(text: str) -> list[str]:
     """A text cut around its code: the second, the fourth … part is code. Takes linear time."""
-    runs = [found.span() for found in _BACKTICKS.finditer(text)]
+    runs = [run.span() for run in _BACKTICKS.finditer(text)]
     ends: dict[int, int] = {}  # by where a run starts, where the next one of its length ends
     ahead: dict[int, int] = {}  # by length
     for start, stop in reversed(runs):

@@ -181,8 +181,12 @@ class FolderStore:
             with suppress(BlockNotFound):
                 document = self._documents.find(block_id)
                 places.setdefault(document, []).append(document.block(block_id))
-        made = {block.id: block for place in places.items() for block in self._blocks(*place)}
-        return {block_id: made[block_id] for block_id in wanted if block_id in made}
+        blocks = {
+            block.id: block
+            for document, nodes in places.items()
+            for block in self._blocks(document, nodes)
+        }
+        return {block_id: blocks[block_id] for block_id in wanted if block_id in blocks}
 
     @locked
     def documents(self, box: str, most: int, within: Within = EVERYWHERE) -> Page:
@@ -193,15 +197,15 @@ class FolderStore:
         unread = self._unread(stamps)
         paths = [path for path in stamps if path not in unread and meant(path)]
         paths.sort(key=lambda path: (*path.parts[:-1], stem(path)))
-        found: list[NoteBlock] = []
+        listed: list[NoteBlock] = []
         for at in range(0, len(paths) if most > 0 else 0, _AT_ONCE):
             with self._index.together():
                 some = paths[at : at + _AT_ONCE]
                 cards = ((path, self._documents.card(path, stamps[path])) for path in some)
-                found += (self._listed(path, card) for path, card in cards if card is not None)
-            if len(found) >= most:
+                listed += (self._listed(path, card) for path, card in cards if card is not None)
+            if len(listed) >= most:
                 break
-        return Page(found[: max(most, 0)], len(paths))
+        return Page(listed[: max(most, 0)], len(paths))
 
     def _meant(self, within: Within) -> Callable[[RelPath], bool]:
         """Whether a document is meant, by its title or file name and by what is above either."""
@@ -228,7 +232,7 @@ class FolderStore:
     def child_ids(self, block_id: str) -> tuple[str, ...]:
         document = self._documents.find(block_id)
         rows, number = document.rows, document.number
-        return tuple([rows[number[one]].id for one in _inside(document.block(block_id))])
+        return tuple([rows[number[child]].id for child in _inside(document.block(block_id))])
 
     @locked
     def around(self, block_id: str) -> Around:
@@ -272,15 +276,15 @@ class FolderStore:
             self._blocks(document, (document.order[at],)) for document, at in self._at(hits)
         )
         real = (block for block in blocks if sought(_folded(block.content, block.markdown)))
-        found = list(islice(real, max(most, 0)))
-        return Page(found, len(hits) if len(found) == most else None)
+        shown = list(islice(real, max(most, 0)))
+        return Page(shown, len(hits) if len(shown) == most else None)
 
     @locked
     def coverage(self, box: str) -> Coverage:
         self._check_notebook(box)
         stamps = self._documents.scanned()
         unread = tuple(UnreadFile(str(path), why) for path, why in self._unread(stamps).items())
-        waiting = {str(path) for path in self._left} - {one.path for one in unread}
+        waiting = {str(path) for path in self._left} - {file.path for file in unread}
         return Coverage(len(stamps) - len(unread), len(waiting), unread)
 
     @locked
@@ -307,10 +311,10 @@ class FolderStore:
     def located(self, address: str) -> str:
         if is_id(address):
             return address
-        found = _ADDRESS.fullmatch(address)
-        if found is None:
+        match = _ADDRESS.fullmatch(address)
+        if match is None:
             raise InvalidBlockId(address)
-        note, name = found["note"], found["name"]
+        note, name = match["note"], match["name"]
         self._learn(f"^{name}")
         named = map(path_of, self._index.anchored(name))
         paths = [path for path in named if note is None or names_document(note, path)]
@@ -326,21 +330,21 @@ class FolderStore:
 
     @locked
     def check_links(self, prepared: Prepared) -> None:
-        held = prepared.held
-        if isinstance(held, HeldFiles) and held.anchors:
-            linking = sorted({path for _, paths in held.anchors for path in paths})
-            names = tuple(anchor for anchor, _ in held.anchors[:MOST_TOLD])
+        needed = prepared.held
+        if isinstance(needed, HeldFiles) and needed.anchors:
+            linking = sorted({path for _, paths in needed.anchors for path in paths})
+            names = tuple(anchor for anchor, _ in needed.anchors[:MOST_TOLD])
             raise AnchorLinked(names, tuple(linking[:MOST_TOLD]))
 
     @locked
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
-        held = prepared.held
-        if not isinstance(held, HeldFiles):
+        needed = prepared.held
+        if not isinstance(needed, HeldFiles):
             raise InvalidArgs("prepared", "was not prepared by this store")
-        for path, digest, rows, successor in held.plans:
+        for path, digest, rows, successor in needed.plans:
             if not self._documents.written(path, digest, rows, successor):
                 raise BlockChanged(block_id=rows[0].id)
-        return ChangesDone(held.ids)
+        return ChangesDone(needed.ids)
 
     @locked
     def prepare_document(self, box: str, parent_id: str, title: str, markdown: str) -> Prepared:
@@ -362,9 +366,9 @@ class FolderStore:
 
     @locked
     def prepare_daily_note(self, box: str, markdown: str = "") -> Prepared:
-        found = pieces(markdown, self._documents.profile)
+        new = pieces(markdown, self._documents.profile)
         if markdown.strip():
-            for_place(found, None)
+            for_place(new, None)
         self._check_notebook(box)
         *folders, name = time.strftime(self._daily, self._today()).split("/")
         path = RelPath((*self._documents.folder.root.parts, *folders, f"{name}.md"))
@@ -375,9 +379,9 @@ class FolderStore:
         changes = appending(self, split, note.id, markdown) if markdown.strip() else ()
         prepared = self.prepare(changes)
         assert isinstance(prepared.held, HeldFiles)
-        new = chain.from_iterable(prepared.held.ids)
-        held = HeldFiles(prepared.held.plans, ((note.id, *new),))
-        return Prepared((), prepared.before, prepared.after, prepared.files, held)
+        ids = chain.from_iterable(prepared.held.ids)
+        needed = HeldFiles(prepared.held.plans, ((note.id, *ids),))
+        return Prepared((), prepared.before, prepared.after, prepared.files, needed)
 
     def close(self) -> None:
         if self._later is not None:
@@ -489,13 +493,13 @@ class FolderStore:
 
     def _above(self, path: RelPath) -> list[tuple[str, Card | None]]:
         """What a document is below, nearest first: names of folders, with their documents."""
-        folder, found = self._documents.folder, list[tuple[str, Card | None]]()
+        folder, parents = self._documents.folder, list[tuple[str, Card | None]]()
         while path.parent != folder.root:
             above = folder.parent(path)
             card = self._documents.card(above) if above is not None else None
             path = path.parent
-            found.append((card.title if card is not None else path.name, card))
-        return found
+            parents.append((card.title if card is not None else path.name, card))
+        return parents
 
     def _hpath(self, path: RelPath, title: str) -> str:
         """The path of titles of a document; a folder without a document contributes its name."""
@@ -573,16 +577,16 @@ class FolderStore:
         base = Snapshot.of(b"")
         change = ChangeSet.of(0, [Edit(0, 0, data)])
         result = base.edited(change)
-        signs = fingerprints(tree, tree.root)
+        unnamed = fingerprints(tree, tree.root)
         # a document that was undone and is made again has the ids that its text had
-        known = self._documents.known_rows(path, result.digest, len(signs))
-        rows = known or tuple(sign.row(new_id()) for sign in signs)
+        known = self._documents.known_rows(path, result.digest, len(unnamed))
+        rows = known or tuple(each.with_id(new_id()) for each in unnamed)
         step = SidecarChange("", result.digest, (Splice(0, (), rows),))
         self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
-        held = HeldFiles(((path, result.digest, rows, None),), ((rows[0].id, *tops),))
+        needed = HeldFiles(((path, result.digest, rows, None),), ((rows[0].id, *tops),))
         file = FileEdit(path, base, change, created=True)
-        return Prepared((), {}, {str(path): text_shown(data)}, (file,), held)
+        return Prepared((), {}, {str(path): text_shown(data)}, (file,), needed)
 
 
 def _inside(block: Node) -> Sequence[Node]:
@@ -596,16 +600,15 @@ def _time(stamp: Stamp) -> str:
 
 def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
     """Nest headings: each contains the lower-level ones that follow it."""
-    made, at = list[Heading](), 0
+    nested, at = list[Heading](), 0
     while at < len(headings):
         first = headings[at]
         behind = range(at + 1, len(headings))
         stop = next((k for k in behind if headings[k].level <= first.level), len(headings))
-        below = _nested(document, headings[at + 1 : stop])
-        text = content(document.tree, first)
-        made.append(Heading(document.name(first), text, first.subtype, below))
+        text, below = content(document.tree, first), _nested(document, headings[at + 1 : stop])
+        nested.append(Heading(document.name(first), text, first.subtype, below))
         at = stop
-    return tuple(made)
+    return tuple(nested)
 
 
 def _unchecked() -> None:

@@ -386,13 +386,13 @@ class Kernel:
         return self.version() >= _SINCE[what]
 
     def _ask_version(self) -> Version:
-        told = self._asked("/api/system/version", {})
-        found = _VERSION.match(str(told))
-        if found is None:
-            raise NotesUnavailable(f"/api/system/version: {told!r}")
-        version = (int(found[1]), int(found[2]), int(found[3]))
+        answer = self._asked("/api/system/version", {})
+        match = _VERSION.match(str(answer))
+        if match is None:
+            raise NotesUnavailable(f"/api/system/version: {answer!r}")
+        version = (int(match[1]), int(match[2]), int(match[3]))
         if version < OLDEST:
-            raise NotesUnavailable(f"{found[0]} < {'.'.join(map(str, OLDEST))}", "version")
+            raise NotesUnavailable(f"{match[0]} < {'.'.join(map(str, OLDEST))}", "version")
         call = "/api/system/bootProgress"
         progress = Answer(call, self._asked(call, {})).fields().get("progress")
         if not isinstance(progress, int | float) or progress < 100:
@@ -428,8 +428,8 @@ class Kernel:
     def _of_many(self, call: str, ids: Sequence[str]) -> dict[str, Answer]:
         """The answers about several blocks, asked in batches; missing blocks are left out."""
         starts = range(0, len(ids), _AT_ONCE)
-        told = (self._read(call, {"ids": [*ids[at : at + _AT_ONCE]]}) for at in starts)
-        return {one: each.at(one) for each in told for one in each.fields()}
+        answers = (self._read(call, {"ids": [*ids[at : at + _AT_ONCE]]}) for at in starts)
+        return {block_id: each.at(block_id) for each in answers for block_id in each.fields()}
 
     def close(self) -> None:
         self._http.close()
@@ -443,31 +443,31 @@ class Kernel:
         if there are many, siblings of the first one are looked up in its container.
         """
         wanted = [*dict.fromkeys(map(valid, ids))]
-        found: dict[str, TreeInfo] = {}
+        standings: dict[str, TreeInfo] = {}
         left: list[str] = wanted
         while len(left) > FEW:
             first, *left = left
-            found |= self._standings([first])
-            parent_id = found[first].parent_id if first in found else ""
+            standings |= self._standings([first])
+            parent_id = standings[first].parent_id if first in standings else ""
             beside = self._inside(parent_id) if parent_id else {}
-            here = {one: beside[one] for one in left if one in beside}
-            found |= here
-            left = [one for one in left if one not in here]
+            here = {child_id: beside[child_id] for child_id in left if child_id in beside}
+            standings |= here
+            left = [child_id for child_id in left if child_id not in here]
             if parent_id and len(here) < FEW:
                 break
-        found |= self._standings(left)
-        return {block_id: found[block_id] for block_id in wanted if block_id in found}
+        standings |= self._standings(left)
+        return {block_id: standings[block_id] for block_id in wanted if block_id in standings}
 
     def _standings(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
         """The positions by the kernel's own call. A document has no container."""
-        found: dict[str, TreeInfo] = {}
+        standings: dict[str, TreeInfo] = {}
         for block_id, of in self._of_many("/api/block/getBlockTreeInfos", ids).items():
             own_id, node, *around = of.texts("id", "type", "parentID", "previousID", "nextID")
             if node and own_id == block_id:
                 kind = KINDS.get(node, "")
                 parent_id, previous_id, next_id = ["", "", ""] if kind == "d" else around
-                found[block_id] = TreeInfo(parent_id, previous_id, next_id, block_id, kind)
-        return found
+                standings[block_id] = TreeInfo(parent_id, previous_id, next_id, block_id, kind)
+        return standings
 
     def _inside(self, parent_id: str) -> dict[str, TreeInfo]:
         """The positions of all blocks of a container."""
@@ -480,40 +480,40 @@ class Kernel:
 
     def children(self, block_id: str) -> list[KernelNode]:
         """The children of a container or section of a heading, with memos; otherwise nothing."""
-        found = self._children(block_id)
-        for child in found:
+        children = self._children(block_id)
+        for child in children:
             if _MAY_BE_MEMO.search(child.markdown) and MEMO in (image := self.kramdown(child.id)):
                 child.markdown = with_memos(child.markdown, image)
-        return found
+        return children
 
     def _children(self, block_id: str) -> list[KernelNode]:
-        told = self._of("/api/block/getChildBlocks", block_id).rows()
+        rows = self._of("/api/block/getChildBlocks", block_id).rows()
         return [
-            KernelNode(*of.texts("id", "type", "subType", "markdown", "content")) for of in told
+            KernelNode(*of.texts("id", "type", "subType", "markdown", "content")) for of in rows
         ]
 
     def last_ids(self, container_id: str, count: int) -> tuple[str, ...]:
         """The ids of the last blocks of a container, in order."""
         call = "/api/block/getTailChildBlocks"
-        told = self._read(call, {"id": valid(container_id), "n": count}).rows()
-        return tuple(of.text("id") for of in reversed(told))
+        rows = self._read(call, {"id": valid(container_id), "n": count}).rows()
+        return tuple(of.text("id") for of in reversed(rows))
 
     def index_of(self, block_id: str) -> int:
         """The 0-based place of a block of a document among its blocks."""
-        told = self._of("/api/block/getBlockIndex", block_id).value
-        return told - 1 if isinstance(told, int) else -1
+        index = self._of("/api/block/getBlockIndex", block_id).value
+        return index - 1 if isinstance(index, int) else -1
 
     def id_at(self, document_id: str, index: int) -> str:
         """The id of a block by its place, or of the folded heading that hides it; or empty."""
         body = {"id": valid(document_id), "index": index + 1, "size": 1, "mode": 0}
         content = self._read("/api/filetree/getDoc", body).text("content")
-        found = _NODE_ID.search(content)
-        return found[1] if found else ""
+        match = _NODE_ID.search(content)
+        return match[1] if match else ""
 
     def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[KernelNode]:
         """Some children of a container, in order: a few plain ones alone, else with all others."""
         few = standings.values() if len(standings) <= FEW else ()
-        leaves = [leaf for one in few if (leaf := leaf_of(one, self.kramdown(one.id)))]
+        leaves = [leaf for each in few if (leaf := leaf_of(each, self.kramdown(each.id)))]
         if len(leaves) == len(standings):
             return leaves
         return [child for child in self.children(parent_id) if child.id in standings]
@@ -530,11 +530,11 @@ class Kernel:
     def doms(self, ids: Sequence[str]) -> dict[str, str]:
         """The blocks with all they contain as an editor gets them; missing blocks are left out."""
         if self._has("getBlockDOMs"):
-            told = self._of_many("/api/block/getBlockDOMs", [*map(valid, ids)])
-            found = {one: of.read(str) for one, of in told.items()}
+            answers = self._of_many("/api/block/getBlockDOMs", [*map(valid, ids)])
+            doms = {i: of.read(str) for i, of in answers.items()}
         else:
-            found = {one: self._of("/api/block/getBlockDOM", one).text("dom") for one in ids}
-        return {one: escaped_code(dom) for one, dom in found.items() if dom}
+            doms = {i: self._of("/api/block/getBlockDOM", i).text("dom") for i in ids}
+        return {i: escaped_code(dom) for i, dom in doms.items() if dom}
 
     def images(self, standings: Mapping[str, TreeInfo]) -> dict[str, str]:
         """The kramdown of blocks by their positions; missing blocks are left out.
@@ -542,23 +542,23 @@ class Kernel:
         Many top-level blocks of a document are cut from one read of it, few are read alone.
         """
         beside: dict[str, dict[str, str]] = {}
-        for one in standings.values():
-            beside.setdefault(one.parent_id, {})[one.id] = one.previous_id
-        found: dict[str, str] = {}
+        for standing in standings.values():
+            beside.setdefault(standing.parent_id, {})[standing.id] = standing.previous_id
+        images: dict[str, str] = {}
         for parent_id, places in beside.items():
             if parent_id and len(places) > FEW:
-                found |= slices_of(self.kramdown(parent_id), places)
-        found |= {one: self.kramdown(one) for one in standings if one not in found}
-        return {one: found[one] for one in standings if found[one]}
+                images |= slices_of(self.kramdown(parent_id), places)
+        images |= {i: self.kramdown(i) for i in standings if i not in images}
+        return {i: images[i] for i in standings if images[i]}
 
     def attributes(self, block_id: str) -> dict[str, str]:
-        told = self._of("/api/attr/getBlockAttrs", block_id)
-        return {name: told.text(name) for name in told.fields()}
+        answer = self._of("/api/attr/getBlockAttrs", block_id)
+        return {name: answer.text(name) for name in answer.fields()}
 
     def home(self, block_id: str) -> DocumentPlace:
         """The document of an existing block."""
-        told = self._of("/api/block/getBlockInfo", block_id)
-        return DocumentPlace(*told.texts("box", "path", "rootID", "rootTitle"))
+        answer = self._of("/api/block/getBlockInfo", block_id)
+        return DocumentPlace(*answer.texts("box", "path", "rootID", "rootTitle"))
 
     def documents_below(self, home: DocumentPlace) -> list[Answer]:
         """The documents directly below one."""
@@ -576,19 +576,19 @@ class Kernel:
     def breadcrumb(self, block_id: str) -> list[Crumb]:
         """The headings and containers around a block, from the top, and mostly itself."""
         body: dict[str, object] = {"id": valid(block_id), "excludeTypes": []}
-        told = self._read("/api/block/getBlockBreadcrumb", body).rows()
-        names = (of.texts("id", "type", "name") for of in told)
+        rows = self._read("/api/block/getBlockBreadcrumb", body).rows()
+        names = (of.texts("id", "type", "name") for of in rows)
         return [
-            Crumb(one, KINDS.get(node, ""), _read(name))
-            for one, node, name in names
+            Crumb(crumb_id, KINDS.get(node, ""), _read(name))
+            for crumb_id, node, name in names
             if node != "NodeDocument"
         ]
 
     def notebooks(self) -> list[Notebook]:
-        told = self._read("/api/notebook/lsNotebooks", {}).at("notebooks").rows()
+        rows = self._read("/api/notebook/lsNotebooks", {}).at("notebooks").rows()
         return [
             Notebook(of.text("id"), of.text("name"), of.fields().get("closed") is True)
-            for of in told
+            for of in rows
         ]
 
     # Read from the index: current after `flush`.
@@ -599,8 +599,8 @@ class Kernel:
 
     def select(self, statement: str, *names: str) -> list[list[str]]:
         """The columns that a SELECT finds, an id first; read-only if the kernel supports that."""
-        found = [of.texts(*names) for of in self._rows(statement)]
-        return [columns for columns in found if is_id(columns[0])]
+        rows = [of.texts(*names) for of in self._rows(statement)]
+        return [columns for columns in rows if is_id(columns[0])]
 
     def count(self, test: str) -> int:
         """How many blocks there are in the index that pass an SQL test."""
@@ -642,12 +642,12 @@ class Kernel:
     def insert(self, source: Mapping[str, object], gap: Around) -> frozenset[str]:
         """Insert blocks between two neighbours, or in an empty container."""
         places = ("nextID", gap.next_id), ("previousID", gap.previous_id)
-        name, anchor = next((one for one in places if one[1]), ("parentID", gap.parent_id))
+        name, anchor = next((side for side in places if side[1]), ("parentID", gap.parent_id))
         return self._write("/api/block/insertBlock", {**source, name: valid(anchor)})
 
     def update(self, sources: Mapping[str, Mapping[str, object]]) -> frozenset[str]:
         """Replace blocks, atomically if the kernel can. Attributes that are not named get lost."""
-        blocks = [{**source, "id": valid(one)} for one, source in sources.items()]
+        blocks = [{**source, "id": valid(block_id)} for block_id, source in sources.items()]
         if len(blocks) > 1 and self._has("batchUpdateBlock"):
             return self._write("/api/block/batchUpdateBlock", {"blocks": blocks})
         named = (self._write("/api/block/updateBlock", body) for body in blocks)
@@ -658,8 +658,8 @@ class Kernel:
 
     def move(self, block_id: str, previous_id: str, parent_id: str) -> frozenset[str]:
         """Move a block behind another one, or to the start of a container."""
-        place = {"previousID": previous_id} if previous_id else {"parentID": valid(parent_id)}
-        return self._write("/api/block/moveBlock", {"id": valid(block_id), **place})
+        anchor = {"previousID": previous_id} if previous_id else {"parentID": valid(parent_id)}
+        return self._write("/api/block/moveBlock", {"id": valid(block_id), **anchor})
 
     def set_attributes(self, block_id: str, attributes: Mapping[str, str]) -> frozenset[str]:
         """Set these attributes; others stay."""
@@ -678,8 +678,8 @@ class Kernel:
             "id": valid(document_id),
             **({"parentID": valid(parent_id)} if parent_id else {}),
         }
-        told = self._sent("/api/filetree/createDocWithMd", body)
-        return told if isinstance(told, str) and is_id(told) else ""
+        answer = self._sent("/api/filetree/createDocWithMd", body)
+        return answer if isinstance(answer, str) and is_id(answer) else ""
 
     def remove_document(self, box: str, path: str) -> None:
         """Delete a document and those below it, by its path of ids."""
@@ -688,11 +688,11 @@ class Kernel:
     def daily_note(self, box: str) -> str:
         """Create today's note if it is missing; return its id. AnswerLost without an id."""
         call = "/api/filetree/createDailyNote"
-        told = self._sent(call, {"notebook": valid(box)})
-        found = cast(dict[str, object], told).get("id") if isinstance(told, dict) else None
-        if not isinstance(found, str) or not is_id(found):
+        answer = self._sent(call, {"notebook": valid(box)})
+        block_id = cast(dict[str, object], answer).get("id") if isinstance(answer, dict) else None
+        if not isinstance(block_id, str) or not is_id(block_id):
             raise AnswerLost(f"{call}: no id")
-        return found
+        return block_id
 
     def keep_history(self, document_id: str) -> None:
         """Ask the kernel to save the document in its history, if it can."""
@@ -705,10 +705,10 @@ class Kernel:
 
     def _write(self, call: str, body: Mapping[str, object]) -> frozenset[str]:
         """Write; return the ids of the blocks named as written, and of the blocks inside them."""
-        told = self._sent(call, body)
-        parts = cast("list[object]", told) if isinstance(told, list) else []
-        each = (cast("dict[str, object]", part) for part in parts if isinstance(part, dict))
-        return frozenset(_NAMED.findall(json.dumps([one.get("doOperations") for one in each])))
+        answer = self._sent(call, body)
+        listed = cast("list[object]", answer) if isinstance(answer, list) else []
+        parts = (cast("dict[str, object]", part) for part in listed if isinstance(part, dict))
+        return frozenset(_NAMED.findall(json.dumps([part.get("doOperations") for part in parts])))
 
 
 def attempted(send: Callable[[], Seen]) -> tuple[Seen | None, str, bool]:

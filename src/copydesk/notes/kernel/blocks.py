@@ -1,4 +1,11 @@
-"""A kernel's blocks as kramdown and as a tree: texts, ids, attributes."""
+"""A kernel's blocks as kramdown and as a tree: texts, ids, attributes.
+
+The words for a block here: its `markdown` is the text alone; its `image` the kramdown, which has
+the ids and attributes of it and of all that is in it; `signed` is an image with the marks of
+Markdown for spans; its `dom` the HTML that an editor gets. A `mark` is the digest of an image. Its
+`standing` is the container, the neighbours and the kind (`TreeInfo`), a `gap` the place between two
+neighbours (`Around`), its `home` the document (`DocumentPlace`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from copydesk.errors import InvalidArgs
-from copydesk.notes.folder.blocks import fingerprints, in_order, know
+from copydesk.notes.folder.blocks import fingerprints, identify, in_order
 from copydesk.notes.markdown import Block, Tree, is_phantom, parse
 from copydesk.notes.protocol import Around, BlockText, check_characters, raw_markdown, split_tree
 
@@ -66,9 +73,9 @@ def unbroken(markdown: str) -> str:
     """Join lines within emphasis and links, where the kernel drops line breaks."""
     tree = parse(markdown, "siyuan")
     data = tree.data
-    for block in reversed([one for one in tree.root.walk() if one.kind == "p"]):
+    for block in reversed([each for each in tree.root.walk() if each.kind == "p"]):
         source = data[block.start : block.stop].decode("utf-8", "surrogateescape")
-        joined = _MARKED.sub(lambda found: _LINE_END.sub(" ", found[0]), source)
+        joined = _MARKED.sub(lambda marked: _LINE_END.sub(" ", marked[0]), source)
         if joined != source:
             new = joined.encode("utf-8", "surrogateescape")
             data = data[: block.start] + new + data[block.stop :]
@@ -97,9 +104,9 @@ SENT = "sent:"
 """The prefix of a text that was sent to a block whose mark could not be read."""
 
 
-def same_text(one: str, other: str) -> bool:
+def same_text(left: str, right: str) -> bool:
     """Whether two texts differ only in outer blank lines and in blanks at ends of lines."""
-    return _trimmed(one) == _trimmed(other)
+    return _trimmed(left) == _trimmed(right)
 
 
 def _trimmed(markdown: str) -> str:
@@ -118,18 +125,18 @@ def _outside_fences(markdown: str, *, checked: bool = False) -> Iterator[str]:
     """The lines outside fenced code; `checked`: InvalidArgs for a fence that would lose words."""
     fence = ""
     for number, line in enumerate(re.split("\r\n?|\n", markdown), 1):
-        found = _FENCE.match(line)
-        words = line[found.end() :].split() if found else []
+        match = _FENCE.match(line)
+        words = line[match.end() :].split() if match else []
         if fence:
-            if found and found[1].startswith(fence) and not words:
+            if match and match[1].startswith(fence) and not words:
                 fence = ""
-        elif found is None:
+        elif match is None:
             yield line
         elif checked and len(words) > 1:
             cause = f"SiYuan keeps only the first word behind the fence of line {number}"
             raise InvalidArgs("markdown", cause)
         else:
-            fence = found[1]
+            fence = match[1]
 
 
 _IMAGE_ATTRIBUTES = re.compile(r'\{: ((?:[^"{}\n]|"[^"\n]*")*)\}')
@@ -169,10 +176,10 @@ _TABLE_RULE = re.compile(r"^[ >]*\|[ :|-]*-[ :|-]*$", re.MULTILINE)
 _DASHES = re.compile(r"-+")
 
 
-def _sorted(found: re.Match[str]) -> str:
+def _sorted(match: re.Match[str]) -> str:
     pairs = (
         f'{name}="{value}"'
-        for name, value in sorted(_PAIR.findall(found[1]))
+        for name, value in sorted(_PAIR.findall(match[1]))
         if name != "updated" and not _is_default(name, value)
     )
     return f"{{: {' '.join(pairs)}}}"
@@ -190,15 +197,15 @@ def mark_of(image: str) -> str:
 
 def attributes_of(image: str) -> dict[str, dict[str, str]]:
     """The attributes of the blocks in an image by id, in the order of the image."""
-    found: dict[str, dict[str, str]] = {}
+    attributes: dict[str, dict[str, str]] = {}
     for line in _IMAGE_ATTRIBUTES.findall(image):
         pairs = {
             name: html.unescape(value.replace("_esc_newline_", "\n"))
             for name, value in _PAIR.findall(line)
         }
         if "id" in pairs:
-            found.setdefault(pairs["id"], pairs)
-    return found
+            attributes.setdefault(pairs["id"], pairs)
+    return attributes
 
 
 _PLACE = re.compile(r'^\{: [^\n]*\bid="([0-9]{14}-[0-9a-z]{7})"[^\n]*\}$', re.MULTILINE)
@@ -209,8 +216,8 @@ def slices_of(document: str, previous: Mapping[str, str]) -> dict[str, str]:
     places = [*_PLACE.finditer(document)]
     if not places or 'type="doc"' not in places[-1][0]:
         return {}  # a container within a document has prefixes of its own
-    ends = {found[1]: found.span() for found in places}
-    sure = {one for one, times in Counter(found[1] for found in places).items() if times == 1}
+    ends = {place[1]: place.span() for place in places}
+    sure = {i for i, times in Counter(place[1] for place in places).items() if times == 1}
     return {
         block_id: document[ends[before][1] if before else 0 : ends[block_id][1]].strip("\n")
         for block_id, before in previous.items()
@@ -246,8 +253,8 @@ def markdown_of_image(image: str) -> str:
     return _BARE_END.sub("", _INVISIBLE.sub("", text))
 
 
-def _as_signs(found: re.Match[str]) -> str:
-    kind, attributes, text = found[1], found[2], html.unescape(found[3])
+def _as_signs(element: re.Match[str]) -> str:
+    kind, attributes, text = element[1], element[2], html.unescape(element[3])
     link, inside = _HREF.search(attributes), _INSIDE.search(attributes)
     match kind:
         case "a" if link:
@@ -259,7 +266,7 @@ def _as_signs(found: re.Match[str]) -> str:
             sign = '"' if 'data-subtype="s"' in attributes else "'"
             return f"(({inside[1]} {sign}{text}{sign}))"
         case _:
-            return text.join(_SIGNS[kind]) if kind in _SIGNS and not attributes else found[0]
+            return text.join(_SIGNS[kind]) if kind in _SIGNS and not attributes else element[0]
 
 
 _MARKS = re.compile(r"[`*_~=^$#|<>&\\\[\](){}:]|https?|\A(?:\d+[.)]|[-+])\s|  $", re.MULTILINE)
@@ -286,14 +293,17 @@ def leaf_of(standing: TreeInfo, image: str) -> KernelNode | None:
 
 def with_memos(markdown: str, image: str) -> str:
     """The Markdown of a block with its memos; the image's text if one of them cannot be placed."""
-    made, at = "", 0
-    for found in _MEMO.finditer(image):
-        memo, word = html.unescape(found[1]).replace("_esc_newline_", " "), html.unescape(found[2])
+    placed, at = "", 0
+    for span in _MEMO.finditer(image):
+        memo, word = (
+            html.unescape(span[1]).replace("_esc_newline_", " "),
+            html.unescape(span[2]),
+        )
         spelled = f"{re.escape(word)}<sup>[(（]{re.escape(memo)}[)）]</sup>"
-        if place := re.compile(spelled).search(markdown, at):
-            made += markdown[at : place.start()] + found[0]
-            at = place.end()
-    whole = made + markdown[at:]
+        if match := re.compile(spelled).search(markdown, at):
+            placed += markdown[at : match.start()] + span[0]
+            at = match.end()
+    whole = placed + markdown[at:]
     is_whole = whole.count(MEMO) == image.count(MEMO)
     return whole if is_whole else _BARE_END.sub("", without_attributes(image))
 
@@ -301,13 +311,13 @@ def with_memos(markdown: str, image: str) -> str:
 def lost_memos(markdown: str, image: str) -> list[str]:
     """The inline memos of a block that its new text has not."""
     left = html.unescape(markdown)
-    memos = [html.unescape(found[1]) for found in _MEMO.finditer(image)]
+    memos = [html.unescape(match[1]) for match in _MEMO.finditer(image)]
     return [memo for memo in memos if f'{MEMO}"{memo}"' not in left]
 
 
-def same(one: str, other: str) -> bool:
+def same(left: str, right: str) -> bool:
     """Whether two images count as equal, apart from blanks in lines and blank lines."""
-    return plain(one) == plain(other) or _squeezed(plain(one)) == _squeezed(plain(other))
+    return plain(left) == plain(right) or _squeezed(plain(left)) == _squeezed(plain(right))
 
 
 def _squeezed(text: str) -> str:
@@ -370,7 +380,7 @@ def escaped_code(dom: str) -> str:
     Of several zero-width blanks one is left: the kernel adds to them each time, without end.
     """
     dom = _BLANK_RUN.sub("\u200b", dom)
-    return _CODE_SPAN.sub(lambda one: one[1] + html.escape(html.unescape(one[2])) + one[3], dom)
+    return _CODE_SPAN.sub(lambda code: code[1] + html.escape(html.unescape(code[2])) + code[3], dom)
 
 
 def to_keep(attributes: dict[str, str], *, same_kind: bool) -> dict[str, str]:
@@ -449,8 +459,8 @@ def _laid_out(kind: str, source: str, inside: list[str], line: str = "", end: st
         case "l":
             return "\n".join(inside)
         case "i":
-            found = _MARKER.match(source)
-            bullet, task = (f"{found[1]} ", found[3] or "") if found else ("- ", "")
+            marker = _MARKER.match(source)
+            bullet, task = (f"{marker[1]} ", marker[3] or "") if marker else ("- ", "")
             return bullet + line + task + _indented(body, " " * len(bullet))
         case "s":
             return f"{first}\n{body}\n\n}}}}}}"
@@ -497,8 +507,8 @@ def addressed(
                 zip(fingerprints(before, old), in_order(old), strict=True)
             )
         ]
-        found = know(rows, fingerprints(tree, top), (), "+{}".format, lambda _: False)
-        matched = zip(found, in_order(top), strict=True)
+        rows_now = identify(rows, fingerprints(tree, top), (), "+{}".format, lambda _: False)
+        matched = zip(rows_now, in_order(top), strict=True)
         ids = {id(block): row.id for row, (_, block) in matched if row.id in had} | ids
         _pair_in_place(old, top, ids)
     kinds = {block.anchor: block.kind for block in before.root.walk() if block.anchor}
@@ -510,10 +520,10 @@ def addressed(
             spelled = " ".join(f'{name}="{html.escape(value)}"' for name, value in pairs.items())
             lines[id(block)] = f"{{: {spelled}}}".replace("\n", "_esc_newline_")
     composed = _composed(tree, top, lines).strip("\n")
-    again, kept = parse(composed, "siyuan"), frozenset(ids.values())
-    if again.anchors.keys() != kept or _shape(again.root.children) != _shape((top,)):
+    again, ids_in = parse(composed, "siyuan"), frozenset(ids.values())
+    if again.anchors.keys() != ids_in or _shape(again.root.children) != _shape((top,)):
         return markdown, frozenset()
-    return composed, kept
+    return composed, ids_in
 
 
 def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
@@ -522,25 +532,27 @@ def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
     while waiting:
         old, new = waiting.pop()
         used = set(ids.values())
-        place = {child.anchor: at for at, child in enumerate(old.children) if child.anchor}
+        places = {child.anchor: at for at, child in enumerate(old.children) if child.anchor}
         start = 0
         free: list[Block] = []
         for child in (*new.children, None):
-            at = place.get(ids.get(id(child), ""), -1) if child else len(old.children)
+            at = places.get(ids.get(id(child), ""), -1) if child else len(old.children)
             if at >= start:
                 gone = [
-                    one for one in old.children[start:at] if one.anchor and one.anchor not in used
+                    block
+                    for block in old.children[start:at]
+                    if block.anchor and block.anchor not in used
                 ]
-                if [one.kind for one in gone] == [one.kind for one in free]:
+                if [block.kind for block in gone] == [block.kind for block in free]:
                     pairs = zip(free, gone, strict=True)
-                    ids |= {id(one): other.anchor or "" for one, other in pairs}
+                    ids |= {id(block): former.anchor or "" for block, former in pairs}
                 start, free = at + 1, []
             elif child and id(child) not in ids:
                 free.append(child)
         waiting += [
-            (old.children[place[ids[id(child)]]], child)
+            (old.children[places[ids[id(child)]]], child)
             for child in new.children
-            if child.holds_blocks and ids.get(id(child)) in place
+            if child.holds_blocks and ids.get(id(child)) in places
         ]
 
 
@@ -551,8 +563,8 @@ def _shape(blocks: Sequence[Block]) -> str:
     """
     if len(blocks) == 1 and blocks[0].kind == "l" and len(blocks[0].children) == 1:
         return _shape(blocks[0].children)
-    inside = [_shape(one.children) or ("p()" if one.kind == "i" else "") for one in blocks]
-    return "".join(f"{one.kind}({held})" for one, held in zip(blocks, inside, strict=True))
+    inside = [_shape(block.children) or ("p()" if block.kind == "i" else "") for block in blocks]
+    return "".join(f"{block.kind}({below})" for block, below in zip(blocks, inside, strict=True))
 
 
 def _composed(tree: Tree, block: Block, lines: Mapping[int, str]) -> str:

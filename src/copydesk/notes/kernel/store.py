@@ -109,11 +109,11 @@ class _Trial:
         self._notices: list[NoteNotice] = []
         self._standings = standings = self._climb()
         sides = [(getattr(change, "side", None), named(change)[-1]) for change in changes]
-        self._ends = {one for side, one in sides if side in ("first_in", "last_in")}
+        self._ends = {anchor_id for side, anchor_id in sides if side in ("first_in", "last_in")}
         self._opened = self._ends | {standing.parent_id for standing in standings.values()}
         touched = [named(change)[0] for change in changes if not isinstance(change, InsertText)]
-        self._images = kernel.images({one: standings[one] for one in touched if one in standings})
-        doms = kernel.doms([one for one in self._images if standings[one].kind != "d"])
+        self._images = kernel.images({i: standings[i] for i in touched if i in standings})
+        doms = kernel.doms([i for i in self._images if standings[i].kind != "d"])
         roots = [standing.id for standing in standings.values() if standing.kind == "d"]
         self._held = HeldBlocks(tuple(roots), doms)
         for root_id in roots:
@@ -122,13 +122,17 @@ class _Trial:
 
     def _climb(self) -> dict[str, TreeInfo]:
         """The positions of the blocks named that exist, and of all containers around them."""
-        found: dict[str, TreeInfo] = {}
-        wanted = [*dict.fromkeys(valid(one) for change in self._changes for one in named(change))]
+        standings: dict[str, TreeInfo] = {}
+        wanted = [
+            *dict.fromkeys(
+                valid(block_id) for change in self._changes for block_id in named(change)
+            )
+        ]
         while wanted:
-            found |= self._kernel.standings(wanted)
-            parents = {standing.parent_id for standing in found.values()}
-            wanted = sorted(parents - {""} - found.keys() - set(wanted))
-        return found
+            standings |= self._kernel.standings(wanted)
+            parents = {standing.parent_id for standing in standings.values()}
+            wanted = sorted(parents - {""} - standings.keys() - set(wanted))
+        return standings
 
     def _open(self, node: KernelNode) -> None:
         """Read the blocks of a container in which something changes, or those around the place."""
@@ -147,8 +151,12 @@ class _Trial:
 
     def _run_in(self, container_id: str) -> tuple[str, ...]:
         """The blocks of a container to read, if those named follow each other; empty for all."""
-        inside = {one.id: one for one in self._standings.values() if one.parent_id == container_id}
-        starts = [one for one in inside.values() if one.previous_id not in inside]
+        inside = {
+            standing.id: standing
+            for standing in self._standings.values()
+            if standing.parent_id == container_id
+        }
+        starts = [standing for standing in inside.values() if standing.previous_id not in inside]
         if container_id in self._ends or len(starts) != 1 or len(inside) > FEW - 2:
             return ()
         run = [starts[0].previous_id, starts[0].id]
@@ -200,8 +208,10 @@ class _Trial:
             self._notices.append(NoteNotice("memo", node.id, ", ".join(memos)))
         if image and node.kind in CONTAINERS:
             signed = self._kernel.kramdown(node.id, "md")
-            _, kept = addressed(node.id, change.markdown, image, signed)
-            if lost := [one for one in attributes_of(image) if one not in kept | {node.id}]:
+            _, ids_in = addressed(node.id, change.markdown, image, signed)
+            if lost := [
+                lost_id for lost_id in attributes_of(image) if lost_id not in ids_in | {node.id}
+            ]:
                 self._notices.append(NoteNotice("ids", node.id, ", ".join(lost)))
         self._forget(node.children)
         node.kind, node.subtype, node.markdown = piece[:3]
@@ -213,7 +223,7 @@ class _Trial:
         self._remove(node)
 
     def _move(self, change: Move) -> None:
-        (first, source), *others = [self._block(one, "") for one in change.ids]
+        (first, source), *others = [self._block(block_id, "") for block_id in change.ids]
         nodes = [first, *(node for node, _ in others)]
         if change.anchor_id in change.ids:
             raise InvalidArgs("diff", "a block cannot be moved into itself")
@@ -377,7 +387,7 @@ class _DocumentIds(Sequence[str]):
 
     def __contains__(self, value: object) -> bool:
         there = self._kernel.standings([str(value)] if is_id(str(value)) else [])
-        return any(one.parent_id == self._document_id for one in there.values())
+        return any(standing.parent_id == self._document_id for standing in there.values())
 
     def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
         return self._kernel.index_of(value)
@@ -458,8 +468,8 @@ class KernelStore:
             f"SELECT {', '.join(names)} FROM blocks WHERE {where} GROUP BY id "
             f"ORDER BY hpath, id LIMIT {limit}"
         )
-        found = [row for row in kernel.select(statement, *names) if within.has(row[4])]
-        if not found:
+        rows = [row for row in kernel.select(statement, *names) if within.has(row[4])]
+        if not rows:
             self._check_open(box)
         listed = [
             _note(
@@ -469,24 +479,24 @@ class KernelStore:
                 hpath,
                 attributes_of(ial).get(block_id, {}),
             )
-            for block_id, title, home, path, hpath, ial in found[:wanted]
+            for block_id, title, home, path, hpath, ial in rows[:wanted]
         ]
-        is_whole = within != EVERYWHERE or len(found) < wanted
-        return Page(listed, len(found) if is_whole else kernel.count(where))
+        is_whole = within != EVERYWHERE or len(rows) < wanted
+        return Page(listed, len(rows) if is_whole else kernel.count(where))
 
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
         kernel = self._kernel
         standings = kernel.standings(ids)
-        inside = {one: standing for one, standing in standings.items() if standing.kind != "d"}
+        inside = {i: standing for i, standing in standings.items() if standing.kind != "d"}
         images = kernel.images(inside)
         home, hpath = cache(kernel.home), cache(kernel.hpath)
 
         @cache
         def siblings(parent_id: str) -> dict[str, KernelNode]:
-            there = {one.id: one for one in standings.values() if one.parent_id == parent_id}
+            there = {each.id: each for each in standings.values() if each.parent_id == parent_id}
             return {child.id: child for child in kernel.some_children(parent_id, there)}
 
-        found: dict[str, NoteBlock] = {}
+        blocks: dict[str, NoteBlock] = {}
         for block_id, standing in standings.items():
             if standing.kind != "d":
                 child = siblings(standing.parent_id).get(block_id)
@@ -497,10 +507,10 @@ class KernelStore:
                 attributes = kernel.attributes(block_id)
             if child is not None:  # else it was removed meanwhile
                 at = home(standing.parent_id or block_id)
-                found[block_id] = _note(
+                blocks[block_id] = _note(
                     child, standing.parent_id, at, hpath(at.root_id), attributes
                 )
-        return found
+        return blocks
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
         standing = self._standing(block_id)
@@ -531,11 +541,18 @@ class KernelStore:
         standing = self._standing(block_id)
         home = self._kernel.home(block_id)
         names = {notebook.id: notebook.name for notebook in self._kernel.notebooks()}
-        there = self._kernel.standings([one for one in home.ids if one != home.root_id])
-        titles = {one: self._kernel.home(one).title for one in there} | {home.root_id: home.title}
+        there = self._kernel.standings(
+            [document_id for document_id in home.ids if document_id != home.root_id]
+        )
+        titles = {document_id: self._kernel.home(document_id).title for document_id in there} | {
+            home.root_id: home.title
+        }
         crumbs = [Crumb(home.box, "", names.get(home.box, ""))]
         # A document that is gone has no title.
-        crumbs += [Crumb(one, "d", html.unescape(titles.get(one, ""))) for one in home.ids]
+        crumbs += [
+            Crumb(document_id, "d", html.unescape(titles.get(document_id, "")))
+            for document_id in home.ids
+        ]
         crumbs += self._kernel.breadcrumb(block_id)
         if crumbs[-1].id != block_id:  # left out if its list item represents it
             crumbs.append(Crumb(block_id, standing.kind, ""))
@@ -551,16 +568,16 @@ class KernelStore:
         statement = f"SELECT id FROM blocks WHERE {where} ORDER BY updated DESC, id LIMIT {wanted}"
         ids = [block_id for (block_id,) in kernel.select(statement, "id")]
         check_cancelled()
-        found = self.blocks(ids).values()
-        texts = {one.id: f"{one.content}\n{one.markdown}".casefold() for one in found}
+        blocks = self.blocks(ids).values()
+        texts = {block.id: f"{block.content}\n{block.markdown}".casefold() for block in blocks}
         folded = [word.casefold() for word in words]
         holding = sorted(
             (
-                one
-                for one in found
-                if all(word in texts[one.id] for word in folded) and within.has(one.hpath)
+                block
+                for block in blocks
+                if all(word in texts[block.id] for word in folded) and within.has(block.hpath)
             ),
-            key=lambda block: ("dh".find(block.kind) < 0, len(block.content)),
+            key=lambda block: (block.kind not in ("d", "h"), len(block.content)),
         )
         more = kernel.count(where) - len(ids) if len(ids) == wanted else 0
         return Page(holding[:most], len(holding) + more)
@@ -621,12 +638,12 @@ class KernelStore:
         return Prepared((), {}, {}, held=making)
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
-        held = prepared.held
+        plan = prepared.held
         with self._writing:
-            if isinstance(held, HeldBlocks):
-                return KernelWriter(self._kernel, self._split, held, keep).execute(prepared.changes)
-            if isinstance(held, Making):
-                return held.make(keep)
+            if isinstance(plan, HeldBlocks):
+                return KernelWriter(self._kernel, self._split, plan, keep).execute(prepared.changes)
+            if isinstance(plan, Making):
+                return plan.make(keep)
         raise InvalidArgs("prepared", "was not prepared by this store")
 
     def recover(self, undo: Sequence[Change]) -> None:
@@ -674,34 +691,34 @@ class KernelStore:
     def _made(self, new: NewDocument, named: str, problem: str, *, late: bool) -> None:
         """Check the new document, remove a wrong one; NotesTorn if a `late` one is missing."""
         there = self._kernel.settled(lambda: self.blocks([new.id]), bool, late=late)
-        made = there.get(new.id)
-        if made is None:
+        note = there.get(new.id)
+        if note is None:
             if late or (named and self.blocks([named])):
                 raise NotesTorn(0, problem or f"it has the id {named}", (named or new.id,))
             raise NotesRolledBack(0, new.id, problem or "no document came to be")
-        fault = self._fault(new, made)
+        fault = self._fault(new, note)
         if not fault:
             return
-        refused = attempted(partial(self._kernel.remove_document, made.box, made.path))[1]
+        refused = attempted(partial(self._kernel.remove_document, note.box, note.path))[1]
         fault = "; ".join(filter(None, (fault, refused)))
         self._kernel.flush()
         # The kernel may have created its ancestors too.
-        left = [part for part in made.path.split("/") if is_id(part) and part not in new.path]
+        left = [part for part in note.path.split("/") if is_id(part) and part not in new.path]
         left += self._kernel.standings([new.id])
         if left:
             raise NotesTorn(0, fault, tuple(left))
         raise NotesRolledBack(0, new.id, problem or fault)
 
-    def _fault(self, new: NewDocument, made: NoteBlock) -> str:
+    def _fault(self, new: NewDocument, note: NoteBlock) -> str:
         """The fault of a new document, or empty."""
-        if (made.box, made.path) != (new.box, new.path):
-            return f"it stands at {made.box}{made.path}"
-        if made.kind != "d":
-            return f"it is {made.kind or 'of no kind'}"
-        wanted, there = self._split(new.markdown), self._kernel.children(made.id)
+        if (note.box, note.path) != (new.box, new.path):
+            return f"it stands at {note.box}{note.path}"
+        if note.kind != "d":
+            return f"it is {note.kind or 'of no kind'}"
+        wanted, there = self._split(new.markdown), self._kernel.children(note.id)
         if wanted and len(wanted) != len(there):
             return f"{len(there)} blocks where {len(wanted)} should be"
-        return differing(new.markdown, self._kernel.kramdown(made.id))
+        return differing(new.markdown, self._kernel.kramdown(note.id))
 
     def _make_daily_note(self, box: str, markdown: str, keep: KeepUndo) -> ChangesDone:
         """Append a text to today's note; create the note if it is missing."""
@@ -721,20 +738,20 @@ class KernelStore:
             except AnswerLost:  # asking again does not create a second one
                 document_id = self._kernel.daily_note(box)
             self._kernel.flush()
-            found = self.blocks([document_id])
+            blocks = self.blocks([document_id])
         except KernelRefused as refused:
             raise NotesRolledBack(0, box, str(refused)) from None
         except AnswerLost as lost:
             raise NotesTorn(0, lost.detail, (box,)) from None
-        note = found.get(document_id)
+        note = blocks.get(document_id)
         if note is None or note.kind != "d" or note.box != box:
             raise NotesTorn(0, f"{document_id} is no document of this notebook", (box,))
         return document_id
 
     def _check_open(self, box: str) -> None:
-        found = {notebook.id: notebook for notebook in self._kernel.notebooks()}.get(valid(box))
-        if found is None or found.closed:
-            raise NotebookNotFound(box, closed=found is not None)
+        boxes = {notebook.id: notebook for notebook in self._kernel.notebooks()}
+        if (notebook := boxes.get(valid(box))) is None or notebook.closed:
+            raise NotebookNotFound(box, closed=notebook is not None)
 
     def _check_document(self, block_id: str) -> None:
         """Raise WrongBlockKind for a block that is not a document, BlockNotFound for none."""
@@ -743,13 +760,13 @@ class KernelStore:
             raise WrongBlockKind(block_id, kind, "document")
 
     def _is_document(self, block_id: str) -> bool:
-        return any(one.kind == "d" for one in self._kernel.standings([block_id]).values())
+        return any(standing.kind == "d" for standing in self._kernel.standings([block_id]).values())
 
     def _standing(self, block_id: str) -> TreeInfo:
-        found = self._kernel.standings([block_id])
-        if block_id not in found:
+        standings = self._kernel.standings([block_id])
+        if block_id not in standings:
             raise BlockNotFound(block_id)
-        return found[block_id]
+        return standings[block_id]
 
 
 def _note(

@@ -67,17 +67,17 @@ class StepFailed(Exception):
 class _Wanted:
     """The state to which a change has to bring a block.
 
-    `source` is what to send, None if the block has that state already; `text` is what it becomes,
-    exactly if that is a former block; `back` restores it as it was where it `stood`; `keep` are its
-    attributes, and `kept` the ids that stay in it.
+    `source` is what to send, None if the block has that state already; `text` is what it becomes: a
+    former block exactly, a text up to what the kernel makes of it; `back` restores it as it was
+    where it `stood`; `attributes` are those that stay, and `ids` those in it that do.
     """
 
     source: Mapping[str, object] | None
     text: BlockText | Restore
     back: Restore
     stood: TreeInfo
-    keep: Mapping[str, str]
-    kept: frozenset[str]
+    attributes: Mapping[str, str]
+    ids: frozenset[str]
 
     def fault(self, standing: TreeInfo | None, image: str) -> str:
         """The fault in the current state, or empty."""
@@ -87,7 +87,7 @@ class _Wanted:
             return "the block stands elsewhere"
         if isinstance(self.text, BlockText) and plain(image) == plain(self.back.image):
             return "the block is as it was"
-        lost = ", ".join(sorted(self.kept - attributes_of(image).keys()))
+        lost = ", ".join(sorted(self.ids - attributes_of(image).keys()))
         return _fault(self.text, standing.kind, image) or (f"ids are lost: {lost}" if lost else "")
 
 
@@ -106,10 +106,10 @@ class KernelWriter:
         self,
         kernel: Kernel,
         split: SplitBlocks,
-        held: HeldBlocks,
+        dry_run: HeldBlocks,
         keep: KeepUndo = kept_nowhere,
     ) -> None:
-        self._kernel, self._split, self._held, self._keep = kernel, split, held, keep
+        self._kernel, self._split, self._held, self._keep = kernel, split, dry_run, keep
         self._images: dict[str, str] = {}
         self._orders: dict[str, tuple[str, ...]] = {}
         self._places: dict[str, TreeInfo] = {}
@@ -128,10 +128,10 @@ class KernelWriter:
         for document_id in self._held.documents:
             with suppress(KernelRefused, NotesUnavailable):  # a second safety net, not the first
                 self._kernel.keep_history(document_id)
-        made: dict[int, tuple[str, ...]] = {}
+        ids_made: dict[int, tuple[str, ...]] = {}
         for group in _together(changes, self._held.idle):
             try:
-                made |= zip(group, self._make(*(changes[at] for at in group)), strict=True)
+                ids_made |= zip(group, self._make(*(changes[at] for at in group)), strict=True)
                 continue
             except NotesUnavailable as lost:
                 if not self._begun:
@@ -143,7 +143,7 @@ class KernelWriter:
             if left := self._take_back(blind=blind):
                 raise NotesTorn(index, detail, left)
             raise NotesRolledBack(index, named(changes[index])[0], detail)
-        ids = tuple(made.get(index, named(change)) for index, change in enumerate(changes))
+        ids = tuple(ids_made.get(index, named(change)) for index, change in enumerate(changes))
         there = [
             change.id
             for change in self._undo
@@ -151,18 +151,18 @@ class KernelWriter:
         ]
         with suppress(NotesUnavailable):
             images = self._kernel.images(self._kernel.standings(there))
-            self._marks = {one: mark_of(image) for one, image in images.items()}
+            self._marks = {block_id: mark_of(image) for block_id, image in images.items()}
         return ChangesDone(ids, self._way_back())
 
     def _look_before(self) -> None:
         """Re-read the affected blocks; raises BlockChanged if one changed since the dry run."""
-        kernel, held = self._kernel, self._held
-        self._images = kernel.images(kernel.standings([*held.marks]))
-        for block_id, mark in held.marks.items():
+        kernel, dry_run = self._kernel, self._held
+        self._images = kernel.images(kernel.standings([*dry_run.marks]))
+        for block_id, mark in dry_run.marks.items():
             if mark_of(self._images.get(block_id, "")) != mark:
                 raise BlockChanged(block_id=block_id)
-        self._orders = {container: _order(kernel, container) for container in held.containers}
-        self._places = kernel.standings([one for run in held.runs.values() for one in run])
+        self._orders = {container: _order(kernel, container) for container in dry_run.containers}
+        self._places = kernel.standings([i for run in dry_run.runs.values() for i in run])
 
     def _make(self, *changes: Change) -> list[tuple[str, ...]]:
         """Make one change, or rewrite several different blocks together; return the ids left.
@@ -179,21 +179,23 @@ class KernelWriter:
             case Move() as change:
                 return [self._move(change)]
             case Update() | Restore():
-                return self._rewrite([one for one in changes if isinstance(one, Update | Restore)])
+                return self._rewrite(
+                    [each for each in changes if isinstance(each, Update | Restore)]
+                )
 
     # New blocks
 
     def _insert(self, change: InsertText) -> tuple[str, ...]:
         gap = self._gap(change.side, change.anchor_id)
         in_list = self._standing(gap.parent_id).kind == "l"
-        made: list[str] = []
+        new_ids: list[str] = []
         pieces = self._split(change.markdown)
         for piece in for_place(pieces, pieces[0].subtype if in_list and pieces else None):
             sent = Delete(new_id(), SENT + piece.markdown)
             text, _ = addressed(sent.id, piece.markdown, "", "", item=piece.kind == "i")
-            made.append(self._put(content(text), gap, piece, sent))
-            gap = Around(gap.parent_id, made[-1], gap.next_id)
-        return tuple(made)
+            new_ids.append(self._put(content(text), gap, piece, sent))
+            gap = Around(gap.parent_id, new_ids[-1], gap.next_id)
+        return tuple(new_ids)
 
     def _bring_back(self, change: Restore, side: Side) -> tuple[str, ...]:
         if self._kernel.standings([change.id]):
@@ -213,7 +215,9 @@ class KernelWriter:
         block_id = inverse.id
         own = self._look(
             lambda: [
-                one for one in self._kernel.standings([block_id]).values() if one.around == gap
+                standing
+                for standing in self._kernel.standings([block_id]).values()
+                if standing.around == gap
             ],
             bool,
         )
@@ -224,14 +228,14 @@ class KernelWriter:
             there = _between(gap, inside)
         images = {child.id: self._kernel.kramdown(child.id) for child in there}
         faults = {child.id: _fault(wanted, child.kind, images[child.id]) for child in there}
-        ours = [one for one, fault in faults.items() if one in named or not fault]
+        ours = [i for i, fault in faults.items() if i in named or not fault]
         self._undo += map(Delete, ours)
-        self._marks |= {one: mark_of(images[one]) for one in ours}
+        self._marks |= {i: mark_of(images[i]) for i in ours}
         others = named.difference((gap.parent_id, gap.previous_id, gap.next_id, *images))
         elsewhere = {
-            one.id
-            for one in self._kernel.standings(sorted(others)).values()
-            if one.parent_id not in (*named, *images)
+            standing.id
+            for standing in self._kernel.standings(sorted(others)).values()
+            if standing.parent_id not in (*named, *images)
         }
         self._astray |= elsewhere | (images.keys() - ours)
         if there:
@@ -269,8 +273,8 @@ class KernelWriter:
             places = self._kernel.standings(ids)
             now = self._kernel.images(places)
             return now, [
-                each.fault(places.get(one), now.get(one, ""))
-                for one, each in zip(ids, wanted, strict=True)
+                each.fault(places.get(block_id), now.get(block_id, ""))
+                for block_id, each in zip(ids, wanted, strict=True)
             ]
 
         now, faults = self._look(look, lambda seen: not any(seen[1]))
@@ -288,7 +292,7 @@ class KernelWriter:
                 raise StepFailed(problem or fault, at)
         for at, each in enumerate(wanted):
             self._keep_attributes(at, each, now[each.stood.id])
-        return [(one,) for one in ids]
+        return [(block_id,) for block_id in ids]
 
     def _wanted(self, change: Update | Restore, stood: TreeInfo, before: str, dom: str) -> _Wanted:
         """The state to which a change has to bring a block."""
@@ -300,17 +304,19 @@ class KernelWriter:
         pieces = self._split(change.markdown)
         piece = for_update(pieces, pieces[0].subtype if stood.kind == "i" and pieces else None)
         signed = self._kernel.kramdown(change.id, "md") if stood.kind in CONTAINERS else before
-        text, kept = addressed(change.id, change.markdown, before, signed)
-        had = attributes_of(text if kept else before).get(change.id, {})
-        keep = to_keep(had, same_kind=bool(kept) or piece.kind == stood.kind)
-        return _Wanted(content(text), piece, back, stood, keep, kept)
+        text, ids_in = addressed(change.id, change.markdown, before, signed)
+        had = attributes_of(text if ids_in else before).get(change.id, {})
+        keep = to_keep(had, same_kind=bool(ids_in) or piece.kind == stood.kind)
+        return _Wanted(content(text), piece, back, stood, keep, ids_in)
 
     def _keep_attributes(self, at: int, wanted: _Wanted, image: str) -> None:
         """Set the attributes that the text did not bring."""
         block_id = wanted.stood.id
 
         def lacking(there: Mapping[str, str]) -> dict[str, str]:
-            return {name: value for name, value in wanted.keep.items() if there.get(name) != value}
+            return {
+                name: value for name, value in wanted.attributes.items() if there.get(name) != value
+            }
 
         missing = lacking(attributes_of(image).get(block_id, {}))
         if not missing:
@@ -341,7 +347,8 @@ class KernelWriter:
             return ()
         inside = self._kernel.children(stood.parent_id)
         if len(inside) == 1 and not inside[0].markdown.strip():
-            # The kernel leaves no document and no item empty; this goes after the block came back.
+            # The kernel leaves no document and no item empty: its filler goes when the block is
+            # back, so before the last one here, as the last is undone first.
             self._undo[-1:-1] = [Delete(inside[0].id)]
         return ()
 
@@ -362,14 +369,14 @@ class KernelWriter:
             # What comes beside it may be all that is around it: then that goes when it goes back.
             outermost = self._with_emptied(emptied)
             inverses = [*map(Delete, change.ids), self._bringing_back(outermost)]
-        order = [one for one in _order(self._kernel, parent_id) if one not in change.ids]
+        order = [i for i in _order(self._kernel, parent_id) if i not in change.ids]
         ends = {"first_in": 0, "last_in": len(order)}
         at = (
             ends[change.side]
             if is_inside
             else order.index(change.anchor_id) + (change.side == "after")
         )
-        wanted = tuple(one for one in (*order[:at], *change.ids, *order[at:]) if one != gone)
+        wanted = tuple(i for i in (*order[:at], *change.ids, *order[at:]) if i != gone)
         problem, previous_id = "", order[at - 1] if at else ""
         try:
             for block_id in change.ids:
@@ -385,7 +392,7 @@ class KernelWriter:
         if now != wanted:
             raise StepFailed(problem or f"{change.ids[0]} did not come to its place")
         if source.kind == "d" and leaves_nothing:
-            # The kernel leaves no document empty; the filler goes after the blocks came back.
+            # The kernel leaves no document empty: the filler goes when the blocks are back.
             self._undo[-1:-1] = map(Delete, _order(self._kernel, source.id))
         self._late = ()
         return change.ids
@@ -414,13 +421,13 @@ class KernelWriter:
 
     def _doms(self, images: Mapping[str, str]) -> dict[str, str]:
         """The DOM of blocks; blocks unchanged since the dry run use the DOM that it read."""
-        held = self._held
+        dry_run = self._held
         known = {
-            one: held.doms[one]
-            for one, image in images.items()
-            if one in held.doms and held.marks.get(one) == mark_of(image)
+            i: dry_run.doms[i]
+            for i, image in images.items()
+            if i in dry_run.doms and dry_run.marks.get(i) == mark_of(image)
         }
-        return known | self._kernel.doms([one for one in images if one not in known])
+        return known | self._kernel.doms([i for i in images if i not in known])
 
     def _write(
         self, send: Callable[[], frozenset[str]], *inverses: Restore | Delete | Move
@@ -446,10 +453,10 @@ class KernelWriter:
         return Around(parent_id, *(ids[:2] if side in ("first_in", "before") else ids[-2:]))
 
     def _standing(self, block_id: str) -> TreeInfo:
-        found = self._kernel.standings([block_id])
-        if block_id not in found:
+        standings = self._kernel.standings([block_id])
+        if block_id not in standings:
             raise StepFailed(f"{block_id} is not there")
-        return found[block_id]
+        return standings[block_id]
 
     # Undo
 
@@ -466,22 +473,22 @@ class KernelWriter:
         kernel, images = self._kernel, self._images
         back = KernelWriter(kernel, self._split, HeldBlocks((), {}))
         back._attempt(reversed(self._undo))
-        made = {change.id for change in self._undo if isinstance(change, Delete)}
+        created = {change.id for change in self._undo if isinstance(change, Delete)}
         with suppress(Refusal):
-            back._attempt(map(Delete, kernel.standings(sorted(made))))  # created more than once
+            back._attempt(map(Delete, kernel.standings(sorted(created))))  # created more than once
         ours = self._astray | back._astray | {*_changed(self._undo)}
         try:
             kernel.flush()
             left = set(kernel.standings(sorted(ours - images.keys())))
-            other = [one for one, image in images.items() if not same(kernel.kramdown(one), image)]
-            back._attempt(Restore(one, images[one]) for one in other)
-            left |= {one for one in other if not same(kernel.kramdown(one), images[one])}
-            places = kernel.standings([*self._places])
-            left |= {one for one, place in self._places.items() if places.get(one) != place}
+            other = [i for i, image in images.items() if not same(kernel.kramdown(i), image)]
+            back._attempt(Restore(i, images[i]) for i in other)
+            left |= {i for i in other if not same(kernel.kramdown(i), images[i])}
+            standings = kernel.standings([*self._places])
+            left |= {i for i, standing in self._places.items() if standings.get(i) != standing}
             left |= {
                 container
                 for container, order in self._orders.items()
-                if order != tuple(one for one in _order(kernel, container) if blind or one in order)
+                if order != tuple(i for i in _order(kernel, container) if blind or i in order)
             }
         except Refusal:  # no answer, or none that can be read
             left = ours | images.keys() | self._orders.keys() | self._places.keys()
@@ -497,9 +504,9 @@ class KernelWriter:
 def _changed(changes: Iterable[Delete | Restore | Move]) -> tuple[str, ...]:
     """The blocks that changes are about."""
     return tuple(
-        one
+        block_id
         for change in changes
-        for one in (change.ids if isinstance(change, Move) else (change.id,))
+        for block_id in (change.ids if isinstance(change, Move) else (change.id,))
     )
 
 
@@ -536,7 +543,7 @@ def _beside(stood: Around) -> tuple[Side, str]:
         ("before", stood.next_id),
         ("first_in", stood.parent_id),
     )
-    return next(place for place in anchors if place[1])
+    return next(anchor for anchor in anchors if anchor[1])
 
 
 def _together(changes: Sequence[Change], idle: Collection[int]) -> list[list[int]]:
@@ -546,7 +553,7 @@ def _together(changes: Sequence[Change], idle: Collection[int]) -> list[list[int
         change = changes[index]
         others = [changes[at] for at in groups[-1]] if groups else []
         are_rewrites = others and all(map(_rewrites, (change, *others)))
-        if are_rewrites and named(change) not in {named(one) for one in others}:
+        if are_rewrites and named(change) not in {named(other) for other in others}:
             groups[-1].append(index)
         else:
             groups.append([index])

@@ -56,7 +56,7 @@ def cut(data: bytes, at: int = 0) -> tuple[list[bytes], list[int]]:
     """Split `data` from byte `at` into lines without terminators; return them and their starts."""
     returns = data.count(b"\r")
     if returns and not returns == data.count(b"\r\n") == data.count(b"\n"):
-        spans = [found.span(1) for found in _LINES(data, at)]
+        spans = [line.span(1) for line in _LINES(data, at)]
         return [data[start:stop] for start, stop in spans], [start for start, _ in spans]
     end, width = (b"\r\n", 2) if returns else (b"\n", 1)
     lines = data[at:].split(end)

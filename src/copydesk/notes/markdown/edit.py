@@ -54,9 +54,9 @@ def is_phantom(block: Block) -> bool:
     return block.start == block.stop and block.attributes is None and block.kind != DOCUMENT
 
 
-def apart(tree: Tree, one: Block, other: Block) -> bool:
+def apart(tree: Tree, above: Block, below: Block) -> bool:
     """Whether a whole line is between a block and a later one."""
-    return len(_TERMINATOR(tree.data[one.end : other.start])) > 1
+    return len(_TERMINATOR(tree.data[above.end : below.start])) > 1
 
 
 def last_inside(block: Block) -> Iterator[Block]:
@@ -88,7 +88,7 @@ def is_tight(tree: Tree, item: Block) -> bool:
     """Whether no blank line is between an item and its neighbours."""
     around = (item.previous, item, item.next)
     beside_it = [each for each in around if each is not None]
-    return not any(apart(tree, one, other) for one, other in pairwise(beside_it))
+    return not any(apart(tree, above, below) for above, below in pairwise(beside_it))
 
 
 def beside(block: Block) -> bytes:
@@ -168,8 +168,8 @@ _ITEM_MARKER = re.compile(rb"[-+*]|[0-9]{1,9}[.)]").match
 
 def marker_of(data: bytes, block: Block) -> bytes:
     """The marker of an item, such as `-` or `2.`; empty for other blocks."""
-    found = _ITEM_MARKER(data, block.start) if block.kind == ITEM else None
-    return found[0] if found is not None else b""
+    marker = _ITEM_MARKER(data, block.start) if block.kind == ITEM else None
+    return marker[0] if marker is not None else b""
 
 
 def as_items(lines: list[bytes], blocks: tuple[Block, ...], marker: bytes) -> list[bytes]:
@@ -416,7 +416,7 @@ def _in_place(
         return (_anew(tree, block, lines, behind),)
     if is_item and block.attributes is not None and block.attributes[0] < block.stop:
         text = tree.data[slice(*block.attributes)]
-        lines = [_MARKER(lambda found: found[0] + text, lines[0]), *lines[1:]]
+        lines = [_MARKER(lambda marker: marker[0] + text, lines[0]), *lines[1:]]
     return _altered(tree, block, lines, behind)
 
 

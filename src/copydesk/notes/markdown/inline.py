@@ -61,7 +61,7 @@ def _without_backticks(line: str) -> str:
 
     A run that is closed by none of its own length opens with as many of its backticks as it can.
     """
-    runs = [found.span() for found in _BACKTICKS.finditer(line)]
+    runs = [run.span() for run in _BACKTICKS.finditer(line)]
     ends: dict[int, list[int]] = {}
     """By length, where runs start, the next one last."""
     for start, stop in reversed(runs):
@@ -94,8 +94,8 @@ def _unwrapped_line(line: str, opens: re.Pattern[str], ends: Mapping[str, re.Pat
     pieces, at = list[str](), 0
     nearest: dict[str, int] = {}
     """Where each mark closes next; after the line if it does not."""
-    for found in opens.finditer(line):
-        start = found.start()
+    for opening in opens.finditer(line):
+        start = opening.start()
         for mark, end in ends.items() if start >= at else ():
             inside = start + len(mark)
             if not line.startswith(mark, start) or _INK(line, inside) is None:

@@ -242,24 +242,24 @@ def settle(parser: Parser) -> None:
 
 
 def _settled(parser: Parser, node: Node) -> list[Node]:
-    kept: list[Node] = []
+    nodes: list[Node] = []
     marked = node.kind in (QUOTE, SUPER) or node.mark > 0
     after_attributes = not marked
     for child in node.nodes:
         if child.kind == ATTRIBUTES:
             if after_attributes:
-                kept.append(Node(PARAGRAPH, node, child.start, 0, child.start, child.start))
+                nodes.append(Node(PARAGRAPH, node, child.start, 0, child.start, child.start))
             after_attributes = True
-        elif not (kept or marked) or not _is_lost(parser, child):
-            kept.append(child)
+        elif not (nodes or marked) or not _is_lost(parser, child):
+            nodes.append(child)
             after_attributes = child.attributes is not None and child.kind != ITEM
             continue
-        if kept:
-            kept[-1].attributes = (child.start, child.stop)
+        if nodes:
+            nodes[-1].attributes = (child.start, child.stop)
     named = any(child.kind == ATTRIBUTES for child in node.nodes)
-    if marked and node.kind != SUPER and not kept and not named:
-        kept.append(Node(PARAGRAPH, node, node.stop, 0, node.stop, node.stop))
-    return kept
+    if marked and node.kind != SUPER and not nodes and not named:
+        nodes.append(Node(PARAGRAPH, node, node.stop, 0, node.stop, node.stop))
+    return nodes
 
 
 def _is_lost(parser: Parser, node: Node) -> bool:
@@ -310,11 +310,11 @@ def html_kind(text: bytes, in_paragraph: bool) -> int:
     text += b"\n"
     if len(text) < 3:
         return 0
-    found = _SCRIPT(text)
-    if found is not None and text[len(found[0])] in b" \t\n\v\f\r>":
+    match = _SCRIPT(text)
+    if match is not None and text[len(match[0])] in b" \t\n\v\f\r>":
         return SCRIPT
-    found = _BLOCK(text)
-    if found is not None and _NAME_ENDS(text, len(found[0])):
+    match = _BLOCK(text)
+    if match is not None and _NAME_ENDS(text, len(match[0])):
         return RAW
     tag = text.strip(SPACE)
     inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
@@ -493,8 +493,8 @@ def attributes_start(parser: Parser, container: Node) -> int:
 
 def super_start(parser: Parser, container: Node) -> int:
     """`{{{`, optionally followed by `row` or `col`."""
-    found = _SUPER(parser.line, parser.nonspace)
-    if found is None:
+    match = _SUPER(parser.line, parser.nonspace)
+    if match is None:
         return NO
     parser.close_unmatched()
     run = parser.tip.run or []

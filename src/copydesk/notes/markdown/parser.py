@@ -320,11 +320,11 @@ def read_marker(parser: Parser, container: Node, markers: Markers) -> tuple[byte
 
     Returns it, and the columns from where the content of the container starts to the item's.
     """
-    found = markers[container.kind == PARAGRAPH](parser.line, parser.nonspace)
-    if found is None:
+    marker = markers[container.kind == PARAGRAPH](parser.line, parser.nonspace)
+    if marker is None:
         return b"", 0
     parser.to_nonspace()
-    parser.skip(len(found[0]))
+    parser.skip(len(marker[0]))
     column, feeds = parser.column, parser.line[parser.offset : parser.offset + 1] in (b"\v", b"\f")
     parser.skip(feeds)
     parser.peek()
@@ -334,7 +334,7 @@ def read_marker(parser: Parser, container: Node, markers: Markers) -> tuple[byte
         parser.skip_one_blank()
     else:
         parser.to_nonspace()
-    return found[0], max(parser.column, column + 1) - parser.first_column
+    return marker[0], max(parser.column, column + 1) - parser.first_column
 
 
 def add_item(
@@ -354,11 +354,11 @@ _BREAKS = {sign: cast(AlwaysMatches, re.compile(rb"[ \t%c]*" % sign).match) for 
 
 
 def _heading(pattern: Pattern, parser: Parser, container: Node) -> int:
-    found = pattern(parser.line, parser.nonspace)
-    if found is None:
+    signs = pattern(parser.line, parser.nonspace)
+    if signs is None:
         return NO
     node = parser.add(HEADING)
-    node.subtype = f"h{found.end() - found.start()}"
+    node.subtype = f"h{signs.end() - signs.start()}"
     return whole_line(parser, node)
 
 
@@ -392,11 +392,11 @@ def whole_line(parser: Parser, node: Node) -> int:
 
 
 def _fenced(kind: str, pattern: Pattern, parser: Parser, container: Node) -> int:
-    found = pattern(parser.line, parser.nonspace)
-    if found is None:
+    fence = pattern(parser.line, parser.nonspace)
+    if fence is None:
         return NO
     node = parser.add(kind)
-    node.sign, node.closed = found[0], False
+    node.sign, node.closed = fence[0], False
     return LEAF
 
 
@@ -480,8 +480,8 @@ def _pairs(text: bytes) -> Pairs:
     """Parse attributes one by one; one without a value counts as an empty name and value."""
     pairs: Pairs = []
     at = 0
-    while (found := _ATTRIBUTE(text, at)) is not None:
-        name, sign, value, closes = found.groups()
+    while (match := _ATTRIBUTE(text, at)) is not None:
+        name, sign, value, closes = match.groups()
         if not sign:
             pairs.append((b"", b""))
         elif value is None:
@@ -491,7 +491,7 @@ def _pairs(text: bytes) -> Pairs:
         else:
             bare = value.rstrip(SPACE)[1:]
             pairs.append((name, bare if closes is None else bare[:-1]))
-        at = found.end()
+        at = match.end()
     return pairs
 
 

@@ -1,4 +1,4 @@
-"""The profile `gfm`, and parsing a text into its tree of blocks.
+"""The profile `gfm`; parsing a text in either profile; and the lines of what was parsed.
 
 `gfm` is CommonMark 0.31 with GitHub's tables and tasks, footnotes, and block ids.
 
@@ -226,12 +226,12 @@ def code_resume(parser: Parser, node: Node) -> int:
 
 def note_start(parser: Parser, container: Node) -> int:
     """`[^name]:` starts a footnote; its content is indented by four columns."""
-    found = _NOTE(parser.line, parser.nonspace)
-    if found is None:
+    label = _NOTE(parser.line, parser.nonspace)
+    if label is None:
         return NO
     node = parser.add(NOTE)
     parser.to_nonspace()
-    parser.skip(found.end() - found.start())
+    parser.skip(label.end() - label.start())
     node.stop = parser.at + parser.offset
     return INTO
 
@@ -252,17 +252,17 @@ def settle_gfm(parser: Parser) -> None:
     waiting = [parser.root]
     while waiting:
         node = waiting.pop()
-        kept: list[Node] = []
+        nodes: list[Node] = []
         for child in node.nodes:
             mark = child.kind == ATTRIBUTES or (
                 child.kind == PARAGRAPH and _LONE_MARK(parser.data[child.start : child.stop])
             )
-            if mark and kept and kept[-1].attributes is None:
-                kept[-1].attributes = (child.start, child.stop)
+            if mark and nodes and nodes[-1].attributes is None:
+                nodes[-1].attributes = (child.start, child.stop)
                 continue
-            kept.append(child)
-        node.nodes = kept
-        waiting += (child for child in kept if child.nodes)
+            nodes.append(child)
+        node.nodes = nodes
+        waiting += (child for child in nodes if child.nodes)
 
 
 _GFM = BlockRules(
@@ -300,7 +300,10 @@ _GFM = BlockRules(
 
 
 _QUOTED, _ALL = 0, -1
-"""How a line is cut, if not by a number of columns: at a `>`, or all its indentation."""
+"""How a line is cut, if not by a number of columns (an item's are two at least).
+
+At a `>`, or all its indentation.
+"""
 
 _CUTS = {QUOTE: [_QUOTED], CALLOUT: [_QUOTED], NOTE: [INDENTED]}
 
@@ -342,7 +345,7 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
     lazy = titled and not _cut_all(cursor, cuts, quoted)
     at = SPACES(data, start).end() if indented else start
     pad = column_after(data[start:at], block.column) - block.column
-    found = [Line(start, at, stop, stop, pad, lazy, hidden.get(start))]
+    lines = [Line(start, at, stop, stop, pad, lazy, hidden.get(start))]
     for text, offset in zip(texts[1:], starts[1:], strict=True):
         cursor.load(text)
         lazy = not _cut_all(cursor, cuts, quoted)
@@ -350,14 +353,14 @@ def lines_of(tree: Tree, block: Block) -> tuple[Line, ...]:
         at, stop = start + offset, start + offset + len(text)
         within = hidden.get(at)
         if within is not None and within[0] == at + cursor.nonspace:
-            found[-1] = replace(found[-1], end=stop)
+            lines[-1] = replace(lines[-1], end=stop)
             continue
         cursor.skip_columns(cursor.indent if lazy or own == _ALL else min(own, cursor.indent))
         cursor.peek()
         pad = cursor.indent if cursor.partial or indented else 0
         after = cursor.nonspace if pad else cursor.offset
-        found.append(Line(at, at + after, stop, stop, pad, lazy, within))
-    return tuple(found)
+        lines.append(Line(at, at + after, stop, stop, pad, lazy, within))
+    return tuple(lines)
 
 
 def _hidden(tree: Tree, block: Block) -> dict[int, tuple[int, int]]:
@@ -426,8 +429,8 @@ def line_start(data: bytes, at: int) -> int:
 
 def line_stop(data: bytes, at: int) -> int:
     """The byte where the line that contains byte `at` ends, before its terminator."""
-    found = _LINE_END(data, at)
-    return found.start() if found is not None else len(data)
+    match = _LINE_END(data, at)
+    return match.start() if match is not None else len(data)
 
 
 def line_after(data: bytes, at: int) -> int:
@@ -502,20 +505,20 @@ _HEAD = re.compile(
 
 def head_of(data: bytes) -> bytes:
     """The front matter at the start of a text, with its fences and a byte order mark; or empty."""
-    found = _HEAD(data)
-    return found[0] if found is not None else b""
+    head = _HEAD(data)
+    return head[0] if head is not None else b""
 
 
 def matter_id(matter: bytes) -> str | None:
     """The id that the front matter gives the document."""
-    found = _ID.search(matter)
-    return _text(next(filter(None, found.groups()))) if found is not None else None
+    match = _ID.search(matter)
+    return _text(next(filter(None, match.groups()))) if match is not None else None
 
 
 def marked_id(data: bytes, start: int, stop: int) -> str | None:
     """The `^id` at the end of the text [start, stop)."""
-    found = _MARK_AT_END(data[max(start, stop - _LONGEST) : stop])
-    return _text(found[1]) if found is not None else None
+    mark = _MARK_AT_END(data[max(start, stop - _LONGEST) : stop])
+    return _text(mark[1]) if mark is not None else None
 
 
 def attributes_id(text: bytes) -> str | None:
@@ -538,7 +541,8 @@ def undisturbed(size: int) -> Generator[None]:
     """Pause garbage collection while a text of many bytes becomes many objects."""
     paused = size > _LARGE and gc.isenabled()
     if paused:
-        gc.disable()  # it would find nothing, and take as long as parsing
+        # it would find nothing, and take as long as parsing; other threads go without it meanwhile
+        gc.disable()
     try:
         yield
     finally:
