@@ -250,58 +250,58 @@ class LiveConfig:
             return self.last
 
     def _read(self, stamps: tuple[_Stamp | None, ...]) -> None:
-        changed_ns = max((one[4] for one in stamps if one is not None), default=0)
+        changed_ns = max((stamp[4] for stamp in stamps if stamp is not None), default=0)
         tick = _SETTLED_NS if changed_ns % _SECOND else 2 * _SECOND  # some keep whole seconds
         is_settled = time.time_ns() - changed_ns > tick
         self._stamps = stamps if is_settled else ()  # else it is read again
         try:
             assert self.last.reload is not None
-            found = self.last.reload()
-            if found != self._loaded:
-                self._take(found)
+            new = self.last.reload()
+            if new != self._loaded:
+                self._take(new)
             self._error = ""
         except ConfigError as error:
             self._error = str(error)
 
-    def _take(self, found: Config) -> None:
+    def _take(self, new: Config) -> None:
         """Take over the members; other changes need a restart."""
-        if self.last.source not in ("defaults", found.source) and found.source != FILES[0]:
+        if self.last.source not in ("defaults", new.source) and new.source != FILES[0]:
             raise ConfigError(
                 f"{self.last.source}: the file, or what it says of copydesk, is gone; put it back, "
                 "or start copydesk again to go on without it"
             )
-        before = self._loaded or found
+        before = self._loaded or new
         changed = [
             setting.name
             for setting in fields(Config)
             if setting.name not in ("members", "source", "reload")
-            and getattr(found, setting.name) != getattr(before, setting.name)
+            and getattr(new, setting.name) != getattr(before, setting.name)
         ]
         if names := ", ".join(changed):
-            _log.warning("%s: %s changed; restart copydesk to use it", found.source, names)
+            _log.warning("%s: %s changed; restart copydesk to use it", new.source, names)
         gone = {  # unlisted members have all rights; removing a section must not give more
             name: replace(settings, token=None)
             for name, settings in self.last.members.items()
-            if name not in found.members
+            if name not in new.members
         }
         listed = (self._loaded or self.last).members
         if names := ", ".join(name for name in gone if name in listed):
-            _log.warning("%s: %s removed; limits hold until a restart", found.source, names)
-        self._loaded = found
-        self.last = replace(self.last, members={**gone, **found.members}, source=found.source)
+            _log.warning("%s: %s removed; limits hold until a restart", new.source, names)
+        self._loaded = new
+        self.last = replace(self.last, members={**gone, **new.members}, source=new.source)
 
 
 def _stamps(paths: Iterable[str]) -> tuple[_Stamp | None, ...]:
-    found: tuple[_Stamp | None, ...] = ()
+    stamps: tuple[_Stamp | None, ...] = ()
     for path in paths:
         try:
             at = os.stat(path)
-            found += ((at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns),)
+            stamps += ((at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns),)
         except (FileNotFoundError, NotADirectoryError):
-            found += (None,)
+            stamps += (None,)
         except OSError:  # reading the file will report it
-            found += ((0, 0, 0, 0, time.time_ns()),)
-    return found
+            stamps += ((0, 0, 0, 0, time.time_ns()),)
+    return stamps
 
 
 def _from_text(key: str, text: str) -> object:
@@ -349,14 +349,14 @@ def _kinds(table: type) -> dict[str, Any]:
 
 
 def _fields(
-    kinds: Mapping[str, Any], data: Mapping[str, object], place: str = ""
+    kinds: Mapping[str, Any], data: Mapping[str, object], where: str = ""
 ) -> dict[str, Any]:
     """The values of a table, each read as the type of its key."""
     values: dict[str, Any] = {}
     for name, value in data.items():
-        key = f"{place}.{name}" if place else name
+        key = f"{where}.{name}" if where else name
         if name not in kinds:
-            shown = key if place else repr(name)
+            shown = key if where else repr(name)
             raise ConfigError(f"there is no key {shown}{perhaps(name, kinds)}")
         values[name] = _read(kinds[name], value, key)
     return values
@@ -385,13 +385,13 @@ def _members(value: object, key: str) -> Mapping[str, MemberConfig]:
     members: dict[str, MemberConfig] = {}
     owners: dict[str, str] = {}
     for name, settings in _mapping(value, key).items():
-        place = f"{key}.{name}"
-        given = _fields(kinds, _mapping(settings, place), place)
+        where = f"{key}.{name}"
+        given = _fields(kinds, _mapping(settings, where), where)
         lists = {each: given.pop(each) for each in _LISTS if each in given}
         members[name] = member = MemberConfig(lists, **given)
         if member.token is not None and owners.setdefault(member.token, name) != name:
             other = owners[member.token]
-            raise ConfigError(f"{place}.token is also the token of {key}.{other}")
+            raise ConfigError(f"{where}.token is also the token of {key}.{other}")
     return members
 
 
@@ -477,15 +477,15 @@ _url = _like(r"(redis|rediss|unix)://.*", "begin with one of redis://, rediss://
 
 def _checks(value: object, key: str) -> tuple[Rule, ...]:
     """The checks by glob: each is a name, a command, a table, or a list of these."""
-    found: list[Rule] = []
+    rules: list[Rule] = []
     for glob, given in _mapping(value, key).items():
-        place = f'{key}."{glob}"'
+        where = f'{key}."{glob}"'
         many = cast("list[object]", given) if isinstance(given, list) else [given]
-        found += [_check(each, glob, place) for each in many]
-    return tuple(found)
+        rules += [_check(each, glob, where) for each in many]
+    return tuple(rules)
 
 
-def _check(value: object, glob: str, place: str) -> Rule:
+def _check(value: object, glob: str, where: str) -> Rule:
     given: dict[str, object] = {} if value == SYNTAX else {"command": value}
     if isinstance(value, Mapping):
         given = dict(cast("Mapping[str, object]", value))
@@ -494,17 +494,17 @@ def _check(value: object, glob: str, place: str) -> Rule:
         try:
             command = shlex.split(command)
         except ValueError as error:
-            raise ConfigError(f"{place}.command: {error}") from None
-    words = _texts(command, f"{place}.command")
+            raise ConfigError(f"{where}.command: {error}") from None
+    words = _texts(command, f"{where}.command")
     if "command" in given and not words:
-        raise ConfigError(f"{place}.command must not be empty")
+        raise ConfigError(f"{where}.command must not be empty")
     given["command"] = list(words)
     given.setdefault("name", os.path.basename(words[0]) if words else SYNTAX)
-    rule = Rule(glob, **_fields(_CHECK, given, place))
+    rule = Rule(glob, **_fields(_CHECK, given, where))
     if bool(words) == (rule.name == SYNTAX):
-        raise ConfigError(f"{place} needs a command, or no name: {SYNTAX} is the one without")
+        raise ConfigError(f"{where} needs a command, or no name: {SYNTAX} is the one without")
     if sum(word.count("{files}") for word in words) != words.count("{files}"):
-        raise ConfigError(f"{place}.command: {{files}} must be an argument of its own")
+        raise ConfigError(f"{where}.command: {{files}} must be an argument of its own")
     return rule
 
 

@@ -138,8 +138,11 @@ def _typed(of: type[_T]) -> type[_T]:
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
     """The method with its arguments checked; what it refuses knows the path that it was of."""
     _, *parameters = signature(method).parameters.values()
-    rest = next((one.name for one in parameters if one.kind is Parameter.VAR_POSITIONAL), "")
-    names = [] if rest else [one.name for one in parameters]
+    rest = next(
+        (parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_POSITIONAL),
+        "",
+    )
+    names = [] if rest else [parameter.name for parameter in parameters]
     hints = cache(partial(get_type_hints, method))
 
     @wraps(method)
@@ -538,10 +541,10 @@ class Desk(Closing):
         compiled = partial(compile_batch, edits=request.edits)
         call = self._member, "BatchEdit", request.path, compiled, expected
         try:
-            made = self._opened.batches.edit(*call, dry=dry_run)
+            rewrite = self._opened.batches.edit(*call, dry=dry_run)
         except FileNotFound:
             raise self._opened.desk.missing(self._member, request.path) from None
-        return self._reporting(made)
+        return self._reporting(rewrite)
 
     def apply(self, plan: PlanOrId) -> Applied:
         """Write a plan; raises ContentChanged and other refusals of the file."""

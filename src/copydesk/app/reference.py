@@ -144,24 +144,24 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
     Tools that replace another server's are listed under their older names too, as on that server.
     """
     convert = DIALECTS[dialect]
-    found: list[Definition] = [
+    rows: list[Definition] = [
         {**convert(tool, lang), "name": name}
         for name, tool in by_name(tools).items()
         if name == tool.called or tool.output is not None
     ]
-    told: dict[str, str] = {}
-    for one in found if dialect == "mcp" else ():
+    latest: dict[str, str] = {}
+    for definition in rows if dialect == "mcp" else ():
         # leave out a text that equals the last one for an argument of this name
-        outer: dict[str, Definition] = one["inputSchema"]["properties"]
+        outer: dict[str, Definition] = definition["inputSchema"]["properties"]
         kinds = (kind for form in outer.values() for kind in form.get("anyOf", (form,)))
         items: list[Definition] = [kind.get("items", {}) for kind in kinds]
         for forms in (outer, *(item.get("properties", {}) for item in items)):
             for name, form in forms.items():
                 said = form.get("description", "")
-                if said and said == told.get(name):
+                if said and said == latest.get(name):
                     del form["description"]
-                told[name] = said or told.get(name, "")
-    return found
+                latest[name] = said or latest.get(name, "")
+    return rows
 
 
 _USUAL_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
@@ -227,21 +227,21 @@ def _gemini(tool: Tool, lang: Lang) -> Definition:
 
 def _reduced(schema: Mapping[str, Any], lang: Lang) -> Definition:
     """The schema with the accepted keywords; a default moves to the description."""
-    found = {key: value for key, value in schema.items() if key in _KEPT}
+    reduced = {key: value for key, value in schema.items() if key in _KEPT}
     words = [schema["description"]] if "description" in schema else []
     if "default" in schema:
         words.append(say("tool.default", lang, {"value": json.dumps(schema["default"])}))
     if words:
-        found["description"] = " ".join(words)
-    return within(found, lambda part: _reduced(part, lang))
+        reduced["description"] = " ".join(words)
+    return within(reduced, lambda part: _reduced(part, lang))
 
 
 def _all_required(schema: Mapping[str, Any]) -> Definition:
     """The schema with all properties required and no others allowed, at every depth."""
-    found = within(schema, _all_required)
-    if "properties" in found:
-        found |= {"required": list(found["properties"]), "additionalProperties": False}
-    return found
+    strict = within(schema, _all_required)
+    if "properties" in strict:
+        strict |= {"required": list(strict["properties"]), "additionalProperties": False}
+    return strict
 
 
 DIALECTS: dict[str, Callable[[Tool, Lang], Definition]] = {

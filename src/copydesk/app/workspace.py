@@ -191,7 +191,7 @@ class OpenWorkspace(Closing):
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
         backend = shared_backend(self.root, config) if shared else in_process(config)
-        self.kept = LongTexts()
+        self.long_texts = LongTexts()
         self.catalog = Catalog(all_tools())
         self.in_shell = False
         """Whether next steps in answers name shell commands."""
@@ -350,7 +350,7 @@ class OpenWorkspace(Closing):
             lang,
             progress,
             cancelled,
-            self.kept,
+            self.long_texts,
             self._roots,
             self.in_shell,
             settings.apply or config.apply,
@@ -359,7 +359,7 @@ class OpenWorkspace(Closing):
         )
         if (forgets := self._backend.bases.forgets()) != self._forgets:
             self._forgets = forgets
-            self.kept.clear()
+            self.long_texts.clear()
             self.desk.drop_texts()
         self.desk.overwrites.look_again()
         with cancelled_by(cancelled):
@@ -399,10 +399,10 @@ class OpenWorkspace(Closing):
         return self.member(self.config.member)
 
     def _member(self, config: Config, name: str, toolset: str) -> Member:
-        kept = self._members
-        if kept[0] is not config:
-            kept = self._members = (config, {})
-        known, key = kept[1], (name, toolset)
+        cache = self._members
+        if cache[0] is not config:
+            cache = self._members = (config, {})
+        known, key = cache[1], (name, toolset)
         if key not in known:
             settings = config.of_member(name)
             lists: dict[str, Any] = dict(settings.lists)  # its keys are the fields of Rules
@@ -445,11 +445,11 @@ class OpenWorkspace(Closing):
         diff = diff_text(shown.draft.diff, shown.draft.base.encoding)
         report = replace(report, diff=diff, budget=0)
         if shown.checks is not None:
-            rows: list[Value] = [refusals.check_row(one, lang) for one in shown.checks]
-            words = tuple(refusals.check_words(one, lang) for one in shown.checks)
+            rows: list[Value] = [refusals.check_row(finding, lang) for finding in shown.checks]
+            words = tuple(refusals.check_words(finding, lang) for finding in shown.checks)
             report = reports.with_notices(report, "checks", rows, words)
         if shown.plan.why:
-            report = replace(report, made={**report.fields, "why": shown.plan.why})
+            report = replace(report, source={**report.fields, "why": shown.plan.why})
         return reports.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(
@@ -486,11 +486,11 @@ class OpenWorkspace(Closing):
 
 def _in_full(*roots: str) -> tuple[RelPath, ...]:
     """The absolute paths of the root: the real one and the given one."""
-    found: dict[RelPath, None] = {}
+    paths: dict[RelPath, None] = {}
     for root in roots:
         with suppress(Refusal):  # not UTF-8: nobody can write such a path in JSON
-            found[RelPath.parse(os.path.abspath(root).lstrip("/") or ".")] = None
-    return tuple(found)
+            paths[RelPath.parse(os.path.abspath(root).lstrip("/") or ".")] = None
+    return tuple(paths)
 
 
 def default_root() -> str:

@@ -78,8 +78,8 @@ class Context:
     """The context of a call: the desk, the member, the language of the answer.
 
     `member` has the permission of the tool's own toolset. `progress` gets the number of files that
-    a long search has seen; `cancelled` says whether to stop. `kept` are the long results of the
-    session. `roots` are the paths of the root on its machine. `in_shell`: next steps name shell
+    a long search has seen; `cancelled` says whether to stop. `long_texts` are the session's long
+    results. `roots` are the paths of the root on its machine. `in_shell`: next steps name shell
     commands instead of tools. `apply` is the default of that argument. An answer takes `budget`
     tokens, 0 is unlimited. `manual` returns a part of a manual. `toolsets` are those of the caller.
     """
@@ -92,7 +92,7 @@ class Context:
     lang: Lang = "en"
     progress: Progress = lambda seen: None
     cancelled: Callable[[], bool] = lambda: False
-    kept: LongTexts = field(default_factory=LongTexts)
+    long_texts: LongTexts = field(default_factory=LongTexts)
     roots: tuple[RelPath, ...] = ()
     in_shell: bool = False
     apply: Literal["never", "auto"] = "never"
@@ -376,10 +376,10 @@ def _renamed(answer: Answer) -> Answer:
         said = _OTHERS.sub(lambda name: OTHER_NAMES[name[0]], text)
         return _SEVERAL.sub(lambda ids: f'"hunk_id": "{ids[1].replace(chr(34), "")}"', said)
 
-    made = answer.made
-    if not callable(made) and "summary" in made:
-        made = {**made, "summary": own(str(made["summary"]))}
-    return replace(answer, made=made, next_steps=tuple(map(own, answer.next_steps)), rest="")
+    facts = answer.source
+    if not callable(facts) and "summary" in facts:
+        facts = {**facts, "summary": own(str(facts["summary"]))}
+    return replace(answer, source=facts, next_steps=tuple(map(own, answer.next_steps)), rest="")
 
 
 def _told(context: Context, answer: Answer) -> Answer:
@@ -393,16 +393,16 @@ def _told(context: Context, answer: Answer) -> Answer:
         news = context.desk.review.news(context.member, reports.MOST_NEWS)
         if not news:
             return answer
-        told = reports.with_news(answer, news, context.lang, context.apply_call)
-        told = reports.with_overwritten(told, news, context.lang, context.reapply_call)
-        if told.body is not None:
-            told = replace(told, budget=told.budget and context.budget, lang=context.lang)
-            if not told.is_whole:  # its lines count as shown: drop none for the news
+        longer = reports.with_news(answer, news, context.lang, context.apply_call)
+        longer = reports.with_overwritten(longer, news, context.lang, context.reapply_call)
+        if longer.body is not None:
+            longer = replace(longer, budget=longer.budget and context.budget, lang=context.lang)
+            if not longer.is_whole:  # its lines count as shown: drop none for the news
                 return answer
         context.desk.review.tell([decision for decision, _ in news])
     except Refusal:  # the answer stays; a later one has the news
         return answer
-    return told
+    return longer
 
 
 def crashed(mode: str, crash: str, lang: Lang) -> Answer:

@@ -124,18 +124,18 @@ def planned_or_written(
         if not auto or declined:
             keep = True
             return reports.planned_together(name, planned, context.lang, declined, saying)
-        outcome = context.desk.apply_all(context.member, name, [one.plan.id for one in planned])
+        outcome = context.desk.apply_all(context.member, name, [item.plan.id for item in planned])
         keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
         if isinstance(outcome, Transacted):
-            fixed = {one.plan.id: one.fixed for one in planned}
-            applied = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
+            fixed = {item.plan.id: item.fixed for item in planned}
+            applied = tuple(as_corrected(item, fixed[item.plan.id]) for item in outcome.applied)
             return reports.transacted(name, replace(outcome, applied=applied), context.lang, length)
         answer = reports.withheld(name, outcome, context.lang)
         return answer if keep else replace(answer, next_steps=())
     finally:
-        for one in () if keep else planned:
+        for item in () if keep else planned:
             with suppress(Refusal):
-                context.desk.discard(context.member, one.plan.id)
+                context.desk.discard(context.member, item.plan.id)
 
 
 class Patching:
@@ -158,7 +158,7 @@ class Patching:
             for patch in patches:
                 self._plan(patch)
             desk, asked = self._context.desk, zip(planned, self._terms, strict=True)
-            reasons = (desk.declined(self._context.member, *one) for one in asked)
+            reasons = (desk.declined(self._context.member, *pair) for pair in asked)
             return self._refusal() or (next(filter(None, reasons), None) if auto else None)
 
         answer = planned_or_written(
@@ -167,9 +167,9 @@ class Patching:
         if length != "brief" or answer.line or answer.facts["status"] != "ok":
             return answer
         lines = [
-            f"planned {one.plan.id} · {one.plan.request.path}"
-            f" +{one.draft.new_count} -{one.draft.old_count}"
-            for one in self._planned
+            f"planned {item.plan.id} · {item.plan.request.path}"
+            f" +{item.draft.new_count} -{item.draft.old_count}"
+            for item in self._planned
         ]
         return replace(answer, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
 
@@ -186,7 +186,9 @@ class Patching:
                 case _:
                     self._update(patch)
         except errors.PatchRejected as refusal:
-            places = [one.lines or () for one in refusal.rejected if one.reason == "already_there"]
+            places = [
+                hunk.lines or () for hunk in refusal.rejected if hunk.reason == "already_there"
+            ]
             is_there = [len(lines) for lines in places] == [1] * len(patch.hunks)
             (self._there if is_there else self._rejected).extend(refusal.rejected)
         except (errors.Failed, errors.Busy):
@@ -279,7 +281,7 @@ class Patching:
             path, refusal = self._refused[0]
             answer = reports.refused(self._name, path, refusal, lang, ("patch",))
             summary = f"{answer.facts['path']}: {answer.facts['summary']}"
-            return replace(answer, made={**answer.facts, "summary": summary})
+            return replace(answer, source={**answer.facts, "summary": summary})
         if self._rejected:
             return reports.refused(
                 self._name, None, errors.PatchRejected(tuple(self._rejected)), lang, ("patch",)

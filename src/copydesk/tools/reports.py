@@ -215,18 +215,22 @@ def planned_together(
     """The answer with the plans of one call; `declined`: why auto wrote none of them."""
     rows: list[Value] = [
         {
-            **_corrected_row(one),
-            "action": one.draft.action,
-            "lines": {"old": one.draft.old_count, "new": one.draft.new_count},
-            **warnings(one.draft, lang, one.signs),
+            **_corrected_row(outcome),
+            "action": outcome.draft.action,
+            "lines": {"old": outcome.draft.old_count, "new": outcome.draft.new_count},
+            **warnings(outcome.draft, lang, outcome.signs),
         }
-        for one in planned
+        for outcome in planned
     ]
-    diff, was_cut = _diffs((one.draft.diff, one.draft.base.encoding) for one in planned)
-    summary = [say(saying, lang, {"files": len({one.plan.request.path for one in planned})})]
+    diff, was_cut = _diffs((outcome.draft.diff, outcome.draft.base.encoding) for outcome in planned)
+    summary = [
+        say(saying, lang, {"files": len({outcome.plan.request.path for outcome in planned})})
+    ]
     if declined is not None:
         summary.insert(0, say("auto.declined", lang, {"why": say_reason(declined, lang)}))
-    causes = [cause for one in planned if one.fixed is not None for cause in one.fixed.causes]
+    causes = [
+        cause for outcome in planned if outcome.fixed is not None for cause in outcome.fixed.causes
+    ]
     if causes:
         summary.insert(0, corrected_words([*dict.fromkeys(causes)], lang))
     fields: Fields = {
@@ -238,14 +242,14 @@ def planned_together(
         **was_cut,
         "summary": " ".join(summary),
     }
-    steps = (_together(mode, [one.plan.id for one in planned], lang),)
+    steps = (_together(mode, [outcome.plan.id for outcome in planned], lang),)
     rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
     return Answer(fields, diff, next_steps=steps, rest=rest)
 
 
 def _together(mode: str, hunk_ids: Sequence[str], lang: Lang) -> str:
     """The step that writes several plans."""
-    ids = ", ".join(f'"{one}"' for one in hunk_ids)
+    ids = ", ".join(f'"{hunk_id}"' for hunk_id in hunk_ids)
     tool = f"{_prefix(mode)}apply_file_modifications"
     return say("next.together", lang, {"tool": tool, "ids": ids})
 
@@ -253,7 +257,8 @@ def _together(mode: str, hunk_ids: Sequence[str], lang: Lang) -> str:
 def already_there(mode: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
     """The answer to a patch whose new lines are all in the files already, each in one place."""
     rows: list[Value] = [
-        {"path": one.path, "hunk": one.hunk, "lines": str((one.lines or (0,))[0])} for one in there
+        {"path": hunk.path, "hunk": hunk.hunk, "lines": str((hunk.lines or (0,))[0])}
+        for hunk in there
     ]
     summary = say("patch.there", lang, {"count": len(rows)})
     head: Fields = {"status": "ok", "mode": mode, "changed": False}
@@ -338,8 +343,8 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
 def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Answer:
     """The answer about plans written together, or without anything to write."""
     versions = outcome.versions
-    rows = [_transacted_row(one, versions[one.plan.id], lang) for one in outcome.applied]
-    drifted = any(one.context == "fuzz" for one in outcome.applied)
+    rows = [_transacted_row(edit, versions[edit.plan.id], lang) for edit in outcome.applied]
+    drifted = any(edit.context == "fuzz" for edit in outcome.applied)
     how = "nothing" if not outcome.group else "fuzz" if drifted else "exact"
     facts = {"hunks": len(rows), "files": len(outcome.diffs)}
     summary = say(f"transaction.{how}", lang, facts)
@@ -354,34 +359,34 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         "summary": summary,
     }
     texts = {
-        one.plan.request.path: versions[one.plan.id]
-        for one in outcome.applied
-        if row_of(one.plan.request).of_text
+        edit.plan.request.path: versions[edit.plan.id]
+        for edit in outcome.applied
+        if row_of(edit.plan.request).of_text
     }
-    first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
+    first = next((edit.edit_id for edit in outcome.applied if edit.edit_id), 0)
     rest = _rest(mode, first, lang, "next.rest_each")
     whole = Answer(fields, diff, views=views_of(texts, outcome.diffs), rest=rest)
     lines: list[str] = []
     if len(rows) > _MOST_UNCOUNTED or not rows:
         lines.append(f"{summary} ({outcome.group})" if outcome.group else summary)
-    for one, row in zip(outcome.applied, rows, strict=True):
-        lines.append(_applied_line(one, versions[one.plan.id]))
-        lines += [corrected_words(one.causes, lang)] if one.causes else []
-        lines += remarks(one.draft, row, lang)
+    for edit, row in zip(outcome.applied, rows, strict=True):
+        lines.append(_applied_line(edit, versions[edit.plan.id]))
+        lines += [corrected_words(edit.causes, lang)] if edit.causes else []
+        lines += remarks(edit.draft, row, lang)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
 
-def _transacted_row(one: Applied, version: str, lang: Lang) -> Fields:
+def _transacted_row(edit: Applied, version: str, lang: Lang) -> Fields:
     """The row of one written plan; `version` is that of its file after all plans."""
-    draft, target, done = one.draft, one.plan.request.target, one.draft.normalized
+    draft, target, done = edit.draft, edit.plan.request.target, edit.draft.normalized
     is_normalized = done.file_eof_newline_added or done.content_eof_newline_added
     return {
-        "hunk_id": one.plan.id,
-        "path": str(one.plan.request.path),
+        "hunk_id": edit.plan.id,
+        "path": str(edit.plan.request.path),
         "action": draft.action,
-        "context_match": one.context,
-        **({"cause": [*one.causes]} if one.causes else {}),
-        "edit_id": one.edit_id,
+        "context_match": edit.context,
+        **({"cause": [*edit.causes]} if edit.causes else {}),
+        "edit_id": edit.edit_id,
         "lines": line_counts(draft),
         **({"version": version} if version else {}),
         **warnings(draft, lang),
@@ -480,8 +485,8 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
         rest=_rest(mode, edit_id, lang),
         views=(View(path, after.version, side="new"),) if is_text else (),
     )
-    place = f":{changed[0].start + 1}" if changed else ""
-    what = f" => {entry.moved.other}" if entry.moved else f"{place} +{new} -{old}"
+    at = f":{changed[0].start + 1}" if changed else ""
+    what = f" => {entry.moved.other}" if entry.moved else f"{at} +{new} -{old}"
     what = f"{path}{what} · undid edit {entry.edit_id}"
     line = _done("fuzz" if drifted else "ok", what, edit_id, version)
     return _sized(whole, length, line, () if edit_id else (summary,), drifted=drifted)
@@ -491,15 +496,17 @@ def undone_together(
     mode: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
 ) -> Answer:
     """The answer to the undo of a transaction, its newest edit first."""
-    each = [undone(mode, one, lang, length) for one in outcomes]
+    answers = [undone(mode, outcome, lang, length) for outcome in outcomes]
     rows: list[Value] = [
-        {key: one.facts[key] for key in _UNDONE_ROW if key in one.facts} for one in each
+        {key: answer.facts[key] for key in _UNDONE_ROW if key in answer.facts} for answer in answers
     ]
     summary = say("undo.together", lang, {"edits": len(rows)})
     head: Fields = {"status": "ok", "mode": mode, "changed": bool(rows)}
-    whole = Answer({**head, "edits": rows, "summary": summary}, "".join(one.diff for one in each))
-    lines = [one.line for one in each] or [summary]
-    drifted = any(one.context == "fuzz" for one in outcomes)
+    whole = Answer(
+        {**head, "edits": rows, "summary": summary}, "".join(answer.diff for answer in answers)
+    )
+    lines = [answer.line for answer in answers] or [summary]
+    drifted = any(outcome.context == "fuzz" for outcome in outcomes)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
 
@@ -523,10 +530,10 @@ def refused(
 def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
     """The place of each of the first hunks that do not fit, and how it differs, in one line."""
     room = _DIFFERENCE if len(rejected) == 1 else _DIFFERENCE // 2
-    for one in rejected[:_MOST_PLACES]:
-        lines = one.nearest_lines or ", ".join(map(str, one.lines or ()))
-        differing = (line[:room].rstrip() for line in (one.difference or ())[:2])
-        yield " ".join((f"{one.path}:{lines}" if lines else one.path, *differing))
+    for hunk in rejected[:_MOST_PLACES]:
+        lines = hunk.nearest_lines or ", ".join(map(str, hunk.lines or ()))
+        differing = (line[:room].rstrip() for line in (hunk.difference or ())[:2])
+        yield " ".join((f"{hunk.path}:{lines}" if lines else hunk.path, *differing))
 
 
 def _refused(
@@ -600,7 +607,7 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
             "removed": len(hunk.old),
             "edit_ids": [edit.edit_id for edit in hunk.edits],
             **({"touched_by": [*hunk.touched_by]} if hunk.touched_by else {}),
-            **({"checks": [check_row(one, "en") for one in hunk.checks]} if hunk.checks else {}),
+            **({"checks": [check_row(each, "en") for each in hunk.checks]} if hunk.checks else {}),
         }
         for hunk in file.hunks
     ]
@@ -622,8 +629,8 @@ def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
         }
         for hunk, why in undone.refused
     ]
-    paths = list(dict.fromkeys(str(one.path) for one in undone.written))
-    facts: Fields = {"edit_ids": [one.edit_id for one in undone.written], "paths": paths}
+    paths = list(dict.fromkeys(str(edit.path) for edit in undone.written))
+    facts: Fields = {"edit_ids": [edit.edit_id for edit in undone.written], "paths": paths}
     key, said = "changes.undone", dict[str, object](count=len(paths))
     if undone.waiting:
         facts = {"error": errors.ApprovalRequired.code, "hunk_ids": [*undone.waiting]}
@@ -667,14 +674,14 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
     """The answer of a refused transaction: nothing was written."""
     plan, refusal, verdicts = outcome.plan, outcome.refusal, outcome.verdicts
     of_plan: Fields = {} if plan is None else {"path": str(plan.request.path), "hunk_id": plan.id}
-    why = [one.refusal for one in verdicts if one.refusal is not None]
-    waits = why and all(isinstance(one, errors.ApprovalRequired) for one in why)
-    rows: list[Value] = [_judged(one, told=one.plan is plan) for one in verdicts]
+    refusals = [verdict.refusal for verdict in verdicts if verdict.refusal is not None]
+    waits = refusals and all(isinstance(each, errors.ApprovalRequired) for each in refusals)
+    rows: list[Value] = [_judged(verdict, told=verdict.plan is plan) for verdict in verdicts]
     # a person decides on the plan, so what is said is not about the call
     voices = _callers(mode) + (() if plan is None or waits else plan.request.voices)
     facts = {
         "count": len(verdicts),
-        "failed": len(why),
+        "failed": len(refusals),
         "id": plan.id if plan else None,
         "path": plan.request.path if plan else None,
         "why": refusal_words(refusal, lang, voices),
@@ -682,11 +689,11 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
     summary, status = say("transaction.withheld", lang, facts), "pending" if waits else "error"
     facts_and_rows: Fields = {**facts_of(refusal), "hunks": rows}
     answer = _refused(mode, refusal, of_plan, summary, status, facts_and_rows)
-    if waits and len(why) == len(verdicts) > 1:
+    if waits and len(refusals) == len(verdicts) > 1:
         return replace(
-            answer, next_steps=(_together(mode, [one.plan.id for one in verdicts], lang),)
+            answer, next_steps=(_together(mode, [verdict.plan.id for verdict in verdicts], lang),)
         )
-    sound = [f'"{one.plan.id}"' for one in verdicts if one.refusal is None]
+    sound = [f'"{verdict.plan.id}"' for verdict in verdicts if verdict.refusal is None]
     if plan is None or not sound or refusal.code == "FAILED":
         return answer
     step = say("next.without", lang, {"tool": mode, "ids": ", ".join(sound)})
@@ -814,7 +821,7 @@ MOST_NEWS = 5  # decisions reported with one answer; the others with the next on
 
 def with_notices(answer: Answer, name: str, value: Value, words: Sequence[str]) -> Answer:
     """The answer with one more fact, its last, and the words for it."""
-    return replace(answer, made={**answer.facts, name: value}, notices=(*answer.notices, *words))
+    return replace(answer, source={**answer.facts, name: value}, notices=(*answer.notices, *words))
 
 
 def with_news(
@@ -827,12 +834,14 @@ def with_news(
 
     `apply` returns the words for how to write a plan.
     """
-    told = [
-        one for one in news if one[0].verdict != "overwritten" and not _says(answer.fields, one[0])
+    unsaid = [
+        (decision, written)
+        for decision, written in news
+        if decision.verdict != "overwritten" and not _says(answer.fields, decision)
     ]
-    rows: list[Value] = [_row(decision, written) for decision, written in told]
-    words = [_words(decision, written, lang, apply) for decision, written in told]
-    return with_notices(answer, "decisions", rows, words) if told else answer
+    rows: list[Value] = [_row(decision, written) for decision, written in unsaid]
+    words = [_words(decision, written, lang, apply) for decision, written in unsaid]
+    return with_notices(answer, "decisions", rows, words) if unsaid else answer
 
 
 def with_overwritten(
@@ -846,29 +855,33 @@ def with_overwritten(
     One line tells those of a file, or of all files if there are many. `reapply` returns the words
     for how to make an edit again.
     """
-    lost = sorted((one for one, _ in news if one.verdict == "overwritten"), key=_edit_id)
+    lost = sorted(
+        (decision for decision, _ in news if decision.verdict == "overwritten"), key=_edit_id
+    )
     if not lost:
         return answer
     rows: list[Value] = [
         {
-            "edit_id": _edit_id(one),
-            "path": one.path,
-            "line": int(one.after),
-            "time_ms": one.time_ms,
-            **({} if one.before else {"removed": True}),
+            "edit_id": _edit_id(decision),
+            "path": decision.path,
+            "line": int(decision.after),
+            "time_ms": decision.time_ms,
+            **({} if decision.before else {"removed": True}),
         }
-        for one in lost
+        for decision in lost
     ]
-    by_path = {one.path: [other for other in lost if other.path == one.path] for one in lost}
-    told = [lost] if len(by_path) > _FILES_APART else by_path.values()
-    words = [overwritten_words(some, lang, reapply) for some in told]
+    by_path = {
+        decision.path: [other for other in lost if other.path == decision.path] for decision in lost
+    }
+    groups = [lost] if len(by_path) > _FILES_APART else by_path.values()
+    words = [overwritten_words(some, lang, reapply) for some in groups]
     return with_notices(answer, "overwritten", rows, words)
 
 
 def overwritten_words(lost: Sequence[Decision], lang: Lang, reapply: Callable[[int], str]) -> str:
     """Some edits that were overwritten, in one line; the first of them is named in full."""
-    first, files = lost[0], len({one.path for one in lost})
-    ids = ", ".join(str(_edit_id(one)) for one in lost[:_MOST_LOST])
+    first, files = lost[0], len({decision.path for decision in lost})
+    ids = ", ".join(str(_edit_id(decision)) for decision in lost[:_MOST_LOST])
     facts = {
         "id": _edit_id(first),
         "ids": ids + ", ..." * (len(lost) > _MOST_LOST),
@@ -897,13 +910,16 @@ def with_saved(
     They are its `foreign_writes`; `open_elsewhere` are the paths of files that another program
     holds open. `undo` returns the words for how to undo an edit.
     """
-    for name, told in (
-        ("open_elsewhere", [one for one in saved if not one.edit_id]),
-        ("foreign_writes", [one for one in saved if one.edit_id]),
+    for name, writes in (
+        ("open_elsewhere", [write for write in saved if not write.edit_id]),
+        ("foreign_writes", [write for write in saved if write.edit_id]),
     ):
-        if told:
-            rows = [saved_data(one) if one.edit_id else str(one.path) for one in told]
-            words = [saved_words(one.path, one.edit_id, undo(one.edit_id), lang) for one in told]
+        if writes:
+            rows = [saved_data(write) if write.edit_id else str(write.path) for write in writes]
+            words = [
+                saved_words(write.path, write.edit_id, undo(write.edit_id), lang)
+                for write in writes
+            ]
             answer = with_notices(answer, name, rows, words)
     return answer
 
@@ -912,12 +928,12 @@ def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang)
     """Add new findings of checks to the answer; without any, a success gets an empty list."""
     if not checked or "checks" in answer.facts:
         return answer
-    found = [one for findings in checked.values() for one in findings]
-    if not found and (answer.is_error or not answer.is_report):
+    findings = [finding for of_file in checked.values() for finding in of_file]
+    if not findings and (answer.is_error or not answer.is_report):
         return answer
-    rows: list[Value] = [check_row(one, lang) for one in found]
+    rows: list[Value] = [check_row(finding, lang) for finding in findings]
     in_fields = answer.is_report and not answer.line  # which the text shows
-    words = [] if in_fields else [check_words(one, lang) for one in found]
+    words = [] if in_fields else [check_words(finding, lang) for finding in findings]
     return with_notices(answer, "checks", rows, words)
 
 
@@ -1581,10 +1597,10 @@ def views(
     return (View(path, now.version, now.line_count, evidence=shown),)
 
 
-def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
+def shifted(changed: Iterable[Region]) -> Iterator[tuple[Region, int]]:
     """Regions of a text with their first lines (0-based) after all of them are changed."""
     shift = 0
-    for region in found:
+    for region in changed:
         yield region, region.start + shift
         shift += len(region.new) - (region.stop - region.start)
 
@@ -1633,14 +1649,14 @@ def warned_in(fields: Fields) -> tuple[str, ...]:
 
 def warned(bad: bool, escapes: Escapes, lang: Lang, signs: Sequence[str] = ()) -> list[str]:
     """The warnings about a text that may not be meant, new U+FFFD, and bytes and their escapes."""
-    said = [say_reason(one, lang) for one in signs]
+    said = [say_reason(sign, lang) for sign in signs]
     said += [say("warning.replacement_character", lang)] if bad else []
-    for saying, told in (
+    for saying, escaped in (
         ("warning.bytes_meant", escapes.meant),
         ("warning.escapes_kept", escapes.kept),
     ):
-        if told:
-            shown = (*sorted(told)[:_SHOWN_ESCAPES], *("…",) * (len(told) > _SHOWN_ESCAPES))
+        if escaped:
+            shown = (*sorted(escaped)[:_SHOWN_ESCAPES], *("…",) * (len(escaped) > _SHOWN_ESCAPES))
             said.append(say(saying, lang, {"shown_bytes": shown}))
     return said
 

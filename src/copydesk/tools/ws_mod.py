@@ -251,7 +251,7 @@ class ShowHunkCall(ToolCall):
         for view in views:
             context.desk.note_shown(context.member, path, view.lines(shown, fields=False))
         facts = {"where": f"{start + 1}~{stop}", "total": len(lines), "path": named(str(path))}
-        text = "".join(f"{one}\n" for one in lines[start:stop])
+        text = "".join(f"{line}\n" for line in lines[start:stop])
         return Answer(
             {
                 "status": "ok",
@@ -500,7 +500,7 @@ class _WholeFileCall(EditingCall):
             planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
         answer = reports.planned(name, planned, context.lang, self.report)
         return replace(
-            answer, made={**answer.facts, "changed": False}, next_steps=answer.next_steps[:1]
+            answer, source={**answer.facts, "changed": False}, next_steps=answer.next_steps[:1]
         )
 
     @property
@@ -586,8 +586,8 @@ class PrepareCall(EditingCall):
             say("remark.replaced_line" if row["last"] is None else "remark.replaced", lang, row)
             for row in rows
         ]
-        made, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
-        return replace(answer, made=made, remarks=remarks)
+        facts, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
+        return replace(answer, source=facts, remarks=remarks)
 
 
 class PrepareEditCall(PrepareCall):
@@ -643,12 +643,12 @@ class RangeEditCall(PrepareEditCall):
 
     def request(self, context: Context) -> Request:
         path = context.path(self.path)
-        edits = tuple(RangeEdit(path, one["range"], one["content"]) for one in self._edits())
+        edits = tuple(RangeEdit(path, edit["range"], edit["content"]) for edit in self._edits())
         return edits[0] if len(edits) == 1 else RangeEdits(path, edits)
 
     def terms(self, context: Context) -> Terms:
         terms = super().terms(context)
-        olds = tuple(one.get("expected_old") for one in self._edits())
+        olds = tuple(edit.get("expected_old") for edit in self._edits())
         if len(olds) == 1:
             return terms if olds[0] == terms.expected_old else replace(terms, expected_old=olds[0])
         return replace(terms, expected_old=None, expected_olds=olds)
@@ -664,10 +664,10 @@ class RangeEditCall(PrepareEditCall):
             raise InvalidArgs("range", "is required, unless edits is given")
         if self.edits and not self.content:  # it would delete what a caller takes for a frame
             raise InvalidArgs("range", "beside edits it needs content; put a deletion into edits")
-        one: LineEdit = {"range": self.range, "content": self.content}
+        first: LineEdit = {"range": self.range, "content": self.content}
         if self.expected_old is not None:
-            one["expected_old"] = self.expected_old
-        return (one, *self.edits)
+            first["expected_old"] = self.expected_old
+        return (first, *self.edits)
 
 
 class AppendCall(PrepareEditCall):
@@ -755,7 +755,7 @@ class ReplaceTextCall(PrepareCall):
         def plan(planned: list[Planned]) -> str | None:
             self._plan_below(path, context, name, planned)
             most = context.member.auto_lines
-            counts = (max(one.draft.old_count, one.draft.new_count) for one in planned)
+            counts = (max(item.draft.old_count, item.draft.new_count) for item in planned)
             return LONGER if most is not None and max(counts) > most else None
 
         answer = planned_or_written(context, name, plan, self.report, auto=self.apply != "never")
@@ -780,16 +780,16 @@ class ReplaceTextCall(PrepareCall):
         if not line:
             raise InvalidArgs("old", "has only line ends, and path is a directory")
         query = Query(line, path, (), "sensitive", True, False, False, "literal")
-        found = search_files(context.search(path, ()), query, MOST_FILES)
-        if found.truncated:
+        hits = search_files(context.search(path, ()), query, MOST_FILES)
+        if hits.truncated:
             why = f"has more than {MOST_FILES} files with this text; name a smaller one"
             raise InvalidArgs("path", why)
-        if found.timed_out or found.warnings:
+        if hits.timed_out or hits.warnings:
             raise InvalidArgs("path", "could not be searched whole; name a smaller one")
         terms = replace(self.terms(context), auto=False, corrects=False)
         member = context.member.at_once()
         asked = self.path
-        for each in found.paths:
+        for each in hits.paths:
             self.path = each
             try:
                 outcome = context.desk.prepare(member, name, self._in(RelPath.parse(each)), terms)
@@ -823,8 +823,8 @@ class ApplyCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         if not self.hunk_id:
             return ListPendingCall({}, {}).run(context, name)
-        given = (one.strip() for one in self.hunk_id.split(","))
-        ids = tuple(dict.fromkeys(one for one in given if one))
+        given = (hunk_id.strip() for hunk_id in self.hunk_id.split(","))
+        ids = tuple(dict.fromkeys(hunk_id for hunk_id in given if hunk_id))
         if len(ids) > 1:
             together = {"hunk_ids": ids, "accept": self.accept, "report": self.report}
             return ApplyTogetherCall({}, together).run(context, name)

@@ -172,7 +172,7 @@ def _call(options: argparse.Namespace) -> int:
         return _show_tool(options, tool)
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
-        opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+        opened.long_texts = LongTexts(None)  # not cut: no later call could read the rest
         own_name, lang = opened.config.member, options.lang
         answer = opened.call(own_name, tool.name, given, lang=lang, progress=counter)
     counter.clear()
@@ -187,12 +187,12 @@ def _pending(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     waiting = opened.desk.review.pending(opened.caller)
     plans = [
         {
-            **_plan_data(one.plan),
-            "decision": one.decision.verdict if one.decision else "",
+            **_plan_data(entry.plan),
+            "decision": entry.decision.verdict if entry.decision else "",
             "state": state,
-            "findings": _findings(opened, one.plan),
+            "findings": _findings(opened, entry.plan),
         }
-        for one, state in zip(waiting, opened.desk.review.states(waiting), strict=True)
+        for entry, state in zip(waiting, opened.desk.review.states(waiting), strict=True)
     ]
     if options.json:
         dump(plans)
@@ -201,13 +201,13 @@ def _pending(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     else:
         cells = [
             {
-                **facts_of(one.plan, options.lang),
+                **facts_of(entry.plan, options.lang),
                 "state": say(f"fits.{plan['state']}", options.lang),
                 "findings": "-" if plan["findings"] is None else str(plan["findings"]),
                 "decision": str(plan["decision"] or "-"),
-                "why": one.plan.why,
+                "why": entry.plan.why,
             }
-            for one, plan in zip(waiting, plans, strict=True)
+            for entry, plan in zip(waiting, plans, strict=True)
         ]
         rows = [[cell[name] for name in _PENDING_COLUMNS.values()] for cell in cells]
         out(terminal.table([[*_PENDING_COLUMNS], *rows]))
@@ -310,7 +310,7 @@ def _approve_and_apply(
         named = str(next(lacking, getattr(refusal, "hunk_id", wanted[0])))
         rows = [_refused(opened, options, refusal, named)]
     else:
-        rows = [_done(options, written_data(one, options.lang)) for one in applied]
+        rows = [_done(options, written_data(edit, options.lang)) for edit in applied]
     return _print_rows(options, rows, as_list=len(rows) > 1)
 
 
@@ -441,13 +441,13 @@ def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     member, lang = opened.caller, options.lang
     settled = {end.entry.edit_id: end for end in opened.recovered}
     settled |= {end.entry.edit_id: end for end in notes_of(opened.desk).recover(member)}
-    swept, kept = opened.recovery.sweep(opened.clock())
+    swept, leftovers = opened.recovery.sweep(opened.clock())
     saved = opened.desk.foreign.told(member)
     ends = [_settled_data(end, lang) for end in settled.values()]
     if options.json:
         besides: dict[str, list[object]] = {
             "foreign_writes": [saved_data(write) for write in saved],
-            "leftovers_kept": [str(path) for path in kept],
+            "leftovers_kept": [str(path) for path in leftovers],
         }
         more = {name: rows for name, rows in besides.items() if rows}
         dump({"settled": ends, "leftovers_removed": swept, **more})
@@ -468,7 +468,7 @@ def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         if swept:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
         terminal.saved(saved, lang)
-        for path in kept:
+        for path in leftovers:
             tell(say("cli.leftover_kept", lang, {"path": path}))
     return 1 if any(end["state"] in ("open", "unsure") for end in ends) else 0
 
@@ -666,7 +666,7 @@ def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> N
 
 
 def _notes(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+    opened.long_texts = LongTexts(None)  # not cut: no later call could read the rest
     if options.notes in _NOTES_CALLS:
         return _notes_call(opened, options, *_NOTES_CALLS[options.notes](options))
     return _NOTES_COMMANDS[options.notes](opened, options)
@@ -715,8 +715,8 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     kind = notes_of(opened.desk).reading.block(opened.caller, options.block_id).kind
-    place = "document" if kind == "d" else "block"
-    return _append(opened, options, place, options.block_id)
+    target = "document" if kind == "d" else "block"
+    return _append(opened, options, target, options.block_id)
 
 
 def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
@@ -740,8 +740,10 @@ def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     if options.json:
         return _notes_call(opened, options, "searchBlocks", {"query": query, "limit": options.most})
     lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
-    found = reading.search(member, query, options.most)
-    rows = [(one.id, label(one.kind, lang), one.hpath, _first_line(one)) for one in found]
+    blocks = reading.search(member, query, options.most)
+    rows = [
+        (block.id, label(block.kind, lang), block.hpath, _first_line(block)) for block in blocks
+    ]
     if rows:
         out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
     else:
@@ -903,12 +905,12 @@ def _doctor(options: argparse.Namespace) -> int:
     findings = [*(repair(root) if options.repair else ()), *examine(root)]
     coloured = terminal.colours(sys.stdout)
     lines: list[str] = []
-    for one in findings:
-        mark = terminal.strong("ok  " if one.ok else "BAD ", coloured)
-        lines += [f"{mark} {one.what}: {terminal.line(one.found)}\n"]
-        lines += [f"     fix: {terminal.line(one.mend)}\n"] if one.mend else []
-    _print(options, [asdict(one) for one in findings], "".join(lines))
-    return 0 if all(one.ok for one in findings) else 1
+    for finding in findings:
+        mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
+        lines += [f"{mark} {finding.what}: {terminal.line(finding.found)}\n"]
+        lines += [f"     fix: {terminal.line(finding.mend)}\n"] if finding.mend else []
+    _print(options, [asdict(finding) for finding in findings], "".join(lines))
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -1055,8 +1057,8 @@ def _address_in(log: str, pid: int) -> str:
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
         with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8") as lines:
-            if found := _PAGE.findall(lines.read()):
-                return str(found[-1])
+            if addresses := _PAGE.findall(lines.read()):
+                return str(addresses[-1])
         with contextlib.suppress(ChildProcessError):  # another `up` has started it
             if os.waitpid(pid, os.WNOHANG)[0]:
                 return ""

@@ -79,10 +79,10 @@ def _below(root: str, given: object) -> str | None:
         real = os.path.join(os.path.realpath(folder), name)
     except UnicodeEncodeError:  # no file has such a name: our tool refuses it
         real = path
-    for base, one in ((root, path), (os.path.realpath(root), real)):
-        found = os.path.relpath(one, base)
-        if found.split(os.sep)[0] != os.pardir:
-            return found
+    for base, target in ((root, path), (os.path.realpath(root), real)):
+        relative = os.path.relpath(target, base)
+        if relative.split(os.sep)[0] != os.pardir:
+            return relative
     return None
 
 

@@ -116,8 +116,8 @@ def begun(root: str, options: Mapping[str, object], fetch: Callable[[], None]) -
         if table is not None:
             answer_early(wire, table, fetch)
         elif start is not None:
-            wire.keep = lambda made, state: (
-                start.keep(made, state) if Start.of(root, options) == start else None
+            wire.keep = lambda new, state: (
+                start.keep(new, state) if Start.of(root, options) == start else None
             )
         yield wire
 
@@ -166,11 +166,15 @@ class Start:
         try:
             with open(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
                 status = os.fstat(file.fileno())
-                kept = json.load(file)
-            if kept["of"] != self.stamp or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                stored = json.load(file)
+            if (
+                stored["of"] != self.stamp
+                or status.st_uid != os.geteuid()
+                or status.st_mode & 0o022
+            ):
                 return None
-            table = cast("dict[str, dict[str, str]]", kept["table"])
-            for answers in table.values() if _has_plans(kept["state"]) else ():
+            table = cast("dict[str, dict[str, str]]", stored["table"])
+            for answers in table.values() if _has_plans(stored["state"]) else ():
                 answers.pop(RESOURCES, None)
             return table
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -181,10 +185,10 @@ class Start:
         folder = os.path.dirname(self.path)
         beside = f"{self.path}.{os.getpid()}.tmp"
         with suppress(OSError, ValueError):
-            kept = json.dumps({"of": self.stamp, "state": state, "table": table})
+            data = json.dumps({"of": self.stamp, "state": state, "table": table})
             os.makedirs(folder, 0o700, exist_ok=True)
             with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(kept)
+                file.write(data)
             os.replace(beside, self.path)
             tables = os.scandir(folder)
             for entry in sorted(tables, key=lambda each: -each.stat().st_mtime_ns)[_MOST_KEPT:]:
