@@ -51,6 +51,10 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message names the file and the key."""
 
 
+# A field's annotation says how its key is read: by the reader in `Annotated` (of those below, as
+# annotations are looked up at the first load), else by its type: see `_read`.
+
+
 LONG_TOKEN = 16
 """A token of so many characters cannot be guessed; a right one is accepted despite wrong ones."""
 
@@ -109,28 +113,31 @@ class NotesConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings. `ttl_seconds` is the life of plans, `limit_bytes` the size of a file to edit.
+    """All settings.
 
-    A plan that a person has to approve lives for `approval_ttl_seconds` if that is longer.
+    `member` is the default calling member, `task` the label of its task, `toolsets` those that a
+    server offers, `lang` the language of messages. `durability`: whether writes are flushed to the
+    disk, or only atomic. `elicitation`: whether the user of an MCP client can decide on a plan in
+    the client, or is only informed. `apply` is the default of that argument. The text of an answer
+    takes about `answer_tokens`; `structured`: MCP answers carry the data for programs as well.
 
-    `whole_bytes` limits files that must be loaded whole: for a batch of edits, an overwrite, a file
-    with several names, an edit of very many or very long lines.
+    `ttl_seconds` is the life of plans; one that a person has to approve lives for
+    `approval_ttl_seconds` if that is longer. `limit_bytes` is the size of the largest file to edit;
+    `whole_bytes` of those that must be loaded whole: for a batch of edits, an overwrite, a file
+    with several names, an edit of very many or very long lines. `bases_bytes` limits the stored
+    base texts. Edits stay in the journal for `journal_days`, and as far as `journal_bytes` allow.
+    `lock_seconds` is how long a call waits for a file that others work on.
 
-    `member` is the default calling member, `task` the label of its task. `encodings` are pairs of a
-    glob and a codec name. `state` is the folder of copydesk's own files, below the root.
-    `bases_bytes` limits the stored base texts. `elicitation`: whether the user of an MCP client can
-    decide on a plan in the client, or is only informed.
+    `corrections`: whether an edit whose old text has another indentation is written at once, or
+    planned. `usual_signs` are signs of a faulty new text (`edit/signs.py`) that the project's files
+    really have. `encodings` are pairs of a glob and a codec name; the last that matches counts.
 
-    `apply` is the default of that argument. The text of an answer takes about `answer_tokens`.
-    `structured`: MCP answers carry the data for programs besides the text.
+    `state` is the folder of copydesk's own files, below the root. `registry` is where plans,
+    decisions and the journal are: there, or on the server at `redis_url` under `registry_name`,
+    empty for a name derived from the root's path. `trusted_proxies` are addresses and networks
+    whose X-Forwarded-For is trusted. `checks` are run before a file is written.
 
-    `lock_seconds` is how long a call waits for a file that others work on. `corrections`: whether
-    an edit whose old text has another indentation is written at once, or planned. `usual_signs` are
-    signs of a faulty new text (`edit/signs.py`) that the project's files really have.
-
-    `registry` is where plans, decisions and the journal are: in the state folder, or on the server
-    at `redis_url` under `registry_name`, empty for a name derived from the root's path.
-    `trusted_proxies` are addresses and networks whose X-Forwarded-For is trusted.
+    `source` is the file that has the settings, or "defaults"; `reload` reads them again.
     """
 
     member: str = PERSON
@@ -220,6 +227,7 @@ _SETTLED_NS = 50_000_000
 """A file whose ctime is older cannot change and keep its stamp: clocks tick some milliseconds."""
 
 _Stamp = tuple[int, int, int, int, int]
+"""The state of a file, another one after every change: device, inode, size, mtime, ctime (ns)."""
 
 
 class LiveConfig:
@@ -250,8 +258,9 @@ class LiveConfig:
             return self.last
 
     def _read(self, stamps: tuple[_Stamp | None, ...]) -> None:
-        changed_ns = max((stamp[4] for stamp in stamps if stamp is not None), default=0)
-        tick = _SETTLED_NS if changed_ns % _SECOND else 2 * _SECOND  # some keep whole seconds
+        changed_ns = max((ctime_ns for *_, ctime_ns in filter(None, stamps)), default=0)
+        # a time without a fraction may be that of a file system which keeps whole seconds
+        tick = _SETTLED_NS if changed_ns % _SECOND else 2 * _SECOND
         is_settled = time.time_ns() - changed_ns > tick
         self._stamps = stamps if is_settled else ()  # else it is read again
         try:
@@ -265,6 +274,8 @@ class LiveConfig:
 
     def _take(self, new: Config) -> None:
         """Take over the members; other changes need a restart."""
+        # The file that gave the rights is gone, and a weaker one or none is left. A copydesk.toml
+        # may take over from a pyproject.toml, before which it goes.
         if self.last.source not in ("defaults", new.source) and new.source != FILES[0]:
             raise ConfigError(
                 f"{self.last.source}: the file, or what it says of copydesk, is gone; put it back, "
@@ -307,8 +318,10 @@ def _stamps(paths: Iterable[str]) -> tuple[_Stamp | None, ...]:
 def _from_text(key: str, text: str) -> object:
     if key == "toolsets":
         return [part.strip() for part in text.split(",") if part.strip()]
+    if isinstance(usual := getattr(Config(), key), bool):
+        return {"true": True, "false": False}.get(text, text)
     digits = text.isascii() and text.isdigit() and len(text) < 20
-    return int(text) if digits and isinstance(getattr(Config(), key), int) else text
+    return int(text) if digits and isinstance(usual, int) else text
 
 
 def _table(path: Path) -> Mapping[str, object] | None:
@@ -408,9 +421,10 @@ def _folders(value: object, key: str) -> tuple[str, ...]:
 
 def _network(value: object, key: str) -> str:
     try:
-        return str(value) if ipaddress.ip_network(_text(value, key)) else ""
+        ipaddress.ip_network(_text(value, key))
     except ValueError:
         raise ConfigError(f"{key} must name addresses or networks") from None
+    return str(value)
 
 
 def _codec(value: object, key: str) -> str:

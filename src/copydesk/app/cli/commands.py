@@ -124,14 +124,14 @@ def _settings(options: argparse.Namespace) -> tuple[str, Config]:
 
 
 def _open(
-    options: argparse.Namespace, *, looks: bool = False, for_agents: bool = False
+    options: argparse.Namespace, *, makes_state: bool = True, for_agents: bool = False
 ) -> OpenWorkspace:
-    """Open the workspace. With `looks`, do not create a missing state folder."""
+    """Open the workspace; one without a state folder gets it only if the command `makes_state`."""
     root, config = _settings(options)
     if for_agents and not options.member:
         config = config.for_agents()
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
-    opened = open_workspace(root, config, shared=there or not looks)
+    opened = open_workspace(root, config, shared=there or makes_state)
     opened.in_shell = not for_agents
     return opened
 
@@ -139,13 +139,13 @@ def _open(
 def _opened(
     command: Callable[[OpenWorkspace, argparse.Namespace], int | None],
     *,
-    looks: bool = False,
+    makes_state: bool = True,
     for_agents: bool = False,
 ) -> _Command:
     """A command on the workspace that the options name, which is opened for it as by `_open`."""
 
     def run_opened(options: argparse.Namespace) -> int | None:
-        with _open(options, looks=looks, for_agents=for_agents) as opened:
+        with _open(options, makes_state=makes_state, for_agents=for_agents) as opened:
             return command(opened, options)
 
     return run_opened
@@ -432,7 +432,7 @@ def _review(options: argparse.Namespace) -> int | None:
     if options.task or options.since:
         raise UsageError("--task and --since select what --done reviews", "copydesk review --done")
     # with keys it waits for plans, which needs the state folder
-    with _open(options, looks=not terminal.Keys().single) as opened:
+    with _open(options, makes_state=terminal.Keys().single) as opened:
         check_declared(opened)
         return Review(opened).run()
 
@@ -558,12 +558,12 @@ def _edit_diff(edit: Past) -> str:
 
 def _changes(options: argparse.Namespace) -> int | None:
     named, options.member = options.member, None  # it says whose edits
-    with _open(options, looks=True) as opened:
+    with _open(options, makes_state=False) as opened:
         return run_changes(opened, options, named or "")
 
 
 def _checkpoint(options: argparse.Namespace) -> None:
-    with _open(options, looks=options.name is None) as opened:
+    with _open(options, makes_state=options.name is not None) as opened:
         checkpoint(opened, options)
 
 
@@ -579,7 +579,7 @@ def _undo(options: argparse.Namespace) -> int | None:
 
 
 def _undo_edit(options: argparse.Namespace, **more: object) -> int:
-    with _open(options, looks=True) as opened:
+    with _open(options, makes_state=False) as opened:
         given = {"edit_id": options.edit_id, **more}
         report = opened.call(opened.config.member, UNDO, given, lang=options.lang)
     return _print_report(options, report)
@@ -595,7 +595,7 @@ def _forget(options: argparse.Namespace) -> int:
     named, options.member = options.member, None
     if (named is None) == (options.what is None):
         raise UsageError("name a path or an edit, or give --member", _FORGET_HINT)
-    with _open(options, looks=True) as opened:
+    with _open(options, makes_state=False) as opened:
         lang, on_server = options.lang, opened.config.registry == "redis"
         what = _forgettable(opened, options.what, named)
         copies = StateFolder(opened.root, opened.config.state).copies()
@@ -1154,7 +1154,7 @@ def _completion(options: argparse.Namespace) -> None:
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     if "--root" in words[:-2]:
         options.root = words[words.index("--root") + 1]
-    for word in candidates(words, partial(_open, options, looks=True)):
+    for word in candidates(words, partial(_open, options, makes_state=False)):
         out(terminal.line(word) + "\n")
 
 
@@ -1230,18 +1230,18 @@ _COMMANDS: dict[str, _Command] = {
     "hook": _opened(_hook, for_agents=True),
     "demo": _demo,
     "call": _call,
-    "pending": _opened(_pending, looks=True),
-    "show": _opened(_show, looks=True),
-    "apply": _opened(_apply, looks=True),
+    "pending": _opened(_pending, makes_state=False),
+    "show": _opened(_show, makes_state=False),
+    "apply": _opened(_apply, makes_state=False),
     "apply-patch": _opened(_apply_patch),
-    "diff": _opened(_diff, looks=True),
-    "approve": _opened(_decide, looks=True),
-    "reject": _opened(_decide, looks=True),
+    "diff": _opened(_diff, makes_state=False),
+    "approve": _opened(_decide, makes_state=False),
+    "reject": _opened(_decide, makes_state=False),
     "review": _review,
-    "discard": _opened(_decide, looks=True),
-    "recover": _opened(_recover, looks=True),
-    "history": _opened(_history, looks=True),
-    "approvals": _opened(approvals, looks=True),
+    "discard": _opened(_decide, makes_state=False),
+    "recover": _opened(_recover, makes_state=False),
+    "history": _opened(_history, makes_state=False),
+    "approvals": _opened(approvals, makes_state=False),
     "changes": _changes,
     "keep": _changes,
     "checkpoint": _checkpoint,

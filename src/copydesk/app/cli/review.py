@@ -313,7 +313,7 @@ class Review:
         self._done: list[_Done] = []
         self._queue: list[str] = []
         self._at = 0
-        self._changes: object = None
+        self._stamp: object = None
         self._split: bool | None = None
         self._view = _View()
         self._pager = _Pager(())
@@ -382,10 +382,10 @@ class Review:
 
     def _refresh(self) -> bool:
         """Add new plans to the queue; return whether anything has changed."""
-        changes = self._opened.changes()
-        if changes == self._changes:
+        stamp = self._opened.plans_stamp()
+        if stamp == self._stamp:
             return False
-        self._changes = changes
+        self._stamp = stamp
         self._queue += [plan.id for plan in self._open() if plan.id not in self._queue]
         return True
 

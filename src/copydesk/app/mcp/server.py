@@ -314,16 +314,16 @@ class Documents:
     async def _watch(
         self, news: asyncio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        look = self._opened.changes
-        changes = await self._looked(look, None)
+        look = self._opened.plans_stamp
+        stamp = await self._looked(look, None)
         known = await self._looked(self._waiting, dict[str, object]())
         task_status.started()  # from now on every change is news to the clients
         while True:
             with anyio.move_on_after(_LOOK_SECONDS):
                 await news.wait()
             if not news.is_set():
-                before, changes = changes, await self._looked(look, changes)
-                if changes == before:
+                before, stamp = stamp, await self._looked(look, stamp)
+                if stamp == before:
                     continue
             else:
                 await anyio.sleep(_CALM_SECONDS)

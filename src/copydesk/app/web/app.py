@@ -113,7 +113,7 @@ class ChangeEvents:
                 continue
             turn += 1
             try:
-                now = await anyio.to_thread.run_sync(self._opened.seen)
+                now = await anyio.to_thread.run_sync(self._opened.records_stamp)
                 changed, records = changed or now != records, now
                 if changed or turn % _FILES_EVERY == 0:
                     now = await anyio.to_thread.run_sync(self._files)

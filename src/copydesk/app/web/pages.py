@@ -186,12 +186,13 @@ class Reviewer:
 
     def changes(self, *, is_fresh: bool = True) -> tuple[TaskChanges, ...]:
         """The tasks with open changes, newest first; or as they were some seconds ago at most."""
-        key, began, records = (self.name, self._is_member), time.monotonic(), self.opened.seen()
+        key, began = (self.name, self._is_member), time.monotonic()
+        stamp = self.opened.records_stamp()
         known = self._counted.open.get(key)
-        if not is_fresh and known and began - known[0] < _OPEN_SECONDS and known[1] == records:
+        if not is_fresh and known and began - known[0] < _OPEN_SECONDS and known[1] == stamp:
             return known[2]
         tasks = self.opened.desk.changes.tasks(self.member)
-        self._counted.open[key] = began, records, tasks
+        self._counted.open[key] = began, stamp, tasks
         self._counted.paths["changes"] = {file.path for task in tasks for file in task.files}
         return tasks
 
