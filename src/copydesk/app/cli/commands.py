@@ -230,7 +230,7 @@ _PENDING_COLUMNS = {
 
 
 def _findings(opened: OpenWorkspace, plan: Plan) -> int | None:
-    """The number of new findings of checks; None if none applies, or if a command would run."""
+    """The number of new findings of checks; None if none applies, or if any would run a command."""
     if not any(rule.command for rule in opened.config.checks):
         with contextlib.suppress(Refusal):
             shown = opened.desk.review.show(opened.caller, plan.id)
@@ -308,9 +308,9 @@ def _approve_and_apply(
     except Refusal as refusal:
         lacking = (hunk_id for hunk_id in wanted if hunk_id not in shown)
         named = str(next(lacking, getattr(refusal, "hunk_id", wanted[0])))
-        rows = [_refused(opened, options, refusal, named)]
+        rows = [_report_refusal(opened, options, refusal, named)]
     else:
-        rows = [_done(options, written_data(edit, options.lang)) for edit in applied]
+        rows = [_report_done(options, written_data(edit, options.lang)) for edit in applied]
     return _print_rows(options, rows, as_list=len(rows) > 1)
 
 
@@ -378,13 +378,15 @@ def _decide(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         check_declared(opened)
     for hunk_id in dict.fromkeys(options.hunk_id):
         try:
-            rows.append(_done(options, _decided(opened, options, hunk_id)))
+            rows.append(_report_done(options, _decide_on(opened, options, hunk_id)))
         except Refusal as refusal:
-            rows.append(_refused(opened, options, refusal, hunk_id))
+            rows.append(_report_refusal(opened, options, refusal, hunk_id))
     return _print_rows(options, rows, as_list=len(options.hunk_id) > 1)
 
 
-def _decided(opened: OpenWorkspace, options: argparse.Namespace, hunk_id: str) -> dict[str, object]:
+def _decide_on(
+    opened: OpenWorkspace, options: argparse.Namespace, hunk_id: str
+) -> dict[str, object]:
     """Do with a plan what the command says; return what was done."""
     if options.command == "discard":
         plan = opened.desk.discard(opened.caller, hunk_id)
@@ -398,14 +400,14 @@ def _decided(opened: OpenWorkspace, options: argparse.Namespace, hunk_id: str) -
     return decision_data(decision, options.lang)
 
 
-def _done(options: argparse.Namespace, row: dict[str, object]) -> dict[str, object]:
+def _report_done(options: argparse.Namespace, row: dict[str, object]) -> dict[str, object]:
     """The data of what was done with a plan, whose summary is printed if it is for a person."""
     if not options.json:
         tell(str(row["summary"]))
     return {"status": "ok", **row}
 
 
-def _refused(
+def _report_refusal(
     opened: OpenWorkspace, options: argparse.Namespace, refusal: Refusal, hunk_id: str
 ) -> dict[str, object]:
     """The data of a refusal, which is printed with what the person may do, if it is for one."""
@@ -1007,18 +1009,23 @@ def _down(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _background(root: str, config: Config) -> Generator[tuple[BinaryIO, int]]:
-    """The lock that a server in the background holds, which is ours within; and its process id.
+    """Try to take the lock that a server in the background holds as long as it lives.
 
-    The id is 0 if there is none: the lock ends with the process, so that the id is of no other.
+    Yields the lock and the process id of that server; 0 if none runs, and then the lock is ours
+    within.
     """
     state = StateFolder(root, config.state)
     state.make()
     with _own_file(state.path("server.lock"), os.O_RDWR) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            pid = 0
-        except BlockingIOError:
-            pid = int(lock.read(20) or b"0")
+        pid = 0
+        while not pid:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock.truncate(0)  # the id of a server that has ended
+                break
+            except BlockingIOError:
+                pid = int(lock.read(20) or b"0")  # none yet: it is being started
+                time.sleep(0 if pid else 0.1)
         yield lock, pid
 
 
@@ -1044,10 +1051,9 @@ def _start(options: argparse.Namespace, root: str, lock: BinaryIO, log: str) -> 
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            pass_fds=[lock.fileno()],
+            pass_fds=[lock.fileno()],  # the lock is of the open file, which it keeps open
             start_new_session=True,
         )
-    lock.truncate(0)
     lock.write(str(server.pid).encode())
     return server.pid
 
