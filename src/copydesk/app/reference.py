@@ -4,8 +4,8 @@ Texts about a tool are in `copydesk.tools.messages`. To generate the page, `docs
 
     python -c "from copydesk.app import reference; print(reference.page(), end='')"
 
-Law: an answer to a schema in a provider's dialect, without its nulls at any depth, is valid for the
-original schema, so an incoming call needs no other conversion.
+Law: arguments that are valid for the schema in a provider's dialect are valid for the original one
+once their nulls are left out, at any depth; an incoming call needs no other conversion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from copydesk.notes.tools import notes
 from copydesk.search.tools import SEARCHING
 from copydesk.tools.arguments import with_null, within
 from copydesk.tools.batch import batch
-from copydesk.tools.catalog import MINDS, Tool, by_name
+from copydesk.tools.catalog import EDIT, MINDS, Tool, by_name
 from copydesk.tools.compat import compat
 from copydesk.tools.messages import say
 from copydesk.tools.patch import patch
@@ -78,12 +78,13 @@ def page() -> str:
             "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names]),
             _toolset("compat", compat()),
             _toolset("patch", patch()),
+            _toolset(EDIT, (WRITE_FILE,)),
         ]
     )
 
 
 def _toolset(name: str, tools: Iterable[Tool]) -> str:
-    also = [f"Also here: `{tool.name}`.\n" for tool in ws_mod() if name in tool.also]
+    also = [f"Also here: `{tool.name}`.\n" for tool in all_tools() if name in tool.also]
     return "\n".join([f"## {name}\n", *also, *(_tool(tool) for tool in tools)])
 
 
@@ -92,7 +93,7 @@ def _tool(tool: Tool) -> str:
     hints = ", ".join(hint for hint, holds in said.items() if holds)
     return "\n".join(
         [
-            f"### {tool.name}\n",
+            f"### {tool.called}\n",
             f"{tool.description('en')}{f' *{hints}*' if hints else ''}\n",
             "| argument | type | default | |",
             "|---|---|---|---|",
@@ -102,12 +103,12 @@ def _tool(tool: Tool) -> str:
     )
 
 
-def _arguments(schema: Mapping[str, Any], within: str = "") -> Iterator[str]:
+def _arguments(schema: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """A row for each argument, followed by those of its items."""
     for name, form in schema.get("properties", {}).items():
         default = "required" if name in schema["required"] else default_of(form, "`{}`")
         words = _MARKUP.sub(_escaped, str(form.get("description", "")))
-        yield f"| `{within}{name}` | {_type(form)} | {default} | {words} |"
+        yield f"| `{prefix}{name}` | {_type(form)} | {default} | {words} |"
         yield from _arguments(form.get("items", {}), f"{name}[].")
 
 
