@@ -136,7 +136,7 @@ def _typed(of: type[_T]) -> type[_T]:
 
 
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method with its arguments checked; what it refuses knows the path that it was of."""
+    """The method with its arguments checked; a refusal gets the `path` that was given, if any."""
     _, *parameters = signature(method).parameters.values()
     rest = next(
         (parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_POSITIONAL),
@@ -163,7 +163,7 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check(name: str, value: object, hint: object) -> None:
     """Raise TypeError for a value that is not of the annotated type; requests are looked into."""
-    if not _test(hint)(value):
+    if not _tester(hint)(value):
         wanted = hint.__name__ if isinstance(hint, type) else str(hint)
         wanted = re.sub(r"[\w.]+\.(?=\w)", "", wanted)
         raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}: {value!r:.80}")
@@ -182,16 +182,16 @@ def _hints(kind: Any) -> Mapping[str, object]:
 
 
 @cache
-def _test(hint: object) -> Callable[[object], bool]:
-    """Whether a value is of an annotated type; of a tuple also what is in it."""
+def _tester(hint: object) -> Callable[[object], bool]:
+    """The test whether a value is of an annotated type; of a tuple also what is in it."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Literal:
         return lambda value: value in parts
     if origin in (Union, UnionType):
-        tests = [_test(part) for part in parts]
+        tests = [_tester(part) for part in parts]
         return lambda value: any(test(value) for test in tests)
     if origin is tuple:
-        inner = _test(parts[0])
+        inner = _tester(parts[0])
         return lambda value: isinstance(value, tuple) and all(map(inner, cast("Any", value)))
     kind = (int, float) if hint is float else cast(type, origin or hint)
     return lambda value: isinstance(value, kind)
@@ -305,8 +305,8 @@ class Events:
         """The events since the last call; on the first call, the pending plans."""
         opened, most = self._opened, self._MOST_EDITS
         edits = opened.history(self._member, most=most)
-        # Read after the edits: a plan that is gone by then was written by one of them, or by the
-        # next.
+        # An applied plan leaves the pending ones and becomes an edit at once: the edits are read
+        # before and after them, and a plan that is in none of the three is gone.
         pending = opened.desk.review.pending(opened.member(self._member))
         late = opened.history(self._member, most=most)
         was, self._plans = self._plans, {waiting.plan.id: waiting for waiting in pending}

@@ -41,9 +41,9 @@ from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.report import ANSWER_TOKENS, Answer, Lang, LongTexts
 
 MINDS = ".minds"  # the folder of the mirror toolset
-READ_SHARE = 3  # so many times the budget of other answers is that of a file's lines
-SELECTION = "edit"  # the toolset that has some tools of ws_mod, and names of its own for others
-OTHER_NAMES = {
+READ_SHARE = 3  # the lines of a file may take so many times the budget of other answers
+EDIT = "edit"  # the toolset of some tools of ws_mod, which stand in for the others
+STAND_INS = {
     **dict.fromkeys(("ripgrep_files", "ripgrep_count", "ripgrep_snippets"), "ripgrep_search"),
     **dict.fromkeys(("create_new_file", "overwrite_entire_file"), "write_file"),
     **dict.fromkeys(
@@ -55,7 +55,7 @@ OTHER_NAMES = {
     "apply_file_modifications": "apply_file_modification",
     "list_edits": "undo_file_modification",
 }
-"""What the tools of ws_mod that the selection lacks are called for their callers."""
+"""Tools of ws_mod that toolset `edit` lacks, and the one there that answers name instead."""
 
 SELF_EVIDENT = frozenset(
     (
@@ -68,7 +68,7 @@ SELF_EVIDENT = frozenset(
 
 _SEVERAL = re.compile(r'"hunk_ids": \[([^]]*)\]')
 # a tool's name, but no part of a path
-_OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(OTHER_NAMES)})(?![\w/\"-]|\.\w)")
+_OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(STAND_INS)})(?![\w/\"-]|\.\w)")
 
 _log = logging.getLogger("copydesk")
 
@@ -158,9 +158,9 @@ class Context:
         return f"{sign}/{inner}" if below else f"{sign}/{MINDS}/{inner}"
 
     @property
-    def selects(self) -> bool:
-        """Whether the caller has only the selection of ws_mod's tools."""
-        return SELECTION in self.toolsets and "ws_mod" not in self.toolsets
+    def only_edit(self) -> bool:
+        """Whether the caller has the toolset `edit`, and not the other tools of ws_mod."""
+        return EDIT in self.toolsets and "ws_mod" not in self.toolsets
 
     def tool(self, name: str) -> str:
         """The name that a tool of ws_mod has in the member's toolset."""
@@ -305,7 +305,7 @@ class Catalog:
         checked: Mapping[RelPath, Findings] = {}
         try:
             call = read(tool.call, arguments)
-            given = vars(call)
+            given = vars(call)  # live: a call for several files sets `path` to that of a refusal
             if isinstance(call, EditingCall) and call.why:
                 context = replace(context, member=context.member.because(call.why))
             with telling() as checked:
@@ -321,8 +321,9 @@ class Catalog:
         answer = _told(context, reports.with_checks(answer, checked, context.lang))
         if answer.envelope is not None:
             answer = answer.timed(round(1000 * (time.perf_counter() - began)))
-        if context.selects and answer.is_report:
+        if context.only_edit and answer.is_report:
             answer = _renamed(answer)
+        # The budget cuts all that was added; only lines that are left then count as shown.
         budget = answer.budget and context.budget  # 0: it is cut already
         if (answer.budget, answer.lang) != (budget, context.lang):
             answer = replace(answer, budget=budget, lang=context.lang)
@@ -370,10 +371,10 @@ def _in_short(answer: Answer) -> Answer:
 
 
 def _renamed(answer: Answer) -> Answer:
-    """The answer with the names of tools that a caller of the selection has."""
+    """The answer with the names of tools that a caller of toolset `edit` has."""
 
     def own(text: str) -> str:
-        said = _OTHERS.sub(lambda name: OTHER_NAMES[name[0]], text)
+        said = _OTHERS.sub(lambda name: STAND_INS[name[0]], text)
         return _SEVERAL.sub(lambda ids: f'"hunk_id": "{ids[1].replace(chr(34), "")}"', said)
 
     facts = answer.source
@@ -405,12 +406,12 @@ def _told(context: Context, answer: Answer) -> Answer:
     return longer
 
 
-def crashed(mode: str, crash: str, lang: Lang) -> Answer:
+def crashed(tool: str, crash: str, lang: Lang) -> Answer:
     """The report of an internal error that was logged under the id `crash`."""
     return Answer(
         {
             "status": "error",
-            "mode": mode,
+            "mode": tool,
             "error": "FAILED",
             "log_id": crash,
             "summary": say("CRASH", lang, {"log_id": crash}),

@@ -38,7 +38,7 @@ from copydesk.errors import ApprovalRequired, Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
-from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool
+from copydesk.tools.catalog import EDIT, Context, EditingCall, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Length
 
@@ -179,7 +179,7 @@ class Patching:
                 case "delete":
                     self._delete(patch)
                 case "add" if patch.in_order:
-                    self._in_order(patch)
+                    self._prepare_in_order(patch)
                 case "add":
                     new, executable = self._context.path_below(patch.path), patch.mode == EXECUTABLE
                     self._prepare(PatchEdit(new, patch.hunks, creates=True, executable=executable))
@@ -206,9 +206,9 @@ class Patching:
         if patch.hunks:
             hunks = patch.hunks, patch.base, patch.after
             try:
-                planned = self._first(patch, lambda name: PatchEdit(name, *hunks))
+                planned = self._prepare_first(patch, lambda name: PatchEdit(name, *hunks))
             except errors.PatchRejected as refusal:
-                if not patch.in_order or not self._in_order(patch, refusal):
+                if not patch.in_order or not self._prepare_in_order(patch, refusal):
                     raise
                 planned = self._planned[-1]
             path = planned.plan.request.path
@@ -217,7 +217,9 @@ class Patching:
         if patch.to:
             self._prepare(MoveFile(path, self._context.path_below(patch.to)))
 
-    def _in_order(self, patch: FilePatch, refusal: errors.PatchRejected | None = None) -> bool:
+    def _prepare_in_order(
+        self, patch: FilePatch, refusal: errors.PatchRejected | None = None
+    ) -> bool:
         """Plan hunks each on the result of those before; False if that does not fit either."""
         path = self._context.path_below(next(filter(self._is_there, patch.names), patch.path))
         base = None
@@ -236,7 +238,7 @@ class Patching:
             self._planned[-1] = replace(self._planned[-1], fixed=fixed)
         return True
 
-    def _first(
+    def _prepare_first(
         self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None
     ) -> Planned:
         """The plan for the first existing one of the names in the patch."""
@@ -262,7 +264,9 @@ class Patching:
 
     def _delete(self, patch: FilePatch) -> None:
         """Plan the removal; if the patch contains the file's text, check that the file has it."""
-        planned = self._first(patch, DeleteFile, Terms(expected_old="" if patch.has_text else None))
+        planned = self._prepare_first(
+            patch, DeleteFile, Terms(expected_old="" if patch.has_text else None)
+        )
         if patch.has_text:
             base, path = planned.draft.base.whole(), planned.plan.request.path
             PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
@@ -294,7 +298,7 @@ def patch() -> tuple[Tool, ...]:
     """The catalog's rows of this toolset."""
     tool = partial(Tool, toolset="patch", destroys=True)
     return (
-        tool("apply_patch", call=ApplyPatchCall, also=(SELECTION,)),
+        tool("apply_patch", call=ApplyPatchCall, also=(EDIT,)),
         tool("apply_diff", call=ApplyDiffCall),
         tool("apply_blocks", call=ApplyBlocksCall),
     )

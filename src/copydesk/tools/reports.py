@@ -1,7 +1,8 @@
 """How the outcomes of the desk become answers: the fields of each in order, and its one line.
 
 What they tell of a kind of edit is one row of `_ROWS`; nothing else asks which kind a request is.
-Last comes what is added to any answer: decisions, checks, losses, writes of other programs.
+Last comes what is added to any answer: decisions, checks, losses, writes of other programs. The
+field `mode` is the name of the tool, as clients have always had it.
 """
 
 from __future__ import annotations
@@ -122,20 +123,20 @@ def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
     return cut_diff(shorten(text, lambda count: say("left_out.characters", lang, {"count": count})))
 
 
-def _prefix(mode: str) -> str:
+def _prefix(tool: str) -> str:
     """The prefix of the mirror toolset's tools, or empty."""
-    return "team_mgmt_" if mode.startswith("team_mgmt_") else ""
+    return "team_mgmt_" if tool.startswith("team_mgmt_") else ""
 
 
-def _callers(mode: str) -> tuple[str, ...]:
+def _callers(tool: str) -> tuple[str, ...]:
     """The voice of the mirror toolset, whose tools have other names."""
-    return ("team_mgmt",) if _prefix(mode) else ()
+    return ("team_mgmt",) if _prefix(tool) else ()
 
 
-def _rest(mode: str, shown: int | str, lang: Lang, key: str = "next.rest") -> str:
+def _rest(tool: str, shown: int | str, lang: Lang, key: str = "next.rest") -> str:
     """How to see the rest of a diff: of a plan (if `shown` is a text) or of an edit."""
     name, value = ("hunk_id", f'"{shown}"') if isinstance(shown, str) else ("edit_id", shown)
-    return say(key, lang, {"tool": f"{_prefix(mode)}show_hunk", "name": name, "id": value})
+    return say(key, lang, {"tool": f"{_prefix(tool)}show_hunk", "name": name, "id": value})
 
 
 def _done(word: str, what: str, edit_id: int, version: str) -> str:
@@ -147,7 +148,7 @@ def _done(word: str, what: str, edit_id: int, version: str) -> str:
 # Plans.
 
 
-def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Answer:
+def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Answer:
     """The answer with a plan, in full unless `length` is brief."""
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
     path, base, why = plan.request.path, draft.base, list[str]()
@@ -156,12 +157,12 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     if outcome.declined is not None:
         why.append(say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}))
         if outcome.refusal is not None:
-            why.append(refusal_words(outcome.refusal, lang, _callers(mode)))
+            why.append(refusal_words(outcome.refusal, lang, _callers(tool)))
     summary = "plan.nothing" if draft.replaces_nothing else row.plan_words(draft)
     diff, was_cut, display = _diff(draft.diff, base.encoding, lang)
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": str(path),
         "hunk_id": plan.id,
         "expires_at_ms": plan.expires_ms,
@@ -176,15 +177,15 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
         **was_cut,
         "summary": " ".join((*why, say(summary, lang, row.numbers(draft)))),
     }
-    apply = f"{_prefix(mode)}apply_file_modification"
+    apply = f"{_prefix(tool)}apply_file_modification"
     steps = (
         say("next.apply", lang, {"apply": apply, "id": plan.id}),
-        say("next.replan", lang, {"tool": mode, "id": plan.id}),
+        say("next.replan", lang, {"tool": tool, "id": plan.id}),
     )
     view = View(
         path, base.version, base.line_count, "old", 0, partial(row.shown, draft), outcome.real
     )
-    rest = _rest(mode, plan.id, lang)
+    rest = _rest(tool, plan.id, lang)
     whole = Answer(fields, diff, display=display, next_steps=steps, rest=rest, views=(view,))
     if length != "brief":
         return whole
@@ -206,7 +207,7 @@ def _declined(reason: str | None) -> Fields:
 
 
 def planned_together(
-    mode: str,
+    tool: str,
     planned: Sequence[Planned],
     lang: Lang,
     declined: str | None = None,
@@ -235,48 +236,48 @@ def planned_together(
         summary.insert(0, corrected_words([*dict.fromkeys(causes)], lang))
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         **({"changed": False} if causes else {}),
         "hunks": rows,
         **_declined(declined),
         **was_cut,
         "summary": " ".join(summary),
     }
-    steps = (_together(mode, [outcome.plan.id for outcome in planned], lang),)
-    rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
+    steps = (_together(tool, [outcome.plan.id for outcome in planned], lang),)
+    rest = _rest(tool, planned[0].plan.id, lang, "next.rest_each")
     return Answer(fields, diff, next_steps=steps, rest=rest)
 
 
-def _together(mode: str, hunk_ids: Sequence[str], lang: Lang) -> str:
+def _together(tool: str, hunk_ids: Sequence[str], lang: Lang) -> str:
     """The step that writes several plans."""
     ids = ", ".join(f'"{hunk_id}"' for hunk_id in hunk_ids)
-    tool = f"{_prefix(mode)}apply_file_modifications"
-    return say("next.together", lang, {"tool": tool, "ids": ids})
+    apply_all = f"{_prefix(tool)}apply_file_modifications"
+    return say("next.together", lang, {"tool": apply_all, "ids": ids})
 
 
-def already_there(mode: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
+def already_there(tool: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
     """The answer to a patch whose new lines are all in the files already, each in one place."""
     rows: list[Value] = [
         {"path": hunk.path, "hunk": hunk.hunk, "lines": str((hunk.lines or (0,))[0])}
         for hunk in there
     ]
     summary = say("patch.there", lang, {"count": len(rows)})
-    head: Fields = {"status": "ok", "mode": mode, "changed": False}
+    head: Fields = {"status": "ok", "mode": tool, "changed": False}
     return Answer({**head, "already_there": rows, "summary": summary})
 
 
 # Writes.
 
 
-def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Answer:
+def applied(tool: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Answer:
     """The answer to an apply; one line if it was written exactly as planned, unless in full."""
     draft, request = outcome.draft, outcome.plan.request
     diff, was_cut, display = _diff(draft.diff, draft.base.encoding, lang)
     drifted, path = outcome.context == "fuzz", request.target or request.path
     view = View(path, draft.after.version, side="new")
-    rest = _rest(mode, outcome.edit_id, lang) if drifted or length == "full" else ""
+    rest = _rest(tool, outcome.edit_id, lang) if drifted or length == "full" else ""
     # one line is enough for most callers, so that the fields are computed for programs alone
-    make = partial(_applied_fields, mode, outcome, lang, was_cut)
+    make = partial(_applied_fields, tool, outcome, lang, was_cut)
     whole = Answer(make, diff, display=display, rest=rest, views=(view,))
     said = (
         *(() if outcome.edit_id else (_applied_summary(outcome, lang),)),
@@ -288,14 +289,14 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     )
 
 
-def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
+def _applied_fields(tool: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
     """All fields of an apply; `was_cut` is among them if the diff is cut."""
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
     current = None if draft.created else draft.base.digest
     version = _version_after(outcome)
     return {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": str(plan.request.path),
         "hunk_id": plan.id,
         "action": draft.action,
@@ -340,7 +341,7 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
     }
 
 
-def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Answer:
+def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Answer:
     """The answer about plans written together, or without anything to write."""
     versions = outcome.versions
     rows = [_transacted_row(edit, versions[edit.plan.id], lang) for edit in outcome.applied]
@@ -351,7 +352,7 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
     diff, was_cut = _diffs(outcome.diffs)
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "transaction_id": outcome.group,
         "changed": bool(outcome.group),
         "hunks": [*rows],
@@ -364,7 +365,7 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         if row_of(edit.plan.request).of_text
     }
     first = next((edit.edit_id for edit in outcome.applied if edit.edit_id), 0)
-    rest = _rest(mode, first, lang, "next.rest_each")
+    rest = _rest(tool, first, lang, "next.rest_each")
     whole = Answer(fields, diff, views=views_of(texts, outcome.diffs), rest=rest)
     lines: list[str] = []
     if len(rows) > _MOST_UNCOUNTED or not rows:
@@ -396,7 +397,7 @@ def _transacted_row(edit: Applied, version: str, lang: Lang) -> Fields:
 
 
 def rewritten(
-    mode: str, outcome: Created | Overwritten, lang: Lang, length: Length | None = None
+    tool: str, outcome: Created | Overwritten, lang: Lang, length: Length | None = None
 ) -> Answer:
     """The answer about a file that is new, or was replaced as a whole."""
     path, after, edit_id = outcome.path, outcome.after, outcome.edit_id
@@ -408,7 +409,7 @@ def rewritten(
     warnings = warned(lost(after, before), NO_ESCAPES, lang)
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": str(path),
         **known(
             old_total_lines=None if before is None else before.line_count,
@@ -439,7 +440,7 @@ _UNDOING = {"move": "file_move", "mode": "file_mode", "create": "remove", "remov
 _UNDONE_ROW = ("path", "to", "edit_id", "undone_edit_id", "action", "context_match", "lines")
 
 
-def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Answer:
+def undone(tool: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Answer:
     """The answer to an undo, even if nothing was left to undo."""
     entry, after, edit_id, path = outcome.entry, outcome.after, outcome.edit_id, outcome.path
     drifted, is_text = outcome.context == "fuzz", entry.kind != "create"
@@ -458,7 +459,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     replaces = "replace" if old and new else "insert" if new else "delete"
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": str(path),
         **to,
         "edit_id": edit_id,
@@ -481,8 +482,8 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
         fields,
         diff,
         display=display,
-        next_steps=(say("next.redo", lang, {"tool": mode, "id": edit_id}),) if edit_id else (),
-        rest=_rest(mode, edit_id, lang),
+        next_steps=(say("next.redo", lang, {"tool": tool, "id": edit_id}),) if edit_id else (),
+        rest=_rest(tool, edit_id, lang),
         views=(View(path, after.version, side="new"),) if is_text else (),
     )
     at = f":{changed[0].start + 1}" if changed else ""
@@ -493,15 +494,15 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
 
 
 def undone_together(
-    mode: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
+    tool: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
 ) -> Answer:
     """The answer to the undo of a transaction, its newest edit first."""
-    answers = [undone(mode, outcome, lang, length) for outcome in outcomes]
+    answers = [undone(tool, outcome, lang, length) for outcome in outcomes]
     rows: list[Value] = [
         {key: answer.facts[key] for key in _UNDONE_ROW if key in answer.facts} for answer in answers
     ]
     summary = say("undo.together", lang, {"edits": len(rows)})
-    head: Fields = {"status": "ok", "mode": mode, "changed": bool(rows)}
+    head: Fields = {"status": "ok", "mode": tool, "changed": bool(rows)}
     whole = Answer(
         {**head, "edits": rows, "summary": summary}, "".join(answer.diff for answer in answers)
     )
@@ -518,13 +519,13 @@ _UNREAD = (errors.HunkRejected, errors.Busy, errors.Cancelled, errors.CheckFaile
 
 
 def refused(
-    mode: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
+    tool: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
 ) -> Answer:
     """The answer of a refusal, in the wording of `voices`."""
     head = known(path=path and cut(path, LONGEST))
     if isinstance(refusal, errors.PatchRejected):
         head["where"] = [*_places_of(refusal.rejected)]
-    return _refused(mode, refusal, head, refusal_words(refusal, lang, (*_callers(mode), *voices)))
+    return _refused(tool, refusal, head, refusal_words(refusal, lang, (*_callers(tool), *voices)))
 
 
 def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
@@ -537,7 +538,7 @@ def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
 
 
 def _refused(
-    mode: str,
+    tool: str,
     refusal: Refusal,
     head: Fields,
     summary: str,
@@ -549,7 +550,7 @@ def _refused(
     return Answer(
         {
             "status": status,
-            "mode": mode,
+            "mode": tool,
             **head,
             "error": refusal.code,
             **(facts_of(refusal) if facts is None else facts),
@@ -559,7 +560,7 @@ def _refused(
     )
 
 
-def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
+def rejected(tool: str, outcome: Rejected, lang: Lang) -> Answer:
     """The answer to an apply that was refused because of the file."""
     plan, refusal, now = outcome.plan, outcome.refusal, outcome.current
     head: Fields = {
@@ -574,25 +575,25 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
         current = facts.pop("current", None)
         facts |= {} if isinstance(refusal, _UNREAD) else _drift(plan.base_digest, None)
         facts["apply_evidence"] = known(current=current)
-    why = refusal_words(refusal, lang, (*_callers(mode), *plan.request.voices))
-    return _refused(mode, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
+    why = refusal_words(refusal, lang, (*_callers(tool), *plan.request.voices))
+    return _refused(tool, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
 
 
-def stands(mode: str, edit_id: int, lang: Lang) -> Answer:
+def stands(tool: str, edit_id: int, lang: Lang) -> Answer:
     """The answer for an edit that is to be made again, and is still in the file."""
     summary = say("undo.stands", lang, {"id": edit_id})
-    head: Fields = {"status": "ok", "mode": mode, "edit_id": edit_id}
+    head: Fields = {"status": "ok", "mode": tool, "edit_id": edit_id}
     return Answer({**head, "changed": False, "summary": summary})
 
 
-def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Answer:
+def not_undone(tool: str, outcome: NotUndone, lang: Lang) -> Answer:
     """The answer to an undo that was refused."""
     entry, refusal = outcome.entry, outcome.refusal
     head: Fields = {"path": str(entry.path), "edit_id": entry.edit_id, "context_match": "rejected"}
     facts, views = _at_place(refusal, entry.path, entry.after, outcome.current, outcome.lines)
     facts.pop("current", None)
     return _refused(
-        mode, refusal, head, _why_not_undone(outcome, mode, lang), "error", facts, views
+        tool, refusal, head, _why_not_undone(outcome, tool, lang), "error", facts, views
     )
 
 
@@ -616,7 +617,7 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
     return {"path": str(file.path), **counts, **moved, "hunks": hunks}
 
 
-def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
+def changes_undone(tool: str, undone: UndoneChanges, lang: Lang) -> Answer:
     """The answer to an undo of a task; nothing was written where something is refused."""
     lost: list[Value] = [
         {
@@ -639,7 +640,7 @@ def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
         first, why = undone.refused[0]
         facts = {"error": why.code, "refused": lost}
         key, said = "changes.refused", {"place": f"{first.path}:{first.new_line + 1}"}
-    head: Fields = {"status": "ok" if undone.written else "error", "mode": mode}
+    head: Fields = {"status": "ok" if undone.written else "error", "mode": tool}
     return Answer({**head, **facts, "summary": say(key, lang, said)})
 
 
@@ -658,19 +659,19 @@ def _at_place(
     return facts, views(refusal, path, now, (start, stop))
 
 
-def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
+def _why_not_undone(outcome: NotUndone, tool: str, lang: Lang) -> str:
     edit_id, refusal = outcome.entry.edit_id, outcome.refusal
     changed = refusal if isinstance(refusal, errors.ContentChanged) else None
     if changed and changed.undone_by:
-        return say("undo.already", lang, {"id": edit_id, "by": changed.undone_by, "tool": mode})
-    why = refusal_words(refusal, lang, (*_callers(mode), "undo"), {"edit_id": edit_id})
+        return say("undo.already", lang, {"id": edit_id, "by": changed.undone_by, "tool": tool})
+    why = refusal_words(refusal, lang, (*_callers(tool), "undo"), {"edit_id": edit_id})
     words = [say("undo.refused", lang, {"id": edit_id, "why": why})]
     if changed and changed.later_edit_ids:
-        words.append(say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": mode}))
+        words.append(say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": tool}))
     return " ".join(words)
 
 
-def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
+def withheld(tool: str, outcome: Withheld, lang: Lang) -> Answer:
     """The answer of a refused transaction: nothing was written."""
     plan, refusal, verdicts = outcome.plan, outcome.refusal, outcome.verdicts
     of_plan: Fields = {} if plan is None else {"path": str(plan.request.path), "hunk_id": plan.id}
@@ -678,7 +679,7 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
     waits = refusals and all(isinstance(each, errors.ApprovalRequired) for each in refusals)
     rows: list[Value] = [_judged(verdict, told=verdict.plan is plan) for verdict in verdicts]
     # a person decides on the plan, so what is said is not about the call
-    voices = _callers(mode) + (() if plan is None or waits else plan.request.voices)
+    voices = _callers(tool) + (() if plan is None or waits else plan.request.voices)
     facts = {
         "count": len(verdicts),
         "failed": len(refusals),
@@ -688,15 +689,15 @@ def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
     }
     summary, status = say("transaction.withheld", lang, facts), "pending" if waits else "error"
     facts_and_rows: Fields = {**facts_of(refusal), "hunks": rows}
-    answer = _refused(mode, refusal, of_plan, summary, status, facts_and_rows)
+    answer = _refused(tool, refusal, of_plan, summary, status, facts_and_rows)
     if waits and len(refusals) == len(verdicts) > 1:
         return replace(
-            answer, next_steps=(_together(mode, [verdict.plan.id for verdict in verdicts], lang),)
+            answer, next_steps=(_together(tool, [verdict.plan.id for verdict in verdicts], lang),)
         )
     sound = [f'"{verdict.plan.id}"' for verdict in verdicts if verdict.refusal is None]
     if plan is None or not sound or refusal.code == "FAILED":
         return answer
-    step = say("next.without", lang, {"tool": mode, "ids": ", ".join(sound)})
+    step = say("next.without", lang, {"tool": tool, "ids": ", ".join(sound)})
     return replace(answer, next_steps=(step,))
 
 
@@ -714,7 +715,7 @@ def _judged(verdict: Verdict, *, told: bool) -> Fields:
     }
 
 
-def pending(mode: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang) -> Answer:
+def pending(tool: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang) -> Answer:
     """The answer to an apply that waits for approval; the plan stays pending."""
     head: Fields = {
         "path": str(plan.request.path),
@@ -722,13 +723,13 @@ def pending(mode: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang)
         "expires_at_ms": plan.expires_ms,
         "action": plan.action,
     }
-    return _refused(mode, refusal, head, refusal_words(refusal, lang), "pending")
+    return _refused(tool, refusal, head, refusal_words(refusal, lang), "pending")
 
 
 # Readings.
 
 
-def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer:
+def reading(tool: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer:
     """The answer with lines of a file."""
     first, count, path = outcome.first_line, len(outcome.lines), str(outcome.path)
     last = None if first is None else first + count - 1
@@ -739,7 +740,7 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
         summary = say("read", lang, {"where": where, "path": path})
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": path,
         **known(
             total_lines=outcome.total_lines,
@@ -760,10 +761,10 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
     if first is not None and count < stop - start:
         left_out = f"{first + count}~{stop}" if first == start + 1 else f"{start + 1}~{first - 1}"
         call = json.dumps({"path": path, "range": left_out}, ensure_ascii=False)
-        steps.append(say("next.read_on", lang, {"tool": mode, "call": call}))
+        steps.append(say("next.read_on", lang, {"tool": tool, "call": call}))
     if outcome.cut_in_line:
         steps.append(
-            say("next.long_line", lang, {"tool": mode.replace("read_file", "ripgrep_snippets")})
+            say("next.long_line", lang, {"tool": tool.replace("read_file", "ripgrep_snippets")})
         )
     texts = numbered(first, outcome.lines) if numbers and first else outcome.lines
     body = "".join(f"{text}\n" for text in texts)
@@ -1364,7 +1365,7 @@ def is_binary_deletion(draft: Draft) -> bool:
 
 
 def _modes(draft: Draft) -> list[str]:
-    return [f"{mode & 0o777:o}" for mode in draft.request.modes or ()]
+    return [f"{tool & 0o777:o}" for tool in draft.request.modes or ()]
 
 
 # A template's `format` is a function of the draft, or of the outcome, like any other.

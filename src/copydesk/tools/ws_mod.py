@@ -58,7 +58,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import EDIT, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.patch import planned_or_written
@@ -161,7 +161,7 @@ class ListEditsCall(ToolCall):
             **({"lost_edits": [*lost]} if lost else {}),
         }
         remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
-        steps = (older,) if go_on and not context.selects else ()
+        steps = (older,) if go_on and not context.only_edit else ()
         return listing(fields, shown, remarks=remarks, next_steps=steps)
 
     def _changes(self, context: Context, name: str, files: Sequence[FileChanges]) -> Answer:
@@ -203,8 +203,9 @@ class ListPendingCall(ToolCall):
             ),
         }
         facts = {"count": left_out, "tool": context.tool("list_pending")}
-        steps = (say("next.more_pending", context.lang, facts),)
-        return listing(fields, shown, next_steps=steps if left_out and not context.selects else ())
+        more = say("next.more_pending", context.lang, facts)
+        steps = (more,) if left_out and not context.only_edit else ()
+        return listing(fields, shown, next_steps=steps)
 
 
 class DiscardCall(ToolCall):
@@ -436,7 +437,7 @@ def _entry_row(entry: DirEntry) -> str:
 
 
 HISTORY = (
-    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch", SELECTION)),
+    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch", EDIT)),
     Tool(
         "list_edits", "ws_mod", ListEditsCall, reads=True, idempotent=True, also=("notes", "patch")
     ),
@@ -771,7 +772,7 @@ class ReplaceTextCall(PrepareCall):
     def _plan_below(
         self, path: RelPath, context: Context, name: str, planned: list[Planned]
     ) -> None:
-        """Plan the edit in each file of the directory that has the text; refusals name the file."""
+        """Plan the edit in each file of the directory that has the text."""
         self._in(path)
         for argument in ("version", "existing_hunk_id"):
             if getattr(self, argument):
@@ -789,10 +790,10 @@ class ReplaceTextCall(PrepareCall):
         terms = replace(self.terms(context), auto=False, corrects=False)
         member = context.member.at_once()
         asked = self.path
-        for each in hits.paths:
-            self.path = each
+        for file in hits.paths:
+            self.path = file  # a refusal is told of the file: it stays so where one is raised
             try:
-                outcome = context.desk.prepare(member, name, self._in(RelPath.parse(each)), terms)
+                outcome = context.desk.prepare(member, name, self._in(RelPath.parse(file)), terms)
             except (PartialMatchFail, BinaryFile):  # binary, or it has only a part of the text
                 continue
             assert isinstance(outcome, Planned), "it was not to be written"
@@ -858,7 +859,7 @@ class ManualCall(ToolCall):
     topic: str = ""
 
     def run(self, context: Context, name: str) -> Answer:
-        toolset = self.toolset or (SELECTION if context.selects else "ws_mod")
+        toolset = self.toolset or (EDIT if context.only_edit else "ws_mod")
         topic = self.topic or "index"
         page = context.manual(toolset, topic, context.lang)
         return Answer(
@@ -871,7 +872,7 @@ class ManualCall(ToolCall):
 
 
 EDITING = (
-    Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True, also=(SELECTION,)),
+    Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True, also=(EDIT,)),
     Tool("create_new_file", "ws_mod", CreateNewFileCall),
     Tool("overwrite_entire_file", "ws_mod", OverwriteEntireFileCall, destroys=True),
     Tool(
@@ -879,7 +880,7 @@ EDITING = (
         "ws_mod",
         ReplaceTextCall,
         destroys=True,
-        also=(SELECTION,),
+        also=(EDIT,),
         voices=reports.REPLACE_TEXT,
     ),
     Tool("prepare_file_append", "ws_mod", AppendCall),
@@ -887,20 +888,20 @@ EDITING = (
     Tool("prepare_file_delete", "ws_mod", PrepareDeleteCall, destroys=True, also=("batch",)),
     Tool("prepare_file_insert_after", "ws_mod", InsertAfterCall),
     Tool("prepare_file_insert_before", "ws_mod", InsertBeforeCall),
-    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True, also=(SELECTION,)),
+    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True, also=(EDIT,)),
     Tool("prepare_file_block_replace", "ws_mod", BlockReplaceCall, destroys=True),
-    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat", SELECTION)),
+    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat", EDIT)),
     Tool(APPLY_ALL, "ws_mod", ApplyTogetherCall, destroys=True, also=("patch",)),
 )
 
 
-MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True, also=(SELECTION,))
+MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True, also=(EDIT,))
 WRITE_FILE = Tool(
     "edit_write_file",
-    SELECTION,
+    EDIT,
     WriteFileCall,
     destroys=True,
     listed_as="write_file",
     voices=("write_file",),
 )
-"""Of the selection alone; the compat toolset has a tool of that name."""
+"""Of toolset `edit` alone; the compat toolset has a tool of that name."""

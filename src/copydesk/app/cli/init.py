@@ -43,7 +43,7 @@ from copydesk.text.diff import common_ends
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
-from copydesk.tools.catalog import SELECTION
+from copydesk.tools.catalog import EDIT
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.report import Lang
 
@@ -613,7 +613,7 @@ class Setup:
         """
         words = ["mcp", "--root", str(self.root)]
         if old is None and self._config.toolsets == Config().toolsets:
-            words += ["--toolsets", SELECTION]
+            words += ["--toolsets", EDIT]
         if self._member:
             words += ["--member", self._member]
         command, *first = own_command()

@@ -60,10 +60,10 @@ from copydesk.tools.reports import is_binary_deletion, short_diff
 from copydesk.tools.ws_mod import UNDO
 
 _ALL = 1 << 40
-"""More rows than there are."""
+"""More rows than any change has."""
 
-_SEEN = 8
-"""The fewest digits of a digest that nobody can guess."""
+_LEAST_DIGITS = 8
+"""Of a digest that a person names: fewer could be guessed."""
 
 
 def reviewer(opened: OpenWorkspace) -> Member:
@@ -91,7 +91,7 @@ def as_shown(opened: OpenWorkspace, hunk_id: str, options: argparse.Namespace) -
     if shown.refusal is not None:
         raise shown.refusal
     if after:
-        if len(after) < _SEEN or not shown.after.startswith(after):
+        if len(after) < _LEAST_DIGITS or not shown.after.startswith(after):
             raise ContentChanged("the file or the plan changed since it was shown")
         return shown
     text, was_cut = short_diff(shown, lang)
@@ -144,7 +144,7 @@ def next_steps(opened: OpenWorkspace, shown: Shown) -> str:
         "cli.next_approve": True,
     }
     key = next(key for key, is_so in cases.items() if is_so)
-    after = f" --after {shown.after[:_SEEN]}" if shown.state == "drifted" else ""
+    after = f" --after {shown.after[:_LEAST_DIGITS]}" if shown.state == "drifted" else ""
     is_usual = own.name == load(opened.root).member
     named = "" if is_usual else f" --member {shlex.quote(own.name)}"
     facts = {"id": plan.id, "owner": plan.owner, "after": after, "as": named}
@@ -283,7 +283,7 @@ class _Pager:
         self._stop = 0
         self.is_seen = False
 
-    def on(self, count: int) -> list[str]:
+    def forward(self, count: int) -> list[str]:
         """The next rows, at most `count`."""
         start = self._stop
         self._drawn += islice(self._rows, max(start + count + 1 - len(self._drawn), 0))
@@ -403,8 +403,8 @@ class Review:
             turns = key in " \nb" or (key == "a" and not self._pager.is_seen)
             if turns and shown and self._keys.single:
                 counts = {" ": self._height, "\n": 1, "a": _ALL}
-                back, on = self._pager.back, self._pager.on
-                self._draw(back(self._height) if key == "b" else on(counts[key]))
+                back, forward = self._pager.back, self._pager.forward
+                self._draw(back(self._height) if key == "b" else forward(counts[key]))
             elif shown and key in "yw" and key not in keys and not self._is_seen:
                 self._say("cli.see_first")
             elif key not in keys or key == "?":
@@ -626,7 +626,7 @@ class Review:
         self._view.is_cut = False
         self._pager = _Pager(chain.from_iterable(map(self._rows, shown)))
         is_long = self._keys.single and not self._view.whole
-        self._draw(self._pager.on(self._height if is_long else _ALL))
+        self._draw(self._pager.forward(self._height if is_long else _ALL))
         if self._pager.is_seen and self._view.is_cut:
             self._say("cli.diff_cut")
 

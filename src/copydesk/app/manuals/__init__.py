@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from copydesk.errors import InvalidArgs
 from copydesk.tools.arguments import Schema
-from copydesk.tools.catalog import SELECTION
+from copydesk.tools.catalog import EDIT
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -62,7 +62,7 @@ def part(toolset: str, topic: str, lang: Lang) -> str:
         chapter = _chapters(read(toolset, name, lang)).get(wanted)
         if chapter:
             return chapter
-    if toolset == SELECTION:  # its other tools are those of ws_mod, and one of patch
+    if toolset == EDIT:  # its other tools are those of ws_mod, and one of patch
         return part("patch" if wanted in _OF_PATCH else "ws_mod", topic, lang)
     raise InvalidArgs("topic", _none_of(topic, names(toolset, lang)))
 

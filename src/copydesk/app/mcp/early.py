@@ -105,16 +105,16 @@ def claimed() -> Generator[Wire]:
 
 
 @contextmanager
-def begun(root: str, options: Mapping[str, object], fetch: Callable[[], None]) -> Generator[Wire]:
+def begun(root: str, options: Mapping[str, object], load: Callable[[], None]) -> Generator[Wire]:
     """Serve the first requests of a client if there is a table of the root and the options.
 
-    `fetch` imports the library.
+    `load` imports the library.
     """
     start = Start.of(root, options)
     table = None if start is None else start.table()
     with claimed() as wire:
         if table is not None:
-            answer_early(wire, table, fetch)
+            answer_early(wire, table, load)
         elif start is not None:
             wire.keep = lambda new, state: (
                 start.keep(new, state) if Start.of(root, options) == start else None
@@ -339,15 +339,15 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
     )
 
 
-def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
-    """Answer from the table until `fetch`, in a thread, has imported the library.
+def answer_early(wire: Wire, table: Table, load: Callable[[], None]) -> None:
+    """Answer from the table until `load`, in a thread, has imported the library.
 
     That begins once the tools were listed or something else is asked, or after a while.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(ValueError):  # this is not the main thread
             signal.signal(number, lambda _, frame: os._exit(0))  # nothing is open yet
-    fetching = threading.Thread(target=fetch, daemon=True)
+    fetching = threading.Thread(target=load, daemon=True)
     try:
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
             _answer(wire, _Answers(table), fetching)
