@@ -403,8 +403,7 @@ def _members(value: object, key: str) -> Mapping[str, MemberConfig]:
         lists = {each: given.pop(each) for each in _LISTS if each in given}
         members[name] = member = MemberConfig(lists, **given)
         if member.token is not None and owners.setdefault(member.token, name) != name:
-            other = owners[member.token]
-            raise ConfigError(f"{where}.token is also the token of {key}.{other}")
+            raise ConfigError(f"{where}.token is also the token of {key}.{owners[member.token]}")
     return members
 
 

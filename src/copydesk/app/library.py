@@ -541,10 +541,9 @@ class Desk(Closing):
         compiled = partial(compile_batch, edits=request.edits)
         call = self._member, "BatchEdit", request.path, compiled, expected
         try:
-            rewrite = self._opened.batches.edit(*call, dry=dry_run)
+            return self._reporting(self._opened.batches.edit(*call, dry=dry_run))
         except FileNotFound:
             raise self._opened.desk.missing(self._member, request.path) from None
-        return self._reporting(rewrite)
 
     def apply(self, plan: PlanOrId) -> Applied:
         """Write a plan; raises ContentChanged and other refusals of the file."""

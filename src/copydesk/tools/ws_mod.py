@@ -202,8 +202,11 @@ class ListPendingCall(ToolCall):
                 "pending" if rows else "pending.none", context.lang, {"count": len(plans)}
             ),
         }
-        facts = {"count": left_out, "tool": context.tool("list_pending")}
-        more = say("next.more_pending", context.lang, facts)
+        more = say(
+            "next.more_pending",
+            context.lang,
+            {"count": left_out, "tool": context.tool("list_pending")},
+        )
         steps = (more,) if left_out and not context.only_edit else ()
         return listing(fields, shown, next_steps=steps)
 

@@ -253,6 +253,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
 
 
 def _show(opened: OpenWorkspace, options: argparse.Namespace) -> None:
+    # the report is of the plan as it was made; `shown` is what would be written to the file now
     report = opened.pending_report(opened.config.member, options.hunk_id, options.lang)
     shown = opened.desk.review.show(opened.caller, options.hunk_id)
     if options.json:
@@ -267,8 +268,7 @@ def _show(opened: OpenWorkspace, options: argparse.Namespace) -> None:
         report = replace(report, diff=diff_text(shown.diff, shown.draft.base.encoding))
     short(report)
     if lines := getattr(shown.refusal, "current", None):
-        now = terminal.safe(numbered_lines(lines))
-        out(f"\n{say('cli.now', options.lang)}\n{now}")
+        out(f"\n{say('cli.now', options.lang)}\n{terminal.safe(numbered_lines(lines))}")
     if steps := next_steps(opened, shown):
         out("\n")
         tell(steps)
@@ -717,8 +717,7 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     kind = notes_of(opened.desk).reading.block(opened.caller, options.block_id).kind
-    target = "document" if kind == "d" else "block"
-    return _append(opened, options, target, options.block_id)
+    return _append(opened, options, "document" if kind == "d" else "block", options.block_id)
 
 
 def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
@@ -1041,8 +1040,7 @@ def _start(options: argparse.Namespace, root: str, lock: BinaryIO, log: str) -> 
 
     with socket.socket() as probe:
         is_free = probe.connect_ex(("127.0.0.1", _PORT)) != 0
-    usual = _PORT if is_free else 0
-    port = usual if options.port is None else options.port
+    port = options.port if options.port is not None else _PORT if is_free else 0
     member = ["--member", options.member] if options.member else []
     words = [*own_command(), "serve", "--root", os.path.abspath(root), "--port", str(port), *member]
     with _own_file(log, os.O_WRONLY | os.O_TRUNC) as output:

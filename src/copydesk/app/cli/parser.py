@@ -663,8 +663,7 @@ def read_arguments(
     try:
         return json.loads(text), own
     except (ValueError, RecursionError) as error:
-        what = where or repr(text[:60])
-        raise _wrong(tool, f"{what} is not valid JSON ({error})") from None
+        raise _wrong(tool, f"{where or repr(text[:60])} is not valid JSON ({error})") from None
 
 
 def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str]) -> str:

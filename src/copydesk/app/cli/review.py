@@ -494,8 +494,7 @@ class Review:
         number, mark, rest = text.partition(":")
         line = int(number) if mark and _LINE.fullmatch(number) else 0
         if text:
-            said = rest if line else text
-            self._review.comment(self._reviewer, shown.plan.id, said, line)
+            self._review.comment(self._reviewer, shown.plan.id, rest if line else text, line)
         return bool(text)
 
     def _edit(self, shown: Shown) -> bool:

@@ -192,10 +192,11 @@ def _cells(
         line = (row.old, row.new)[side]
         if line is None:
             return None
-        coloured = colours[side].get(line.number, ())
         return {
             "number": line.number,
-            "text": render_line(line.text, coloured, row.marks[side], whole=whole),
+            "text": render_line(
+                line.text, colours[side].get(line.number, ()), row.marks[side], whole=whole
+            ),
             "ending": ENDINGS[line.ending] if row.shows_endings else "",
         }
 
