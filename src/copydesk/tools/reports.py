@@ -652,7 +652,7 @@ def _at_place(
     start = min(lines[0], now.line_count) if now is not None else 0
     stop = max(lines[1], start)
     if now is not None:
-        around = start - AROUND, stop + AROUND
+        around = start - _AROUND, stop + _AROUND
         facts |= {**_drift(digest, now.digest), "version": now.version}
         own = None if "current" in facts else lines_of(now, *around, numbers=True)
         facts["apply_evidence"] = {"current": facts.pop("current", own)}
@@ -999,13 +999,13 @@ def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str],
 # Kinds of edits.
 
 
-AROUND = 3
-MOST = 8
+_AROUND = 3
+_MOST_LINES = 8  # of evidence; of more lines the first _HEAD are shown, and the last
 _HEAD = 5
-_WIDTH = 200
+_WIDTH = 200  # characters shown of a line
 _REPLACED = 60  # characters of a line that an edit by numbers replaced
-MOST_REGIONS = 50
-_SHOWN_REGIONS = 5
+MOST_REGIONS = 50  # places of an edit that are named
+_SHOWN_REGIONS = 5  # places of which lines are shown
 _SHOWN_ESCAPES = 8
 _OLD_SHOWN, _NEW_SHOWN = 30, 50  # characters of blocks in the line of a hunk
 
@@ -1018,7 +1018,8 @@ class Row:
     `evidence` and `written` are the lines that each of them shows, and `shown` those of the base
     that `evidence` shows whole. `plan_words` and `applied_words` are the keys of their summaries,
     `numbers` the facts in these. `where` is the file and place in one line, with a remark on the
-    line. `notices` are warnings of this kind. `of_text`: line ends are normalized.
+    line. `notices` are warnings of this kind. `of_text`: line ends are normalized. Where a function
+    takes `Any`, that is the draft, and then the request, of this kind.
     """
 
     planned: Callable[[Any, Any, Lang], Fields]
@@ -1099,7 +1100,7 @@ def _append_planned(draft: Draft, request: Append, lang: Lang) -> Fields:
 def _append_tails(draft: Draft) -> Fields:
     """The lines around the end, and the appended ones; each is shown once."""
     last, now = draft.base.line_count, draft.after.line_count
-    shown_to_end = now - last <= MOST
+    shown_to_end = now - last <= _MOST_LINES
     return {
         "evidence_preview": {
             "before_tail": lines_before(draft.base, last),
@@ -1201,9 +1202,9 @@ def _place_written(draft: Draft) -> Fields:
 
 def _place_shown(draft: Draft) -> list[Run]:
     base, start, stop = draft.base, draft.place.start, draft.place.stop
-    if stop - start <= MOST:  # no line is left out
-        return _whole(base, max(start - AROUND, 0), min(stop + AROUND, base.line_count))
-    runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
+    if stop - start <= _MOST_LINES:  # no line is left out
+        return _whole(base, max(start - _AROUND, 0), min(stop + _AROUND, base.line_count))
+    runs = (start - _AROUND, start), (start, stop), (stop, stop + _AROUND)
     return [each for run in runs for each in lines_whole(base, *run)]
 
 
@@ -1528,14 +1529,14 @@ def lines_of(
                 for line, text in enumerate(texts, first - start)
             ]
         if shown:
-            shown.append(f"… ({stop - start - MOST} lines left out)")
+            shown.append(f"… ({stop - start - _MOST_LINES} lines left out)")
         shown += numbered(first + 1, texts) if numbers else texts
     return "".join([f"{line}\n" for line in shown])
 
 
 def lines_before(base: Text, line: int) -> str:
     """A few lines before line `line` (0-based)."""
-    return lines_of(base, line - AROUND, line)
+    return lines_of(base, line - _AROUND, line)
 
 
 def in_place(base: Text, start: int, stop: int, other: Text | None = None) -> tuple[str, str, str]:
@@ -1544,14 +1545,14 @@ def in_place(base: Text, start: int, stop: int, other: Text | None = None) -> tu
     `other` is the text before or after it was changed there. What `lines_of` shows, read at once if
     all is short.
     """
-    first = max(start - AROUND, 0)
-    if stop - start <= MOST:
-        texts = base.texts(first, min(stop + AROUND, base.line_count))
+    first = max(start - _AROUND, 0)
+    if stop - start <= _MOST_LINES:
+        texts = base.texts(first, min(stop + _AROUND, base.line_count))
         if _are_short(texts):
             lines, at, end = [f"{text}\n" for text in texts], start - first, stop - first
             return "".join(lines[:at]), "".join(lines[at:end]), "".join(lines[end:])
     own = lines_of(base, start, stop, other=None if other is None else (other, start))
-    return lines_before(base, start), own, lines_of(base, stop, stop + AROUND)
+    return lines_before(base, start), own, lines_of(base, stop, stop + _AROUND)
 
 
 def _are_short(texts: Sequence[str]) -> bool:
@@ -1568,8 +1569,8 @@ def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> i
 
 def _runs(start: int, stop: int) -> tuple[Run, ...]:
     """The runs of lines to show: of many lines, the first and the last."""
-    ends = (start, start + _HEAD), (stop - (MOST - _HEAD), stop)
-    return ((start, stop),) if stop - start <= MOST else ends
+    ends = (start, start + _HEAD), (stop - (_MOST_LINES - _HEAD), stop)
+    return ((start, stop),) if stop - start <= _MOST_LINES else ends
 
 
 def lines_whole(base: Text, start: int, stop: int) -> list[Run]:
@@ -1594,7 +1595,7 @@ def views(
     """The lines of the current text that a refusal at these lines shows."""
     if now is None or getattr(refusal, "current", None) is not None:
         return view_of(refusal, path, now.version if now else None)
-    shown = partial(lines_whole, now, lines[0] - AROUND, lines[1] + AROUND)
+    shown = partial(lines_whole, now, lines[0] - _AROUND, lines[1] + _AROUND)
     return (View(path, now.version, now.line_count, evidence=shown),)
 
 

@@ -82,9 +82,9 @@ def _run(words: Sequence[str]) -> int:
         return 2
     if options.command != "mcp" or options.json:
         return _command(options, words)
-    from copydesk.app.mcp.early import begun
+    from copydesk.app.mcp.early import early_answers
 
-    with begun(root, dict(vars(options)), _import_server) as wire:
+    with early_answers(root, dict(vars(options)), _import_server) as wire:
         if wire.is_done:
             return 0
         options.wire = wire

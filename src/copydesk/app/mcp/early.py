@@ -86,7 +86,7 @@ class Wire:
 
 
 @contextmanager
-def claimed() -> Generator[Wire]:
+def claimed_stdio() -> Generator[Wire]:
     """Reserve standard input and output for the protocol, as new descriptors.
 
     Meanwhile descriptor 0 is the null device and 1 is standard error.
@@ -105,14 +105,16 @@ def claimed() -> Generator[Wire]:
 
 
 @contextmanager
-def begun(root: str, options: Mapping[str, object], load: Callable[[], None]) -> Generator[Wire]:
+def early_answers(
+    root: str, options: Mapping[str, object], load: Callable[[], None]
+) -> Generator[Wire]:
     """Serve the first requests of a client if there is a table of the root and the options.
 
-    `load` imports the library.
+    `load` imports the library. Without a table, the server is to `keep` what it answers a client.
     """
     start = Start.of(root, options)
     table = None if start is None else start.table()
-    with claimed() as wire:
+    with claimed_stdio() as wire:
         if table is not None:
             answer_early(wire, table, load)
         elif start is not None:
@@ -334,7 +336,7 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
             isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
             for name, key, value in inner
         )
-        # tasks alone are deeper: only objects are within them
+        # tasks alone are deeper: only objects are within them, as {"requests": {"a": {"b": {}}}}
         and not re.sub(r'"[^"]*": ', "", json.dumps(capabilities.get("tasks", {}))).strip("{}, ")
     )
 
@@ -346,21 +348,22 @@ def answer_early(wire: Wire, table: Table, load: Callable[[], None]) -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(ValueError):  # this is not the main thread
-            signal.signal(number, lambda _, frame: os._exit(0))  # nothing is open yet
-    fetching = threading.Thread(target=load, daemon=True)
+            # nothing is open yet: to import the library opens nothing
+            signal.signal(number, lambda _, frame: os._exit(0))
+    loading = threading.Thread(target=load, daemon=True)
     try:
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-            _answer(wire, _Answers(table), fetching)
+            _answer(wire, _Answers(table), loading)
     finally:
-        if fetching.ident is not None:
-            fetching.join()  # two threads that import the same modules can block each other
+        if loading.ident is not None:
+            loading.join()  # two threads that import the same modules can block each other
 
 
-def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
+def _answer(wire: Wire, answers: _Answers, loading: threading.Thread) -> None:
     rest, is_answered = b"", True
     wire.answered = answers.given
-    while fetching.ident is None or fetching.is_alive():
-        patience = _IDLE_SECONDS if fetching.ident is None else _LOOK_SECONDS
+    while loading.ident is None or loading.is_alive():
+        patience = _IDLE_SECONDS if loading.ident is None else _LOOK_SECONDS
         came = bool(select.select([wire.source], [], [], patience)[0])
         if came:
             chunk = os.read(wire.source, _CHUNK)
@@ -374,10 +377,8 @@ def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
                 is_answered = is_answered and answer is not None
                 with suppress(OSError):  # nobody reads any more, so the input will end too
                     write_all(wire.sink, answer or b"")
-        if fetching.ident is None and not (
-            came and is_answered and not answers.asked["tools/list"]
-        ):
-            fetching.start()
+        if loading.ident is None and not (came and is_answered and not answers.asked["tools/list"]):
+            loading.start()
 
 
 def write_all(sink: int, data: bytes | memoryview) -> None:

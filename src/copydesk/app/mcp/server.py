@@ -70,7 +70,7 @@ from copydesk.app.mcp.early import (
     SUBSCRIPTION,
     Table,
     Wire,
-    claimed,
+    claimed_stdio,
     write_all,
 )
 from copydesk.app.mcp.messages import (
@@ -120,15 +120,15 @@ MANUAL: Final = MANUAL_PREFIX + "{toolset}/{topic}"
 _MIME: Final = "text/markdown"
 _SUBSCRIBED: Final = "copydesk.subscribed"
 _ASKED: Final = "copydesk.asked"
-_MOST_WORDS: Final = 4_000
-_PATIENCE_SECONDS: Final = 600.0
+_MOST_WORDS: Final = 4_000  # bytes of a question, as JSON
+_PATIENCE_SECONDS: Final = 600.0  # for the answer of a person
 _CALM_SECONDS = 0.05
 """The delay before plans are listed after a change: first the call is answered.
 
 If one call both plans and applies, nothing has changed then.
 """
 
-_SEND_SECONDS: Final = 5.0
+_SEND_SECONDS: Final = 5.0  # for a client that does not read
 _LOOK_SECONDS: Final = 0.5
 """The interval of checks for changes by other processes."""
 
@@ -282,7 +282,7 @@ class Documents:
         return t.EmptyResult()
 
     async def connected(self, ctx: Ctx, params: t.NotificationParams) -> None:
-        """Remember a ready client of the handshake era until its connection closes."""
+        """Remember a ready client of the handshake era (to 2025-11-25) while it is connected."""
         connection = _connection(ctx)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or id(connection) in self._connections:
             return
@@ -955,7 +955,7 @@ def run_stdio(
     Ends with the input, or on SIGTERM or SIGINT. Standard output carries only protocol messages;
     anything else printed there goes to standard error. Running searches are stopped, and a write
     that has begun is completed; calls that do not end within the grace period are abandoned. `wire`
-    is what has been claimed, and perhaps answered, already.
+    is what has been claimed_stdio, and perhaps answered, already.
     """
 
     late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
@@ -992,7 +992,7 @@ def run_stdio(
                 await server.run(incoming, outgoing, server.create_initialization_options())
             group.cancel_scope.cancel()
 
-    with claimed() if wire is None else nullcontext(wire) as used:
+    with claimed_stdio() if wire is None else nullcontext(wire) as used:
         try:
             anyio.run(main, used)
         finally:

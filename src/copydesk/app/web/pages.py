@@ -134,8 +134,8 @@ def expires_soon(plan: Plan, now_ms: int) -> bool:
     return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
 
 
-class Counted:
-    """What was counted for lists. Safe to use from many threads.
+class ListCache:
+    """What lists show and takes time: counts, open tasks, files. Safe to use from many threads.
 
     `changed` is called when lines that a list estimated have been counted in the background.
     """
@@ -157,9 +157,9 @@ class Reviewer:
     """One person who reviews the plans of one workspace."""
 
     def __init__(
-        self, opened: OpenWorkspace, counted: Counted, name: str, *, is_member: bool
+        self, opened: OpenWorkspace, cache: ListCache, name: str, *, is_member: bool
     ) -> None:
-        self.opened, self._counted = opened, counted
+        self.opened, self._cache = opened, cache
         self.name, self._is_member = name, is_member
         self.member = self._member()
         self.review = opened.desk.review
@@ -188,12 +188,12 @@ class Reviewer:
         """The tasks with open changes, newest first; or as they were some seconds ago at most."""
         key, began = (self.name, self._is_member), time.monotonic()
         stamp = self.opened.records_stamp()
-        known = self._counted.open.get(key)
+        known = self._cache.open.get(key)
         if not is_fresh and known and began - known[0] < _OPEN_SECONDS and known[1] == stamp:
             return known[2]
         tasks = self.opened.desk.changes.tasks(self.member)
-        self._counted.open[key] = began, stamp, tasks
-        self._counted.paths["changes"] = {file.path for task in tasks for file in task.files}
+        self._cache.open[key] = began, stamp, tasks
+        self._cache.paths["changes"] = {file.path for task in tasks for file in task.files}
         return tasks
 
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
@@ -210,7 +210,7 @@ class Reviewer:
         now_ms = self.opened.clock()
         items: list[Item] = []
         for (task, waiting), state in zip(listed, states, strict=True):
-            counted = self._counted.counts.get((version_of(waiting.plan), state))
+            counted = self._cache.counts.get((version_of(waiting.plan), state))
             if counted is None and patience and time.monotonic() < until:
                 counted = self._count(waiting.plan, state)
             lines, breaks = counted or (waiting.plan.request.counts(waiting.plan.place), 0)
@@ -227,9 +227,9 @@ class Reviewer:
                 )
             )
         if patience:
-            self._counted.paths["plans"] = {item.plan.request.path for item in items}
+            self._cache.paths["plans"] = {item.plan.request.path for item in items}
             left = [item for item in items if not item.counted]
-            if left and self._counted.counting.acquire(blocking=False):
+            if left and self._cache.counting.acquire(blocking=False):
                 Thread(target=self._count_all, args=(left,), daemon=True).start()
         return tuple(items)
 
@@ -238,8 +238,8 @@ class Reviewer:
         try:
             self.show(plan.id)
         except Refusal:  # no better one will be known
-            self._counted.counts[key] = plan.request.counts(plan.place), 0
-        return self._counted.counts.get(key)
+            self._cache.counts[key] = plan.request.counts(plan.place), 0
+        return self._cache.counts.get(key)
 
     def _count_all(self, items: Sequence[Item]) -> None:
         try:
@@ -248,14 +248,14 @@ class Reviewer:
         except Exception:  # the estimates stay
             _log.exception("cannot count the lines of plans")
         finally:
-            self._counted.counting.release()
-        self._counted.changed()
+            self._cache.counting.release()
+        self._cache.changed()
 
     def show(self, hunk_id: str) -> Shown:
         """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
         counted = line_counts(shown.draft.base, shown.draft.change), len(shown.checks or ())
-        self._counted.counts[version_of(shown.plan), shown.state] = counted
+        self._cache.counts[version_of(shown.plan), shown.state] = counted
         return shown
 
     def amend(self, seen: Seen, content: str) -> Shown:
