@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.cli import main
+from copydesk.app.cli.commands import _background
 from copydesk.app.cli.parser import new_parser, parse
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
@@ -173,6 +174,21 @@ def test_up_and_down(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_
         urllib.request.urlopen(page, timeout=60)
     (root / ".copydesk" / "server.lock").write_text(str(os.getpid()))
     assert "No server" in run(root, ["down"])[1], "a number that is left over is of nobody"
+
+
+def test_a_server_that_is_being_started_is_waited_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever starts one holds the lock before the process has an id; an older id is of nobody."""
+    lock = root / ".copydesk" / "server.lock"
+    with _background(str(root), Config()) as (_, none):
+        assert none == 0
+        lock.write_text("1")
+    with _background(str(root), Config()):
+        assert lock.read_text() == ""
+        monkeypatch.setattr(time, "sleep", lambda _: lock.write_text("12"))
+        with _background(str(root), Config()) as (_, pid):
+            assert pid == 12
 
 
 @pytest.mark.slow

@@ -163,6 +163,8 @@ def test_a_close_name_is_offered(tmp_path: Path) -> None:
         ("COPYDESK_JOURNAL_DAYS", "9", "journal_days", 9),
         ("COPYDESK_STATE", ".mine", "state", ".mine"),
         ("COPYDESK_LANG", "", "lang", "en"),
+        ("COPYDESK_STRUCTURED", "true", "structured", True),
+        ("COPYDESK_STRUCTURED", "false", "structured", False),
         ("COPYDESK_REDIS_URL", "rediss://h/0", "redis_url", "rediss://h/0"),
         ("COPYDESK_REGISTRY", "sqlite", "registry", "sqlite"),
         ("COPYDESK_REGISTRY_NAME", "desk", "registry_name", "desk"),

@@ -390,10 +390,10 @@ def test_a_text_that_waits_to_be_stored_does_not_come_back(
         forget(root, capsys, "big.txt", "--yes")
     bases.find("0" * 64, None, None)
     assert found_in(state(opened)) == []
-    name = opened.kept.keep("agent", "list_dir", SECRET * 1_000)
+    name = opened.long_texts.keep("agent", "list_dir", SECRET * 1_000)
     forget(root, capsys, "big.txt", "--yes")
     do("list_dir", path=".")
-    assert opened.kept.find("agent", name) is None
+    assert opened.long_texts.find("agent", name) is None
 
 
 @pytest.mark.slow

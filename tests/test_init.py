@@ -36,6 +36,13 @@ from support.mcp_transports import first_answer
 NAMES = [client.name for client in CLIENTS]
 
 
+def test_help_names_every_client(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["init", "--help"])
+    said = re.sub(r"\s+", "", capsys.readouterr().out)
+    assert f"(repeatable):{','.join(NAMES)}(default" in said
+
+
 class Person:
     """Somebody with a home, a workspace and a terminal; `run` gives status, output, errors."""
 

@@ -81,10 +81,10 @@ def test_a_plan_is_applied_by_another_machine(
     (tmp_path / "f").write_text(f"top\n{BASE}")
     with redis_server.open(tmp_path, name) as opened, redis_server.open(tmp_path, name) as other:
         assert [each.id for each in other.pending("local")] == [plan["hunk_id"]]
-        before = other.changes(), other.seen()
+        before = other.plans_stamp(), other.records_stamp()
         done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert done["context_match"] == "fuzz"
-        now = other.changes(), other.seen()
+        now = other.plans_stamp(), other.records_stamp()
         assert now[0] != before[0]
         assert now[1] != before[1]
         assert (tmp_path / "f").read_text() == f"top\n{BEFORE}new\n{AFTER}"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config, NotesConfig
-from copydesk.app.workspace import kernel_home
+from copydesk.app.workspace import kernel_notes
 from copydesk.notes.grammar import split_as
 from copydesk.notes.kernel.blocks import split_blocks
 from copydesk.notes.markdown import Profile, parse
@@ -111,5 +111,5 @@ def test_the_fake_kernel_splits_ordinary_texts_the_same(text: str) -> None:
 def test_no_line_for_a_kernel_is_lost_unsaid() -> None:
     """What a kernel does not take stands in a piece, so that the store refuses it."""
     config = Config(notes=NotesConfig(siyuan_url="http://127.0.0.1:1", siyuan_token="x"))
-    found = kernel_home(config).split(f"a\n{ID}\n\nb")
+    found = kernel_notes(config).split(f"a\n{ID}\n\nb")
     assert [piece.markdown for piece in found] == [f"a\n{ID}", "b"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.web.pages import ACTIONS, Counted, RequestContext, Reviewer, tool_words
+from copydesk.app.web.pages import ACTIONS, ListCache, RequestContext, Reviewer, tool_words
 from copydesk.app.web.security import Session
 from copydesk.app.workspace import open_workspace
 from copydesk.errors import HunkNotFound
@@ -540,7 +540,7 @@ def test_each_form_does_what_it_says(
     address, fields, verdicts, text, comments, extended = row
     now = [1_000_000_000_000]
     with desk_at(tmp_path, clock=lambda: now[0]) as desk:
-        ada = Reviewer(desk, Counted(), "Ada", is_member=False)
+        ada = Reviewer(desk, ListCache(), "Ada", is_member=False)
         (tmp_path / "a.txt").write_text(TWO)
         (tmp_path / "b.txt").write_text(TWO)
         plan = {"range": "2", "content": "TWO\n"}

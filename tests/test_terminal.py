@@ -267,5 +267,5 @@ def test_rows_of_a_change_fit_the_screen_and_tell_all_of_it(
     if not split and coloured:
         signs = [styles.sub("", row).lstrip("0123456789 ")[:1] for row in rows]
         hunks = of_change(base, change).hunks
-        changed = [row for h in hunks for b in h.blocks if not b.kept for row in b.rows]
+        changed = [row for h in hunks for b in h.blocks if not b.is_context for row in b.rows]
         assert signs.count("-") >= sum(row.old is not None for row in changed)

@@ -146,6 +146,7 @@ def test_the_reference_has_every_tool_and_argument() -> None:
     assert all(
         f"\n### {tool.name}\n" in page for tool in (*ws_mod(), *batch(), *notes(), *compat())
     )
+    assert "\n### write_file\n" in page.split("\n## edit\n")[1]
     assert all(f"\n- `{tool.name}`\n" in page for tool in team_mgmt())
     chapters = dict(chapter.split("\n", 1) for chapter in page.split("\n### ")[1:])
     for tool in (*ws_mod(), *batch(), *compat()):

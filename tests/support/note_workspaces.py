@@ -103,7 +103,7 @@ def stage_at(root: Path, store: str, **settings: Any) -> Iterator[Stage]:
             found = store_of(kernel, split=split_blocks)
             return OpenNotes(found, split_as("siyuan"), is_id, kernel_path, in_files=False)
 
-        with open_workspace(str(root), config, shared=False, home=home) as opened:
+        with open_workspace(str(root), config, shared=False, open_notes=home) as opened:
             yield Stage(opened, root, kernel, kernel.box())
 
 

@@ -51,6 +51,10 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message names the file and the key."""
 
 
+# A field's annotation says how its key is read: by the reader in `Annotated` (of those below, as
+# annotations are looked up at the first load), else by its type: see `_read`.
+
+
 LONG_TOKEN = 16
 """A token of so many characters cannot be guessed; a right one is accepted despite wrong ones."""
 
@@ -109,28 +113,31 @@ class NotesConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings. `ttl_seconds` is the life of plans, `limit_bytes` the size of a file to edit.
+    """All settings.
 
-    A plan that a person has to approve lives for `approval_ttl_seconds` if that is longer.
+    `member` is the default calling member, `task` the label of its task, `toolsets` those that a
+    server offers, `lang` the language of messages. `durability`: whether writes are flushed to the
+    disk, or only atomic. `elicitation`: whether the user of an MCP client can decide on a plan in
+    the client, or is only informed. `apply` is the default of that argument. The text of an answer
+    takes about `answer_tokens`; `structured`: MCP answers carry the data for programs as well.
 
-    `whole_bytes` limits files that must be loaded whole: for a batch of edits, an overwrite, a file
-    with several names, an edit of very many or very long lines.
+    `ttl_seconds` is the life of plans; one that a person has to approve lives for
+    `approval_ttl_seconds` if that is longer. `limit_bytes` is the size of the largest file to edit;
+    `whole_bytes` of those that must be loaded whole: for a batch of edits, an overwrite, a file
+    with several names, an edit of very many or very long lines. `bases_bytes` limits the stored
+    base texts. Edits stay in the journal for `journal_days`, and as far as `journal_bytes` allow.
+    `lock_seconds` is how long a call waits for a file that others work on.
 
-    `member` is the default calling member, `task` the label of its task. `encodings` are pairs of a
-    glob and a codec name. `state` is the folder of copydesk's own files, below the root.
-    `bases_bytes` limits the stored base texts. `elicitation`: whether the user of an MCP client can
-    decide on a plan in the client, or is only informed.
+    `corrections`: whether an edit whose old text has another indentation is written at once, or
+    planned. `usual_signs` are signs of a faulty new text (`edit/signs.py`) that the project's files
+    really have. `encodings` are pairs of a glob and a codec name; the last that matches counts.
 
-    `apply` is the default of that argument. The text of an answer takes about `answer_tokens`.
-    `structured`: MCP answers carry the data for programs besides the text.
+    `state` is the folder of copydesk's own files, below the root. `registry` is where plans,
+    decisions and the journal are: there, or on the server at `redis_url` under `registry_name`,
+    empty for a name derived from the root's path. `trusted_proxies` are addresses and networks
+    whose X-Forwarded-For is trusted. `checks` are run before a file is written.
 
-    `lock_seconds` is how long a call waits for a file that others work on. `corrections`: whether
-    an edit whose old text has another indentation is written at once, or planned. `usual_signs` are
-    signs of a faulty new text (`edit/signs.py`) that the project's files really have.
-
-    `registry` is where plans, decisions and the journal are: in the state folder, or on the server
-    at `redis_url` under `registry_name`, empty for a name derived from the root's path.
-    `trusted_proxies` are addresses and networks whose X-Forwarded-For is trusted.
+    `source` is the file that has the settings, or "defaults"; `reload` reads them again.
     """
 
     member: str = PERSON
@@ -220,6 +227,7 @@ _SETTLED_NS = 50_000_000
 """A file whose ctime is older cannot change and keep its stamp: clocks tick some milliseconds."""
 
 _Stamp = tuple[int, int, int, int, int]
+"""The state of a file, another one after every change: device, inode, size, mtime, ctime (ns)."""
 
 
 class LiveConfig:
@@ -250,65 +258,70 @@ class LiveConfig:
             return self.last
 
     def _read(self, stamps: tuple[_Stamp | None, ...]) -> None:
-        changed_ns = max((one[4] for one in stamps if one is not None), default=0)
-        tick = _SETTLED_NS if changed_ns % _SECOND else 2 * _SECOND  # some keep whole seconds
+        changed_ns = max((ctime_ns for *_, ctime_ns in filter(None, stamps)), default=0)
+        # a time without a fraction may be that of a file system which keeps whole seconds
+        tick = _SETTLED_NS if changed_ns % _SECOND else 2 * _SECOND
         is_settled = time.time_ns() - changed_ns > tick
         self._stamps = stamps if is_settled else ()  # else it is read again
         try:
             assert self.last.reload is not None
-            found = self.last.reload()
-            if found != self._loaded:
-                self._take(found)
+            new = self.last.reload()
+            if new != self._loaded:
+                self._take(new)
             self._error = ""
         except ConfigError as error:
             self._error = str(error)
 
-    def _take(self, found: Config) -> None:
+    def _take(self, new: Config) -> None:
         """Take over the members; other changes need a restart."""
-        if self.last.source not in ("defaults", found.source) and found.source != FILES[0]:
+        # The file that gave the rights is gone, and a weaker one or none is left. A copydesk.toml
+        # may take over from a pyproject.toml, before which it goes.
+        if self.last.source not in ("defaults", new.source) and new.source != FILES[0]:
             raise ConfigError(
                 f"{self.last.source}: the file, or what it says of copydesk, is gone; put it back, "
                 "or start copydesk again to go on without it"
             )
-        before = self._loaded or found
+        before = self._loaded or new
         changed = [
             setting.name
             for setting in fields(Config)
             if setting.name not in ("members", "source", "reload")
-            and getattr(found, setting.name) != getattr(before, setting.name)
+            and getattr(new, setting.name) != getattr(before, setting.name)
         ]
         if names := ", ".join(changed):
-            _log.warning("%s: %s changed; restart copydesk to use it", found.source, names)
+            _log.warning("%s: %s changed; restart copydesk to use it", new.source, names)
         gone = {  # unlisted members have all rights; removing a section must not give more
             name: replace(settings, token=None)
             for name, settings in self.last.members.items()
-            if name not in found.members
+            if name not in new.members
         }
         listed = (self._loaded or self.last).members
         if names := ", ".join(name for name in gone if name in listed):
-            _log.warning("%s: %s removed; limits hold until a restart", found.source, names)
-        self._loaded = found
-        self.last = replace(self.last, members={**gone, **found.members}, source=found.source)
+            _log.warning("%s: %s removed; limits hold until a restart", new.source, names)
+        self._loaded = new
+        self.last = replace(self.last, members={**gone, **new.members}, source=new.source)
 
 
 def _stamps(paths: Iterable[str]) -> tuple[_Stamp | None, ...]:
-    found: tuple[_Stamp | None, ...] = ()
+    stamps: tuple[_Stamp | None, ...] = ()
     for path in paths:
         try:
             at = os.stat(path)
-            found += ((at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns),)
+            stamps += ((at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns),)
         except (FileNotFoundError, NotADirectoryError):
-            found += (None,)
+            stamps += (None,)
         except OSError:  # reading the file will report it
-            found += ((0, 0, 0, 0, time.time_ns()),)
-    return found
+            stamps += ((0, 0, 0, 0, time.time_ns()),)
+    return stamps
 
 
 def _from_text(key: str, text: str) -> object:
     if key == "toolsets":
         return [part.strip() for part in text.split(",") if part.strip()]
+    if isinstance(usual := getattr(Config(), key), bool):
+        return {"true": True, "false": False}.get(text, text)
     digits = text.isascii() and text.isdigit() and len(text) < 20
-    return int(text) if digits and isinstance(getattr(Config(), key), int) else text
+    return int(text) if digits and isinstance(usual, int) else text
 
 
 def _table(path: Path) -> Mapping[str, object] | None:
@@ -349,14 +362,14 @@ def _kinds(table: type) -> dict[str, Any]:
 
 
 def _fields(
-    kinds: Mapping[str, Any], data: Mapping[str, object], place: str = ""
+    kinds: Mapping[str, Any], data: Mapping[str, object], where: str = ""
 ) -> dict[str, Any]:
     """The values of a table, each read as the type of its key."""
     values: dict[str, Any] = {}
     for name, value in data.items():
-        key = f"{place}.{name}" if place else name
+        key = f"{where}.{name}" if where else name
         if name not in kinds:
-            shown = key if place else repr(name)
+            shown = key if where else repr(name)
             raise ConfigError(f"there is no key {shown}{perhaps(name, kinds)}")
         values[name] = _read(kinds[name], value, key)
     return values
@@ -385,13 +398,12 @@ def _members(value: object, key: str) -> Mapping[str, MemberConfig]:
     members: dict[str, MemberConfig] = {}
     owners: dict[str, str] = {}
     for name, settings in _mapping(value, key).items():
-        place = f"{key}.{name}"
-        given = _fields(kinds, _mapping(settings, place), place)
+        where = f"{key}.{name}"
+        given = _fields(kinds, _mapping(settings, where), where)
         lists = {each: given.pop(each) for each in _LISTS if each in given}
         members[name] = member = MemberConfig(lists, **given)
         if member.token is not None and owners.setdefault(member.token, name) != name:
-            other = owners[member.token]
-            raise ConfigError(f"{place}.token is also the token of {key}.{other}")
+            raise ConfigError(f"{where}.token is also the token of {key}.{owners[member.token]}")
     return members
 
 
@@ -408,9 +420,10 @@ def _folders(value: object, key: str) -> tuple[str, ...]:
 
 def _network(value: object, key: str) -> str:
     try:
-        return str(value) if ipaddress.ip_network(_text(value, key)) else ""
+        ipaddress.ip_network(_text(value, key))
     except ValueError:
         raise ConfigError(f"{key} must name addresses or networks") from None
+    return str(value)
 
 
 def _codec(value: object, key: str) -> str:
@@ -477,15 +490,15 @@ _url = _like(r"(redis|rediss|unix)://.*", "begin with one of redis://, rediss://
 
 def _checks(value: object, key: str) -> tuple[Rule, ...]:
     """The checks by glob: each is a name, a command, a table, or a list of these."""
-    found: list[Rule] = []
+    rules: list[Rule] = []
     for glob, given in _mapping(value, key).items():
-        place = f'{key}."{glob}"'
+        where = f'{key}."{glob}"'
         many = cast("list[object]", given) if isinstance(given, list) else [given]
-        found += [_check(each, glob, place) for each in many]
-    return tuple(found)
+        rules += [_check(each, glob, where) for each in many]
+    return tuple(rules)
 
 
-def _check(value: object, glob: str, place: str) -> Rule:
+def _check(value: object, glob: str, where: str) -> Rule:
     given: dict[str, object] = {} if value == SYNTAX else {"command": value}
     if isinstance(value, Mapping):
         given = dict(cast("Mapping[str, object]", value))
@@ -494,17 +507,17 @@ def _check(value: object, glob: str, place: str) -> Rule:
         try:
             command = shlex.split(command)
         except ValueError as error:
-            raise ConfigError(f"{place}.command: {error}") from None
-    words = _texts(command, f"{place}.command")
+            raise ConfigError(f"{where}.command: {error}") from None
+    words = _texts(command, f"{where}.command")
     if "command" in given and not words:
-        raise ConfigError(f"{place}.command must not be empty")
+        raise ConfigError(f"{where}.command must not be empty")
     given["command"] = list(words)
     given.setdefault("name", os.path.basename(words[0]) if words else SYNTAX)
-    rule = Rule(glob, **_fields(_CHECK, given, place))
+    rule = Rule(glob, **_fields(_CHECK, given, where))
     if bool(words) == (rule.name == SYNTAX):
-        raise ConfigError(f"{place} needs a command, or no name: {SYNTAX} is the one without")
+        raise ConfigError(f"{where} needs a command, or no name: {SYNTAX} is the one without")
     if sum(word.count("{files}") for word in words) != words.count("{files}"):
-        raise ConfigError(f"{place}.command: {{files}} must be an argument of its own")
+        raise ConfigError(f"{where}.command: {{files}} must be an argument of its own")
     return rule
 
 

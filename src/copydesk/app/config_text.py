@@ -64,8 +64,8 @@ def _newline_of(text: str) -> str:
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Where what matches at this place ends."""
-    found = pattern.match(text, at)
-    return found.end() if found else at
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 _DEEPEST: Final = 100
@@ -181,17 +181,17 @@ def put_json(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str
 
     Missing objects are created; other members, comments and the layout stay unchanged.
     """
-    wanted, found = read_json(text), _INDENT.search(text)
+    wanted, indent = read_json(text), _INDENT.search(text)
     for name, value in fields.items():
         path = (*keys, name)
-        text = _put(text, path, value, found[1] if found else "  ")
+        text = _put(text, path, value, indent[1] if indent else "  ")
         wanted = replaced(wanted, path, value)
     return _verified(text, read_json(text), wanted, _OTHERS)
 
 
-def _verified(text: str, found: Value, wanted: Value, reason: str) -> str:
+def _verified(text: str, said: Value, wanted: Value, reason: str) -> str:
     """The text, if it says what is wanted."""
-    if found != wanted:
+    if said != wanted:
         raise Unreadable(reason)
     return text
 
@@ -265,10 +265,10 @@ def remove_json(text: str, keys: Sequence[str]) -> str:
     elif others and last is node and node.end == node.stop:
         comma = others[-1].end - 1
         before = before[:comma] + before[comma + 1 :]
-    made = before.removesuffix("\n").removesuffix("\r") + after
-    if _tried(read_json, made) != wanted:  # a comment before it, which needs its line end
-        made = before + after
-    return _verified(made, read_json(made), wanted, _OTHERS)
+    new = before.removesuffix("\n").removesuffix("\r") + after
+    if _tried(read_json, new) != wanted:  # a comment before it, which needs its line end
+        new = before + after
+    return _verified(new, read_json(new), wanted, _OTHERS)
 
 
 _INLINE: Final = "the table is written in one line with others; change it by hand"
@@ -300,22 +300,22 @@ def put_toml(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str
         return text
     missing = [key for key in fields if dig(now, (*keys, key)) is None]
     new = "".join(f"{_key(key)} = {_written(fields[key])}{newline}" for key in missing)
-    made, is_own = "", False
-    for statement, found, is_header in _statements(text):
-        key = next(iter(found), "")
+    result, is_own = "", False
+    for statement, said, is_header in _statements(text):
+        key = next(iter(said), "")
         if is_header:
-            is_own = found == replaced({}, keys, {})
+            is_own = said == replaced({}, keys, {})
             if is_own and new:
                 statement += ("" if statement.endswith("\n") else newline) + new
                 new = ""
-        elif is_own and key in fields and found[key] != fields[key]:
+        elif is_own and key in fields and said[key] != fields[key]:
             statement = _revalued(statement, fields[key])
-        made += statement
+        result += statement
     if new:
-        made += "" if not made or made.endswith("\n") else newline
-        made += newline if made.strip() and not made.endswith(newline * 2) else ""
-        made += f"[{'.'.join(map(_key, keys))}]{newline}{new}"
-    return _verified(made, _tried(read_toml, made), wanted, _INLINE)
+        result += "" if not result or result.endswith("\n") else newline
+        result += newline if result.strip() and not result.endswith(newline * 2) else ""
+        result += f"[{'.'.join(map(_key, keys))}]{newline}{new}"
+    return _verified(result, _tried(read_toml, result), wanted, _INLINE)
 
 
 def remove_toml(text: str, keys: Sequence[str]) -> str:
@@ -326,22 +326,22 @@ def remove_toml(text: str, keys: Sequence[str]) -> str:
     now, above = read_toml(text), keys[:-1]
     if dig(now, keys) is None:
         return text
-    made = held = ""
+    result = pending = ""
     at, is_own = 0, False
-    for statement, found, is_header in _statements(text):
+    for statement, said, is_header in _statements(text):
         if is_header:
-            made, held = made + held, ""
-            is_own = dig(found, keys) is not None
+            result, pending = result + pending, ""
+            is_own = dig(said, keys) is not None
             if is_own and text.endswith(("\n\n", "\n\r\n"), 0, at):  # an empty line
-                made = made.removesuffix("\n").removesuffix("\r")
+                result = result.removesuffix("\n").removesuffix("\r")
         at += len(statement)
         if not is_own:
-            made += statement
+            result += statement
         else:  # comments and empty lines are held until something of the table follows
-            held = "" if found else held + statement
-    made += held
+            pending = "" if said else pending + statement
+    result += pending
     wanted = tidy(replaced(now, keys, None), above)
-    return _verified(made, tidy(_tried(read_toml, made), above), wanted, _INLINE)
+    return _verified(result, tidy(_tried(read_toml, result), above), wanted, _INLINE)
 
 
 def _statements(text: str) -> Iterator[tuple[str, Mapping[str, Value], bool]]:
@@ -353,9 +353,9 @@ def _statements(text: str) -> Iterator[tuple[str, Mapping[str, Value], bool]]:
     for line in re.findall(r".*\n|.+", text):
         statement += line
         may_end = statement == line or _MAY_END.search(line)
-        found = _tried(read_toml, statement) if may_end else None
-        if found is not None:
-            yield statement, found, statement.lstrip(" \t").startswith("[")
+        said = _tried(read_toml, statement) if may_end else None
+        if said is not None:
+            yield statement, said, statement.lstrip(" \t").startswith("[")
             statement = ""
 
 
@@ -367,9 +367,9 @@ def _tried(read: Callable[[str], Found], text: str) -> Found | None:
 
 def _revalued(statement: str, value: Value) -> str:
     """A key's statement with another value; its comment stays."""
-    stops = (found.start() for found in re.finditer(r"[ \t]*(?:#|\r?\n|\Z)", statement))
+    stops = (match.start() for match in re.finditer(r"[ \t]*(?:#|\r?\n|\Z)", statement))
     stop = next(at for at in stops if _tried(read_toml, statement[:at]))
-    starts = (found.end() for found in re.finditer(r"=[ \t]*", statement))
+    starts = (match.end() for match in re.finditer(r"=[ \t]*", statement))
     start = next(at for at in starts if _tried(read_toml, f"{statement[:at]}0"))
     return statement[:start] + _written(value) + statement[stop:]
 

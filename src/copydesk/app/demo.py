@@ -127,8 +127,8 @@ async def _look(call: Call) -> None:
     read = await call("read_file", path="textwrap.py", range="1~12")
     _say(f"textwrap.py has {read['total_lines']} lines; this is version {read['version']}.")
     _quote(_block(read, "text"))
-    found = await call("ripgrep_snippets", pattern=r"^def \w+", path="textwrap.py")
-    _say(*(f"line {row['line']}: {row['match']}" for row in found["results"]))
+    matches = await call("ripgrep_snippets", pattern=r"^def \w+", path="textwrap.py")
+    _say(*(f"line {row['line']}: {row['match']}" for row in matches["results"]))
 
 
 async def _five_kinds(call: Call, folder: Path) -> None:
@@ -266,9 +266,9 @@ def _check_compiles(folder: Path) -> None:
     _say("The file still compiles.")
 
 
-def _farewell(kept: Path | None, *steps: str) -> None:
+def _farewell(folder: Path | None, *steps: str) -> None:
     _head("Done: every step ended as it must")
-    _say(*([] if kept is None else [f"The workspace of this run: {kept}"]), *steps)
+    _say(*([] if folder is None else [f"The workspace of this run: {folder}"]), *steps)
 
 
 def _notes(folder: Path, lang: Lang, *, keep: bool) -> None:
@@ -299,8 +299,8 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     _say("No file was changed; ids are kept beside them.")
 
     _head("2. Find a document, and read a page of it with ids")
-    found = call("searchBlocks", query=_SOUGHT, limit=1)["blocks"]
-    document = cast(str, found[0]["root_id"])
+    hits = call("searchBlocks", query=_SOUGHT, limit=1)["blocks"]
+    document = cast(str, hits[0]["root_id"])
     page = call("getBlockContent", blockId=document, slice="0:3")
     _quote(page["_text"])
     _, (block_id, text), *_ = _headers(page["content"])

@@ -503,7 +503,9 @@ def _policy(root: str, config: Config) -> Iterator[Finding]:
         True,
         "; ".join(f"{name}: {_approves(member)}" for name, member in members.items()),
     )
-    short = [name for name, one in members.items() if 0 < len(one.token or "") < LONG_TOKEN]
+    short = [
+        name for name, settings in members.items() if 0 < len(settings.token or "") < LONG_TOKEN
+    ]
     name = config.source
     yield from _every(
         (
@@ -574,8 +576,8 @@ def _clients(root: str, config: Config) -> Iterator[Finding]:
     own, *own_first = own_command()
     entries = [*setup.configured()]
     if not entries:
-        found = "no MCP client is set up for this workspace; copydesk init does it"
-        yield Finding("clients", True, found)
+        fact = "no MCP client is set up for this workspace; copydesk init does it"
+        yield Finding("clients", True, fact)
     for client, path, name, entry in entries:
         what, where = f"client {client.name}", f"{setup.shown(path)}: {name}"
         command, *args = words_of(entry)
@@ -586,8 +588,8 @@ def _clients(root: str, config: Config) -> Iterator[Finding]:
             yield Finding(what, True, f"{where} is started by uvx; not tried")
         elif not is_own(entry) or words[: len(first)] != first:
             # A file of the workspace may come from elsewhere: start nothing else.
-            found = f"{where} starts {command}, which is not this copydesk"
-            yield Finding(what, False, found, mend)
+            fact = f"{where} starts {command}, which is not this copydesk"
+            yield Finding(what, False, fact, mend)
         elif words[len(first) : len(first) + 1] != ["mcp"]:
             yield Finding(what, False, f"{where} does not start copydesk mcp", mend)
         else:
@@ -628,18 +630,18 @@ def _tools_of(server: subprocess.Popen[bytes]) -> int | None:
         server.stdin.flush()
         for line in server.stdout:
             with suppress(ValueError, KeyError, TypeError):
-                found = json.loads(line)
-                if found["id"] == 2:
-                    return len(found["result"]["tools"])
+                reply = json.loads(line)
+                if reply["id"] == 2:
+                    return len(reply["result"]["tools"])
     return None
 
 
 def _parsers() -> Iterator[Finding]:
     """The parsers that check files before they are written."""
-    found = "Python, JSON, TOML and XML are parsed before they are written"
+    fact = "Python, JSON, TOML and XML are parsed before they are written"
     if missing := " ".join(missing_parsers()):
-        found += f"; {missing} are not: pip install 'copydesk[checks]'"
-    yield Finding("checks", True, found)
+        fact += f"; {missing} are not: pip install 'copydesk[checks]'"
+    yield Finding("checks", True, fact)
 
 
 def _commands(root: str, config: Config) -> Iterator[Finding]:

@@ -136,10 +136,13 @@ def _typed(of: type[_T]) -> type[_T]:
 
 
 def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method with its arguments checked; what it refuses knows the path that it was of."""
+    """The method with its arguments checked; a refusal gets the `path` that was given, if any."""
     _, *parameters = signature(method).parameters.values()
-    rest = next((one.name for one in parameters if one.kind is Parameter.VAR_POSITIONAL), "")
-    names = [] if rest else [one.name for one in parameters]
+    rest = next(
+        (parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_POSITIONAL),
+        "",
+    )
+    names = [] if rest else [parameter.name for parameter in parameters]
     hints = cache(partial(get_type_hints, method))
 
     @wraps(method)
@@ -160,7 +163,7 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check(name: str, value: object, hint: object) -> None:
     """Raise TypeError for a value that is not of the annotated type; requests are looked into."""
-    if not _test(hint)(value):
+    if not _tester(hint)(value):
         wanted = hint.__name__ if isinstance(hint, type) else str(hint)
         wanted = re.sub(r"[\w.]+\.(?=\w)", "", wanted)
         raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}: {value!r:.80}")
@@ -179,16 +182,16 @@ def _hints(kind: Any) -> Mapping[str, object]:
 
 
 @cache
-def _test(hint: object) -> Callable[[object], bool]:
-    """Whether a value is of an annotated type; of a tuple also what is in it."""
+def _tester(hint: object) -> Callable[[object], bool]:
+    """The test whether a value is of an annotated type; of a tuple also what is in it."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Literal:
         return lambda value: value in parts
     if origin in (Union, UnionType):
-        tests = [_test(part) for part in parts]
+        tests = [_tester(part) for part in parts]
         return lambda value: any(test(value) for test in tests)
     if origin is tuple:
-        inner = _test(parts[0])
+        inner = _tester(parts[0])
         return lambda value: isinstance(value, tuple) and all(map(inner, cast("Any", value)))
     kind = (int, float) if hint is float else cast(type, origin or hint)
     return lambda value: isinstance(value, kind)
@@ -302,8 +305,8 @@ class Events:
         """The events since the last call; on the first call, the pending plans."""
         opened, most = self._opened, self._MOST_EDITS
         edits = opened.history(self._member, most=most)
-        # Read after the edits: a plan that is gone by then was written by one of them, or by the
-        # next.
+        # An applied plan leaves the pending ones and becomes an edit at once: the edits are read
+        # before and after them, and a plan that is in none of the three is gone.
         pending = opened.desk.review.pending(opened.member(self._member))
         late = opened.history(self._member, most=most)
         was, self._plans = self._plans, {waiting.plan.id: waiting for waiting in pending}
@@ -538,10 +541,9 @@ class Desk(Closing):
         compiled = partial(compile_batch, edits=request.edits)
         call = self._member, "BatchEdit", request.path, compiled, expected
         try:
-            made = self._opened.batches.edit(*call, dry=dry_run)
+            return self._reporting(self._opened.batches.edit(*call, dry=dry_run))
         except FileNotFound:
             raise self._opened.desk.missing(self._member, request.path) from None
-        return self._reporting(made)
 
     def apply(self, plan: PlanOrId) -> Applied:
         """Write a plan; raises ContentChanged and other refusals of the file."""

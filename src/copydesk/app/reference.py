@@ -4,8 +4,8 @@ Texts about a tool are in `copydesk.tools.messages`. To generate the page, `docs
 
     python -c "from copydesk.app import reference; print(reference.page(), end='')"
 
-Law: an answer to a schema in a provider's dialect, without its nulls at any depth, is valid for the
-original schema, so an incoming call needs no other conversion.
+Law: arguments that are valid for the schema in a provider's dialect are valid for the original one
+once their nulls are left out, at any depth; an incoming call needs no other conversion.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from copydesk.notes.tools import notes
 from copydesk.search.tools import SEARCHING
 from copydesk.tools.arguments import with_null, within
 from copydesk.tools.batch import batch
-from copydesk.tools.catalog import MINDS, Tool, by_name
+from copydesk.tools.catalog import EDIT, MINDS, Tool, by_name
 from copydesk.tools.compat import compat
 from copydesk.tools.messages import say
 from copydesk.tools.patch import patch
@@ -78,12 +78,13 @@ def page() -> str:
             "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names]),
             _toolset("compat", compat()),
             _toolset("patch", patch()),
+            _toolset(EDIT, (WRITE_FILE,)),
         ]
     )
 
 
 def _toolset(name: str, tools: Iterable[Tool]) -> str:
-    also = [f"Also here: `{tool.name}`.\n" for tool in ws_mod() if name in tool.also]
+    also = [f"Also here: `{tool.name}`.\n" for tool in all_tools() if name in tool.also]
     return "\n".join([f"## {name}\n", *also, *(_tool(tool) for tool in tools)])
 
 
@@ -92,7 +93,7 @@ def _tool(tool: Tool) -> str:
     hints = ", ".join(hint for hint, holds in said.items() if holds)
     return "\n".join(
         [
-            f"### {tool.name}\n",
+            f"### {tool.called}\n",
             f"{tool.description('en')}{f' *{hints}*' if hints else ''}\n",
             "| argument | type | default | |",
             "|---|---|---|---|",
@@ -102,12 +103,12 @@ def _tool(tool: Tool) -> str:
     )
 
 
-def _arguments(schema: Mapping[str, Any], within: str = "") -> Iterator[str]:
+def _arguments(schema: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """A row for each argument, followed by those of its items."""
     for name, form in schema.get("properties", {}).items():
         default = "required" if name in schema["required"] else default_of(form, "`{}`")
         words = _MARKUP.sub(_escaped, str(form.get("description", "")))
-        yield f"| `{within}{name}` | {_type(form)} | {default} | {words} |"
+        yield f"| `{prefix}{name}` | {_type(form)} | {default} | {words} |"
         yield from _arguments(form.get("items", {}), f"{name}[].")
 
 
@@ -144,24 +145,24 @@ def definitions(tools: Iterable[Tool], dialect: str, lang: Lang) -> list[Definit
     Tools that replace another server's are listed under their older names too, as on that server.
     """
     convert = DIALECTS[dialect]
-    found: list[Definition] = [
+    rows: list[Definition] = [
         {**convert(tool, lang), "name": name}
         for name, tool in by_name(tools).items()
         if name == tool.called or tool.output is not None
     ]
-    told: dict[str, str] = {}
-    for one in found if dialect == "mcp" else ():
+    latest: dict[str, str] = {}
+    for definition in rows if dialect == "mcp" else ():
         # leave out a text that equals the last one for an argument of this name
-        outer: dict[str, Definition] = one["inputSchema"]["properties"]
+        outer: dict[str, Definition] = definition["inputSchema"]["properties"]
         kinds = (kind for form in outer.values() for kind in form.get("anyOf", (form,)))
         items: list[Definition] = [kind.get("items", {}) for kind in kinds]
         for forms in (outer, *(item.get("properties", {}) for item in items)):
             for name, form in forms.items():
                 said = form.get("description", "")
-                if said and said == told.get(name):
+                if said and said == latest.get(name):
                     del form["description"]
-                told[name] = said or told.get(name, "")
-    return found
+                latest[name] = said or latest.get(name, "")
+    return rows
 
 
 _USUAL_HINTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
@@ -227,21 +228,21 @@ def _gemini(tool: Tool, lang: Lang) -> Definition:
 
 def _reduced(schema: Mapping[str, Any], lang: Lang) -> Definition:
     """The schema with the accepted keywords; a default moves to the description."""
-    found = {key: value for key, value in schema.items() if key in _KEPT}
+    reduced = {key: value for key, value in schema.items() if key in _KEPT}
     words = [schema["description"]] if "description" in schema else []
     if "default" in schema:
         words.append(say("tool.default", lang, {"value": json.dumps(schema["default"])}))
     if words:
-        found["description"] = " ".join(words)
-    return within(found, lambda part: _reduced(part, lang))
+        reduced["description"] = " ".join(words)
+    return within(reduced, lambda part: _reduced(part, lang))
 
 
 def _all_required(schema: Mapping[str, Any]) -> Definition:
     """The schema with all properties required and no others allowed, at every depth."""
-    found = within(schema, _all_required)
-    if "properties" in found:
-        found |= {"required": list(found["properties"]), "additionalProperties": False}
-    return found
+    strict = within(schema, _all_required)
+    if "properties" in strict:
+        strict |= {"required": list(strict["properties"]), "additionalProperties": False}
+    return strict
 
 
 DIALECTS: dict[str, Callable[[Tool, Lang], Definition]] = {

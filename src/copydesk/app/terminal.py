@@ -85,17 +85,17 @@ def safe(text: str) -> str:
 
 def line(text: str) -> str:
     """The text as one line: line breaks and tabs are shown as `\\x0a` and `\\x09`."""
-    return _BREAKS.sub(lambda found: _code(found[0]), with_codes(text, _code))
+    return _BREAKS.sub(lambda match: _code(match[0]), with_codes(text, _code))
 
 
 @lru_cache(maxsize=4)  # a line is drawn in pieces, each of which asks
 def unseen(text: str) -> tuple[int, ...]:
     """Where a text has hidden characters, and letters of another script than their word's."""
-    found = [each.start() for each in HIDDEN.finditer(text)]
+    offsets = [each.start() for each in HIDDEN.finditer(text)]
     for word in () if text.isascii() else _WORD.finditer(text):
         if not word[0].isascii():
-            found += (word.start() + at for at in _strangers(word[0]))
-    return tuple(sorted(found))
+            offsets += (word.start() + at for at in _strangers(word[0]))
+    return tuple(sorted(offsets))
 
 
 def _strangers(word: str) -> list[int]:
@@ -134,8 +134,8 @@ def diff(text: str, coloured: bool) -> str:
     if not coloured:
         return shown
     return "\n".join(
-        _styled(one, "1" if not sign and one.startswith(_HEAD) else _STYLES.get(sign, ""))
-        for sign, one, _, _ in read_diff(shown.split("\n"))
+        _styled(row, "1" if not sign and row.startswith(_HEAD) else _STYLES.get(sign, ""))
+        for sign, row, _, _ in read_diff(shown.split("\n"))
     )
 
 
@@ -205,8 +205,8 @@ def print_answer(answer: Answer) -> None:
 def complain(text: str) -> None:
     """Print a message on standard error; what is said before comes before it."""
     sys.stdout.flush()
-    for told in safe(f"copydesk: {text}").split("\n"):
-        tell(told, sys.stderr)
+    for row in safe(f"copydesk: {text}").split("\n"):
+        tell(row, sys.stderr)
 
 
 def screen_columns(stream: TextIO) -> int:
@@ -220,11 +220,11 @@ def tell(text: str, stream: TextIO | None = None) -> None:
     Such a command is whole, so that it can be copied, and without the full stop after it.
     """
     to: TextIO = sys.stdout if stream is None else stream
-    told, room = line(text), screen_columns(to) or sys.maxsize
-    if columns(told) <= room:
-        to.write(told + "\n")
+    message, room = line(text), screen_columns(to) or sys.maxsize
+    if columns(message) <= room:
+        to.write(message + "\n")
         return
-    for sentence in _SENTENCE.split(told):
+    for sentence in _SENTENCE.split(message):
         step = _STEP.fullmatch(sentence)
         words, command = (step[1], f"  {step[2]}\n") if step else (sentence, "")
         if columns(words + command) < room:
@@ -391,8 +391,8 @@ def _code(character: str) -> str:
     return character.encode("ascii", "backslashreplace").decode()
 
 
-def _json_escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
+def _json_escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1] if match[0] != "\x7f" else "\\u007f"
 
 
 def columns(text: str) -> int:
@@ -449,10 +449,10 @@ def short(report: Answer) -> None:
         out("\n" + diff(report.diff, colours(sys.stdout)))
 
 
-def saved(found: Sequence[Saved], lang: Lang) -> None:
+def saved(writes: Sequence[Saved], lang: Lang) -> None:
     """Print other programs' writes that were saved as edits."""
-    for one in found:
-        tell(saved_words(one.path, one.edit_id, f"copydesk undo {one.edit_id}", lang))
+    for write in writes:
+        tell(saved_words(write.path, write.edit_id, f"copydesk undo {write.edit_id}", lang))
 
 
 SPLIT_COLUMNS: Final = 140
@@ -522,14 +522,14 @@ class _Drawn:
 
     def unified(self, block: DiffBlock) -> Iterator[str]:
         """Both numbers, a sign and the text: all removed lines of a run, then all added ones."""
-        for side in (0,) if block.kept else (0, 1):
+        for sides in ((0, 1),) if block.is_context else ((0,), (1,)):
             for row in block.rows:
                 numbers = [
-                    f"{line.number if line and (block.kept or at == side) else '':>{self._digits}} "
+                    f"{line.number if line and at in sides else '':>{self._digits}} "
                     for at, line in enumerate((row.old, row.new))
                 ]
                 gutter = "".join(numbers) if self._digits else ""
-                for text, _ in self._line(block, row, side, gutter, self._look.columns):
+                for text, _ in self._line(block, row, sides[0], gutter, self._look.columns):
                     yield text
 
     def split(self, block: DiffBlock) -> Iterator[str]:
@@ -553,7 +553,7 @@ class _Drawn:
         if line is None:
             return
         marks, text = row.marks[side], line.text
-        sign = " " if block.kept else "-+"[side]
+        sign = " " if block.is_context else "-+"[side]
         style = _STYLES.get(sign, "") if self._look.coloured else ""
         room = columns - len(gutter) - 2  # the sign, and the last column, where a cursor may stay
         pieces = self._shown(text, marks)

@@ -79,14 +79,14 @@ _JOURNAL_BYTES = 64 << 20
 _OLDER = ("journal.sqlite", "plans.sqlite", "snapshots.sqlite")
 """The files of state before schema 5."""
 
-_COUNT_SECONDS = 0.1
-"""How long to wait for the snapshots, which are optional."""
+_TEXTS_SECONDS = 0.1
+"""How long to wait for the database of texts, which are optional."""
 
 KERNEL = "siyuan:"
 """The first part of the paths of documents in a kernel, as access lists name them."""
 
 
-def notes_home(
+def configured_notes(
     config: Config, files: Files, ids_folder: Callable[[], str], permission: Permission
 ) -> OpenNotes:
     """The configured notes as a member with this permission sees them.
@@ -94,7 +94,7 @@ def notes_home(
     `ids_folder` returns the folder of ids and fingerprints of notes in files.
     """
     if config.notes.siyuan_url:
-        return kernel_home(config)
+        return kernel_notes(config)
     from copydesk.notes.desk import OpenNotes
     from copydesk.notes.folder.store import FolderStore
     from copydesk.notes.grammar import is_address, split_as
@@ -127,7 +127,7 @@ def notes_home(
     )
 
 
-def kernel_home(config: Config) -> OpenNotes:
+def kernel_notes(config: Config) -> OpenNotes:
     """The notes in the configured kernel. Sends nothing yet."""
     from copydesk.notes.desk import OpenNotes
     from copydesk.notes.grammar import split_as
@@ -159,19 +159,20 @@ class OpenWorkspace(Closing):
         shared: bool = True,
         recover: bool = True,
         clock: Callable[[], int] = now_ms,
-        home: Callable[[Permission], OpenNotes] | None = None,
+        open_notes: Callable[[Permission], OpenNotes] | None = None,
     ) -> None:
         """Open the workspace at `root`, with its own configuration unless one is given.
 
         `shared`: plans, snapshots and the journal are in the state folder or on the configured
         server, for all processes; otherwise in this process. `recover`: first recover unfinished
-        writes of crashed processes. `clock` returns milliseconds since 1970. `home` opens other
-        notes than the configured ones. Raises ConfigError, and Refusal for a root that cannot be
-        opened.
+        writes of crashed processes. `clock` returns milliseconds since 1970. `open_notes`
+        opens other notes than the configured ones. Raises ConfigError, and Refusal for a root that
+        cannot be opened.
         """
         config = load(root) if config is None else config
         self._live, self.clock = LiveConfig(root, config), clock
 
+        # `Files` calls these while it writes; `foreign` and `backend` are made below, with it
         def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
             foreign.keep(real, theirs, ours, is_tail)
 
@@ -191,7 +192,7 @@ class OpenWorkspace(Closing):
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
         backend = shared_backend(self.root, config) if shared else in_process(config)
-        self.kept = LongTexts()
+        self.long_texts = LongTexts()
         self.catalog = Catalog(all_tools())
         self.in_shell = False
         """Whether next steps in answers name shell commands."""
@@ -199,10 +200,11 @@ class OpenWorkspace(Closing):
         """The base address of the review page if this process serves it."""
         self._listeners: list[Callable[[], None]] = []
         self._backend = backend
+        # one object, by the name of each of its parts that is used
         records = self.registry = self.tally = self.journal = backend.records
-        self.changes = records.changes
+        self.plans_stamp = records.changes
         """Returns a value that differs once another process has changed plans or decided."""
-        self.seen = backend.seen
+        self.records_stamp = backend.stamp
         """Returns a value that differs once any process has recorded something."""
         self._members: tuple[Config, dict[tuple[str, str], Member]] = (config, {})
         self._lock = held_at_fork(threading.Lock())
@@ -254,8 +256,8 @@ class OpenWorkspace(Closing):
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
         writer = Writer(self.files, locks, self.journal, self.recovery, clock, self._notify)
-        home = home or partial(notes_home, config, self.files, backend.ids_folder)
-        self._notes = LazyNotes(setting, writer, home)
+        configured = partial(configured_notes, config, self.files, backend.ids_folder)
+        self._notes = LazyNotes(setting, writer, open_notes or configured)
         self.desk = FileDesk(setting, writer, self._notes)
         self.batches = Batching(setting, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)
@@ -301,12 +303,12 @@ class OpenWorkspace(Closing):
                 closing.callback(each.close)
 
     def _close_lasting(self) -> None:
-        if self._lasting is not None:  # it may be opened by what the others still do
+        if self._lasting is not None:  # closing the others may have opened it
             self._lasting.close()
 
     def _log_untold(self) -> None:
         for saved in self.desk.foreign.take_untold():
-            if saved.edit_id:  # what was written since was looked for
+            if saved.edit_id:  # 0: another program had the file open, and has not written to it
                 undo = f"copydesk undo {saved.lasting_id}"
                 words = reports.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
                 _log.warning("%s", words)
@@ -342,24 +344,24 @@ class OpenWorkspace(Closing):
         if task:
             caller = replace(caller, task=task)
         context = Context(
-            self.desk,
-            self.batches,
-            self.looking,
-            caller,
-            manuals.part,
-            lang,
-            progress,
-            cancelled,
-            self.kept,
-            self._roots,
-            self.in_shell,
-            settings.apply or config.apply,
-            config.answer_tokens,
-            tuple(toolsets),
+            desk=self.desk,
+            batches=self.batches,
+            looking=self.looking,
+            member=caller,
+            manual=manuals.part,
+            lang=lang,
+            progress=progress,
+            cancelled=cancelled,
+            long_texts=self.long_texts,
+            roots=self._roots,
+            in_shell=self.in_shell,
+            apply=settings.apply or config.apply,
+            budget=config.answer_tokens,
+            toolsets=tuple(toolsets),
         )
         if (forgets := self._backend.bases.forgets()) != self._forgets:
             self._forgets = forgets
-            self.kept.clear()
+            self.long_texts.clear()
             self.desk.drop_texts()
         self.desk.overwrites.look_again()
         with cancelled_by(cancelled):
@@ -399,10 +401,10 @@ class OpenWorkspace(Closing):
         return self.member(self.config.member)
 
     def _member(self, config: Config, name: str, toolset: str) -> Member:
-        kept = self._members
-        if kept[0] is not config:
-            kept = self._members = (config, {})
-        known, key = kept[1], (name, toolset)
+        cache = self._members
+        if cache[0] is not config:
+            cache = self._members = (config, {})
+        known, key = cache[1], (name, toolset)
         if key not in known:
             settings = config.of_member(name)
             lists: dict[str, Any] = dict(settings.lists)  # its keys are the fields of Rules
@@ -445,11 +447,11 @@ class OpenWorkspace(Closing):
         diff = diff_text(shown.draft.diff, shown.draft.base.encoding)
         report = replace(report, diff=diff, budget=0)
         if shown.checks is not None:
-            rows: list[Value] = [refusals.check_row(one, lang) for one in shown.checks]
-            words = tuple(refusals.check_words(one, lang) for one in shown.checks)
+            rows: list[Value] = [refusals.check_row(finding, lang) for finding in shown.checks]
+            words = tuple(refusals.check_words(finding, lang) for finding in shown.checks)
             report = reports.with_notices(report, "checks", rows, words)
         if shown.plan.why:
-            report = replace(report, made={**report.fields, "why": shown.plan.why})
+            report = replace(report, source={**report.fields, "why": shown.plan.why})
         return reports.with_decision(report, self.desk.review.decision(shown.plan))
 
     def history(
@@ -486,11 +488,11 @@ class OpenWorkspace(Closing):
 
 def _in_full(*roots: str) -> tuple[RelPath, ...]:
     """The absolute paths of the root: the real one and the given one."""
-    found: dict[RelPath, None] = {}
+    paths: dict[RelPath, None] = {}
     for root in roots:
         with suppress(Refusal):  # not UTF-8: nobody can write such a path in JSON
-            found[RelPath.parse(os.path.abspath(root).lstrip("/") or ".")] = None
-    return tuple(found)
+            paths[RelPath.parse(os.path.abspath(root).lstrip("/") or ".")] = None
+    return tuple(paths)
 
 
 def default_root() -> str:
@@ -498,7 +500,8 @@ def default_root() -> str:
     return os.environ.get("COPYDESK_ROOT") or os.getcwd()
 
 
-open_workspace = OpenWorkspace  # what it reads as where one is opened
+open_workspace = OpenWorkspace
+"""The class by the name of what it does: `with open_workspace(root) as opened`."""
 
 
 class Losses:
@@ -537,7 +540,7 @@ class Backend:
     """The records and texts of a workspace, and its file locks.
 
     `state` is the state folder, if any; `databases` are the files in it by their contents, and
-    `losses` is what they lost while in use. `seen` returns a value that differs once anything was
+    `losses` is what they lost while in use. `stamp` returns a value that differs once anything was
     recorded. `may_write` and `may_return` raise TargetMoved or Failed if the calling thread has
     lost its lock. `ids_folder` returns the folder of the ids and fingerprints of notes in files.
     `to_close` are called last, in this order.
@@ -548,7 +551,7 @@ class Backend:
     queues: LockQueues
     ids_folder: Callable[[], str]
     state: StateFolder | None = None
-    seen: Callable[[], object] = lambda: None
+    stamp: Callable[[], object] = lambda: None
     may_write: Callable[[], None] = lambda: None
     may_return: Callable[[], None] = lambda: None
     to_close: Sequence[Callable[[], None]] = ()
@@ -570,7 +573,7 @@ def in_process(config: Config) -> Backend:
         BackgroundSnapshots(SqliteSnapshots(Database(), config.bases_bytes)),
         LockQueues(seconds=config.lock_seconds),
         cache(lambda: folders.enter_context(TemporaryDirectory(prefix="copydesk-notes-"))),
-        seen=state.version,
+        stamp=state.version,
         to_close=[folders.close],
     )
 
@@ -605,7 +608,7 @@ def _in_folder(root: str, config: Config) -> Backend:
 
     flushed: Literal["FULL", "OFF"] = "FULL" if config.durability == "full" else "OFF"
     in_state = database("state.sqlite", synchronous=flushed, older=_OLDER)
-    in_texts = database("texts.sqlite", _COUNT_SECONDS, most_bytes=config.bases_bytes)
+    in_texts = database("texts.sqlite", _TEXTS_SECONDS, most_bytes=config.bases_bytes)
 
     def may_write() -> None:
         """Raise TargetMoved if the lock or journal entry of a write was lost with its file."""
@@ -621,7 +624,7 @@ def _in_folder(root: str, config: Config) -> Backend:
         LockQueues(locks, config.lock_seconds),
         partial(state.folder, "notes"),
         state,
-        seen=in_state.version,
+        stamp=in_state.version,
         may_write=may_write,
         to_close=[locks.close],
         databases={"state": in_state, "texts": in_texts},
@@ -645,7 +648,7 @@ def _on_server(root: str, config: Config) -> Backend:
         LockQueues(leases, config.lock_seconds),
         partial(state.folder, "notes"),
         state,
-        seen=records.counts,
+        stamp=records.counts,
         may_write=leases.require,
         may_return=leases.require_for_return,
         losses=losses,

@@ -105,10 +105,10 @@ class BlockInfoCall(ToolCall):
             lost = say("notes.infos_missing", context.lang, {"ids": ", ".join(missing)})
             count = say("notes.infos", context.lang, {"count": len(infos)})
             said = "\n".join([count, said, *(["", lost] if missing else [])])
-        if not context.kept.is_long(said):
+        if not context.long_texts.is_long(said):
             return note_answered(fields, said)
-        shown = note_shown(context.kept, context.member.name, name, {}, said, context.lang)
-        return replace(shown, made={"status": "success", **fields, "var": shown.facts["var"]})
+        shown = note_shown(context.long_texts, context.member.name, name, {}, said, context.lang)
+        return replace(shown, source={"status": "success", **fields, "var": shown.facts["var"]})
 
 
 class BlockContentCall(ToolCall):
@@ -131,7 +131,7 @@ class BlockContentCall(ToolCall):
         if chosen is not None:
             after = known(next=content.after or None)
             fields |= {"total": content.total, "start": content.start, **after}
-        return note_shown(context.kept, member.name, name, fields, said, context.lang)
+        return note_shown(context.long_texts, member.name, name, fields, said, context.lang)
 
 
 class ListNotebooksCall(ToolCall):
@@ -209,15 +209,15 @@ class ReadVarCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         wanted, start, member = self.name, self.offset, context.member.name
-        text = context.kept.find(member, wanted)
+        text = context.long_texts.find(member, wanted)
         if text is None:
-            names = ", ".join(context.kept.names(member)[-10:]) or "-"
+            names = ", ".join(context.long_texts.names(member)[-10:]) or "-"
             raise InvalidArgs(
                 "name", f"{wanted[:100]!r} is not kept in this session; kept: {names}"
             )
         if start > len(text):
             raise InvalidArgs("offset", f"the text has {len(text)} characters")
-        most = context.kept.length or len(text)
+        most = context.long_texts.length or len(text)
         part = text[start : start + min(self.length or most, most)]
         left = len(text) - start - len(part)
         facts = {"name": wanted, "next": start + len(part), "omitted": left, "total": len(text)}

@@ -24,7 +24,7 @@ from copydesk.search.ripgrep import (
     search_snippets,
 )
 from copydesk.tools.arguments import Amount, Count
-from copydesk.tools.catalog import SELECTION, Context, Tool, ToolCall
+from copydesk.tools.catalog import EDIT, Context, Tool, ToolCall
 from copydesk.tools.messages import say
 from copydesk.tools.report import (
     Answer,
@@ -165,7 +165,7 @@ SEARCHING = (
         RipgrepSearchCall,
         reads=True,
         idempotent=True,
-        also=(SELECTION,),
+        also=(EDIT,),
     ),
 )
 """The rows of the catalog that the mirror toolset has too."""

@@ -204,12 +204,12 @@ def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
     )
 
 
-def _read_at(place: str, read: Callable[[object], object], value: object) -> object:
+def _read_at(prefix: str, read: Callable[[object], object], value: object) -> object:
     """Read a value; a refusal also names its place."""
     try:
         return read(value)
     except InvalidArgs as wrong:
-        raise InvalidArgs(place + wrong.argument, wrong.reason) from None
+        raise InvalidArgs(prefix + wrong.argument, wrong.reason) from None
 
 
 def read(kind: type[A], arguments: object) -> A:

@@ -66,38 +66,38 @@ READ_LINES = 500
 MANY = 500  # edits: from this number on, garbage collection is paused
 
 
-def reading(context: Context, call: ToolCall, found: Reading, start: int) -> Answer:
+def reading(context: Context, call: ToolCall, result: Reading, start: int) -> Answer:
     """The envelope of lines that were read, with LF line ends; `start` is the first (1-based)."""
-    truncated = found.cut_by_lines or found.cut_by_characters
-    is_open = found.cut_in_line or not (truncated or found.ends_with_newline)
-    content = "\n".join(found.lines) + "\n" * (bool(found.lines) and not is_open)
-    after, total = start + len(found.lines), found.total_lines or 0
+    truncated = result.cut_by_lines or result.cut_by_characters
+    is_open = result.cut_in_line or not (truncated or result.ends_with_newline)
+    content = "\n".join(result.lines) + "\n" * (bool(result.lines) and not is_open)
+    after, total = start + len(result.lines), result.total_lines or 0
     facts = {
-        "path": found.path,
-        "lines": len(found.lines),
+        "path": result.path,
+        "lines": len(result.lines),
         "total": total,
         "start": start,
         "next": after,
-        "shown": len(found.lines[0]) if found.lines else 0,
+        "shown": len(result.lines[0]) if result.lines else 0,
     }
     saying = "batch.read_cut" if truncated else "batch.read"
-    if found.cut_in_line:
+    if result.cut_in_line:
         saying = f"batch.read_cut_{'end' if after > total else 'line'}"
     words = say(saying, context.lang, facts)
-    if found.encoding == "unknown":
+    if result.encoding == "unknown":
         words += " " + say("batch.read_bytes", context.lang)
     stats: Fields = {
-        **known(total_lines=found.total_lines),
-        "lines_read": len(found.lines),
-        "file_mtime_ms": found.mtime_ms,
-        "file_size_bytes": found.size_bytes,
-        **known(file_sha256=found.digest),
+        **known(total_lines=result.total_lines),
+        "lines_read": len(result.lines),
+        "file_mtime_ms": result.mtime_ms,
+        "file_size_bytes": result.size_bytes,
+        **known(file_sha256=result.digest),
     }
     status: Status = "partial" if truncated else "success"
-    encoding = {} if found.encoding == "utf-8" else known(encoding=found.encoding)
+    encoding = {} if result.encoding == "utf-8" else known(encoding=result.encoding)
     return Answer(
         {"content": content, "truncated": truncated, **encoding},
-        envelope=Envelope(status, words, call.raw, str(found.path), stats),
+        envelope=Envelope(status, words, call.raw, str(result.path), stats),
     )
 
 

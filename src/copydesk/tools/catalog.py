@@ -41,9 +41,9 @@ from copydesk.tools.messages import ToolTexts, say, texts
 from copydesk.tools.report import ANSWER_TOKENS, Answer, Lang, LongTexts
 
 MINDS = ".minds"  # the folder of the mirror toolset
-READ_SHARE = 3  # so many times the budget of other answers is that of a file's lines
-SELECTION = "edit"  # the toolset that has some tools of ws_mod, and names of its own for others
-OTHER_NAMES = {
+READ_SHARE = 3  # the lines of a file may take so many times the budget of other answers
+EDIT = "edit"  # the toolset of some tools of ws_mod, which stand in for the others
+STAND_INS = {
     **dict.fromkeys(("ripgrep_files", "ripgrep_count", "ripgrep_snippets"), "ripgrep_search"),
     **dict.fromkeys(("create_new_file", "overwrite_entire_file"), "write_file"),
     **dict.fromkeys(
@@ -55,7 +55,7 @@ OTHER_NAMES = {
     "apply_file_modifications": "apply_file_modification",
     "list_edits": "undo_file_modification",
 }
-"""What the tools of ws_mod that the selection lacks are called for their callers."""
+"""Tools of ws_mod that toolset `edit` lacks, and the one there that answers name instead."""
 
 SELF_EVIDENT = frozenset(
     (
@@ -68,7 +68,7 @@ SELF_EVIDENT = frozenset(
 
 _SEVERAL = re.compile(r'"hunk_ids": \[([^]]*)\]')
 # a tool's name, but no part of a path
-_OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(OTHER_NAMES)})(?![\w/\"-]|\.\w)")
+_OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(STAND_INS)})(?![\w/\"-]|\.\w)")
 
 _log = logging.getLogger("copydesk")
 
@@ -78,8 +78,8 @@ class Context:
     """The context of a call: the desk, the member, the language of the answer.
 
     `member` has the permission of the tool's own toolset. `progress` gets the number of files that
-    a long search has seen; `cancelled` says whether to stop. `kept` are the long results of the
-    session. `roots` are the paths of the root on its machine. `in_shell`: next steps name shell
+    a long search has seen; `cancelled` says whether to stop. `long_texts` are the session's long
+    results. `roots` are the paths of the root on its machine. `in_shell`: next steps name shell
     commands instead of tools. `apply` is the default of that argument. An answer takes `budget`
     tokens, 0 is unlimited. `manual` returns a part of a manual. `toolsets` are those of the caller.
     """
@@ -92,7 +92,7 @@ class Context:
     lang: Lang = "en"
     progress: Progress = lambda seen: None
     cancelled: Callable[[], bool] = lambda: False
-    kept: LongTexts = field(default_factory=LongTexts)
+    long_texts: LongTexts = field(default_factory=LongTexts)
     roots: tuple[RelPath, ...] = ()
     in_shell: bool = False
     apply: Literal["never", "auto"] = "never"
@@ -158,9 +158,9 @@ class Context:
         return f"{sign}/{inner}" if below else f"{sign}/{MINDS}/{inner}"
 
     @property
-    def selects(self) -> bool:
-        """Whether the caller has only the selection of ws_mod's tools."""
-        return SELECTION in self.toolsets and "ws_mod" not in self.toolsets
+    def only_edit(self) -> bool:
+        """Whether the caller has the toolset `edit`, and not the other tools of ws_mod."""
+        return EDIT in self.toolsets and "ws_mod" not in self.toolsets
 
     def tool(self, name: str) -> str:
         """The name that a tool of ws_mod has in the member's toolset."""
@@ -305,7 +305,7 @@ class Catalog:
         checked: Mapping[RelPath, Findings] = {}
         try:
             call = read(tool.call, arguments)
-            given = vars(call)
+            given = vars(call)  # live: a call for several files sets `path` to that of a refusal
             if isinstance(call, EditingCall) and call.why:
                 context = replace(context, member=context.member.because(call.why))
             with telling() as checked:
@@ -321,8 +321,9 @@ class Catalog:
         answer = _told(context, reports.with_checks(answer, checked, context.lang))
         if answer.envelope is not None:
             answer = answer.timed(round(1000 * (time.perf_counter() - began)))
-        if context.selects and answer.is_report:
+        if context.only_edit and answer.is_report:
             answer = _renamed(answer)
+        # The budget cuts all that was added; only lines that are left then count as shown.
         budget = answer.budget and context.budget  # 0: it is cut already
         if (answer.budget, answer.lang) != (budget, context.lang):
             answer = replace(answer, budget=budget, lang=context.lang)
@@ -370,16 +371,16 @@ def _in_short(answer: Answer) -> Answer:
 
 
 def _renamed(answer: Answer) -> Answer:
-    """The answer with the names of tools that a caller of the selection has."""
+    """The answer with the names of tools that a caller of toolset `edit` has."""
 
     def own(text: str) -> str:
-        said = _OTHERS.sub(lambda name: OTHER_NAMES[name[0]], text)
+        said = _OTHERS.sub(lambda name: STAND_INS[name[0]], text)
         return _SEVERAL.sub(lambda ids: f'"hunk_id": "{ids[1].replace(chr(34), "")}"', said)
 
-    made = answer.made
-    if not callable(made) and "summary" in made:
-        made = {**made, "summary": own(str(made["summary"]))}
-    return replace(answer, made=made, next_steps=tuple(map(own, answer.next_steps)), rest="")
+    facts = answer.source
+    if not callable(facts) and "summary" in facts:
+        facts = {**facts, "summary": own(str(facts["summary"]))}
+    return replace(answer, source=facts, next_steps=tuple(map(own, answer.next_steps)), rest="")
 
 
 def _told(context: Context, answer: Answer) -> Answer:
@@ -393,24 +394,24 @@ def _told(context: Context, answer: Answer) -> Answer:
         news = context.desk.review.news(context.member, reports.MOST_NEWS)
         if not news:
             return answer
-        told = reports.with_news(answer, news, context.lang, context.apply_call)
-        told = reports.with_overwritten(told, news, context.lang, context.reapply_call)
-        if told.body is not None:
-            told = replace(told, budget=told.budget and context.budget, lang=context.lang)
-            if not told.is_whole:  # its lines count as shown: drop none for the news
+        longer = reports.with_news(answer, news, context.lang, context.apply_call)
+        longer = reports.with_overwritten(longer, news, context.lang, context.reapply_call)
+        if longer.body is not None:
+            longer = replace(longer, budget=longer.budget and context.budget, lang=context.lang)
+            if not longer.is_whole:  # its lines count as shown: drop none for the news
                 return answer
         context.desk.review.tell([decision for decision, _ in news])
     except Refusal:  # the answer stays; a later one has the news
         return answer
-    return told
+    return longer
 
 
-def crashed(mode: str, crash: str, lang: Lang) -> Answer:
+def crashed(tool: str, crash: str, lang: Lang) -> Answer:
     """The report of an internal error that was logged under the id `crash`."""
     return Answer(
         {
             "status": "error",
-            "mode": mode,
+            "mode": tool,
             "error": "FAILED",
             "log_id": crash,
             "summary": say("CRASH", lang, {"log_id": crash}),

@@ -90,7 +90,7 @@ def allowed(context: Context) -> list[str]:
     return [*(f"/{root}" for root in context.roots if f"/{root}" != real), real]
 
 
-def place_of(context: Context, text: str) -> ClientPath:
+def target_of(context: Context, text: str) -> ClientPath:
     """Resolve a path that is absolute or relative to the root; raises Refusal, Told."""
     if re.match(r"[A-Za-z]:(?:[\\/]|\Z)", text):
         raise Told(
@@ -140,42 +140,42 @@ class CompatCall(ToolCall):
     only_text: ClassVar[bool] = False
 
     def run(self, context: Context, name: str) -> Answer:
-        place: ClientPath | None = None
+        target: ClientPath | None = None
         try:
-            place = place_of(context, str(self.raw.get("path", ".")))
-            return self.do(context, name, place)
+            target = target_of(context, str(self.raw.get("path", ".")))
+            return self.do(context, name, target)
         except Told as raised:
-            told = raised
+            error = raised
         except Refusal as refusal:
-            told = Told(None if place is None else self.words(context, refusal, place), refusal)
+            error = Told(None if target is None else self.words(context, refusal, target), refusal)
         return refused(
-            *(self.raw, told.refusal, context.lang, told.words, told.remarks),
-            path=None if place is None else str(place.path),
+            *(self.raw, error.refusal, context.lang, error.words, error.remarks),
+            path=None if target is None else str(target.path),
             voices=self.voices,
             only_text=self.only_text,
         )
 
     @abstractmethod
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        """Run the call; `place` is where `path` leads, or the root without a path."""
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
+        """Run the call; `target` is where `path` leads, or the root without a path."""
 
-    def words(self, context: Context, refusal: Refusal, place: ClientPath) -> str | None:
+    def words(self, context: Context, refusal: Refusal, target: ClientPath) -> str | None:
         """The other program's message for the refusal; None if it has none."""
-        parts, call = place.path.parts, self.system_call
+        parts, call = target.path.parts, self.system_call
         above = (_info_of(context, RelPath(parts[:end])) for end in range(1, len(parts)))
         match refusal:
             case errors.FileNotFound() if all(
                 info is None or info.kind == "directory" for info in above
             ):
-                return f"ENOENT: no such file or directory, {call} '{place.full}'"
+                return f"ENOENT: no such file or directory, {call} '{target.full}'"
             case errors.FileNotFound() | errors.NotAFile(kind="below a file"):
-                return f"ENOTDIR: not a directory, realpath '{place.full}'"
+                return f"ENOTDIR: not a directory, realpath '{target.full}'"
             case errors.NotAFile(kind="directory"):
                 return "EISDIR: illegal operation on a directory, read"
             case errors.InvalidPath(reason="not a directory"):
-                return f"ENOTDIR: not a directory, {call} '{place.full}'"
+                return f"ENOTDIR: not a directory, {call} '{target.full}'"
             case errors.InvalidPath():
-                return _denied(context, "symlink target", place.full)
+                return _denied(context, "symlink target", target.full)
             case _:
                 return None
 
@@ -272,17 +272,17 @@ class ReadTextFileCall(CompatCall):
     head: int = 0
     tail: int = 0
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         if self.head and self.tail:
             raise Told(
                 "Cannot specify both head and tail parameters simultaneously",
                 errors.InvalidArgs("tail", "cannot be given together with head"),
             )
         self.system_call = "stat" if self.tail else "open"
-        return self.text(read_text(context, place, self.head, self.tail), place.path)
+        return self.text(read_text(context, target, self.head, self.tail), target.path)
 
 
-def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0) -> str:
+def read_text(context: Context, target: ClientPath, head: int = 0, tail: int = 0) -> str:
     """The unchanged text of a file, or some of its lines without the last newline."""
 
     def shown(base: Snapshot) -> list[Run]:
@@ -291,9 +291,9 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
         return [(first, min(max(head, 0), count) if head else count)]
 
     try:
-        document, base = context.desk.contents(context.member, place.path, shown)
+        document, base = context.desk.contents(context.member, target.path, shown)
     except errors.FileTooLarge:
-        return _part_of_large(context, place, head, tail)
+        return _part_of_large(context, target, head, tail)
     data = document.data
     text = data.decode("utf-8", "replace") if base is None else base.encoding.decode(data)
     if head:
@@ -304,10 +304,10 @@ def read_text(context: Context, place: ClientPath, head: int = 0, tail: int = 0)
     return text
 
 
-def _part_of_large(context: Context, place: ClientPath, head: int, tail: int) -> str:
+def _part_of_large(context: Context, target: ClientPath, head: int, tail: int) -> str:
     """Lines of a file too large to read whole; FileTooLarge if they are too long."""
     lines = f"-{max(tail - 1, 1)}~" if tail else ""
-    reading = context.desk.read(context.member, place.path, lines, max(head, 0) or 1 << 30)
+    reading = context.desk.read(context.member, target.path, lines, max(head, 0) or 1 << 30)
     is_cut = reading.cut_by_characters or (reading.cut_by_lines and not head)
     if is_cut or not (head or tail):
         raise errors.FileTooLarge(reading.size_bytes, 0)
@@ -321,8 +321,8 @@ class ReadMediaFileCall(CompatCall):
     open = True
     path: str
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        document, _ = context.desk.contents(context.member, place.path)
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
+        document, _ = context.desk.contents(context.member, target.path)
         data = base64.b64encode(document.data).decode()
         kind = _MEDIA_TYPES.get(posixpath.splitext(document.real.name)[1].lower(), _OTHER_TYPE)
         if kind != _OTHER_TYPE:
@@ -336,7 +336,7 @@ class ReadMediaFileCall(CompatCall):
         content: Fields = {"content": [block]}
         return Answer(
             content,
-            envelope=Envelope("success", kind, self.raw, str(place.path)),
+            envelope=Envelope("success", kind, self.raw, str(target.path)),
             original=Original((block,), content),
         )
 
@@ -358,29 +358,29 @@ class ReadMultipleFilesCall(CompatCall):
     open = True
     paths: tuple[str, ...]
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         if not self.paths:
             raise errors.InvalidArgs("paths", "must not be empty")
         texts, room = list[str](), MOST_TOGETHER
         for path in self.paths:  # the first of any size, as when read alone
-            texts.append(self._one(context, path, room if texts else None))
+            texts.append(self._section(context, path, room if texts else None))
             room -= len(texts[-1].encode())
         return self.text("\n---\n".join(texts))
 
-    def _one(self, context: Context, path: str, room: int | None) -> str:
-        place: ClientPath | None = None
+    def _section(self, context: Context, path: str, room: int | None) -> str:
+        target: ClientPath | None = None
         try:
-            place = place_of(context, path)
-            if room is None or context.looking.info(context.member, place.path).size <= room:
-                return f"{path}:\n{read_text(context, place)}\n"
+            target = target_of(context, path)
+            if room is None or context.looking.info(context.member, target.path).size <= room:
+                return f"{path}:\n{read_text(context, target)}\n"
             words = say("compat.full", context.lang)
-        except Told as told:
-            return f"{path}: Error - {told.words}"
+        except Told as error:
+            return f"{path}: Error - {error.words}"
         except Refusal as refusal:
             words = refusal_words(refusal, context.lang, VOICES)
-            if place is not None:
+            if target is not None:
                 own = f"{refusals.code_of(refusal)}: {words}"
-                words = self.words(context, refusal, place) or own
+                words = self.words(context, refusal, target) or own
         return f"{path}: Error - {words}"
 
 
@@ -393,14 +393,14 @@ class WriteFileCall(CompatCall):
     path: str
     content: str
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        _info_of(context, place.path.parent, stands=True)
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
+        _info_of(context, target.path.parent, stands=True)
         try:
-            done = whole(context, name, place.path, self.content, overwrite=True)
+            done = whole(context, name, target.path, self.content, overwrite=True)
         except errors.NotAFile as refusal:
             if refusal.kind != "directory":
                 raise
-            both = f"rename '{place.full}.tmp' -> '{place.full}'"
+            both = f"rename '{target.full}.tmp' -> '{target.full}'"
             raise Told(f"EISDIR: illegal operation on a directory, {both}", refusal) from None
         return answered(context, self, done, f"Successfully wrote to {self.path}")
 
@@ -442,11 +442,11 @@ class EditFileCall(CompatCall):
     edits: Annotated[tuple[ReplacementOfText, ...], list_of(ReplacementOfText)]
     dryRun: bool = False
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         check_count("edits", len(self.edits))
         pairs = [(edit["oldText"], edit["newText"]) for edit in self.edits]
         try:
-            done = edited(context, name, place.path, in_order(place.path, pairs), dry=self.dryRun)
+            done = edited(context, name, target.path, in_order(target.path, pairs), dry=self.dryRun)
         except errors.PartialMatchFail as failure:
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
@@ -455,10 +455,10 @@ class EditFileCall(CompatCall):
                 raise Told(f"{failure.code}: {own}", failure, ()) from None
             words = f"Could not find exact match for edit:\n{pairs[failure.failed_index][0]}"
             if all(old for old, _ in pairs) and not self.dryRun:
-                failure = with_plan(context, name, BatchEdit.of(place.path, pairs), failure)
+                failure = with_plan(context, name, BatchEdit.of(target.path, pairs), failure)
                 own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
             raise Told(words, failure, near_miss(failure, own)) from None
-        real = real_path(context, context.looking.info(context.member, place.path).real)
+        real = real_path(context, context.looking.info(context.member, target.path).real)
         before, after = (
             text.encoding.decode(text.data).replace("\r\n", "\n")
             for text in (done.base, done.after)
@@ -473,14 +473,14 @@ class CreateDirectoryCall(CompatCall):
 
     path: str
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         try:
-            context.looking.make_directory(context.member, place.path)
+            context.looking.make_directory(context.member, target.path)
         except errors.NotAFile as refusal:
-            if _info_of(context, place.path) is None:
+            if _info_of(context, target.path) is None:
                 raise
-            raise Told(f"EEXIST: file already exists, mkdir '{place.full}'", refusal) from None
-        return self.text(f"Successfully created directory {self.path}", place.path)
+            raise Told(f"EEXIST: file already exists, mkdir '{target.full}'", refusal) from None
+        return self.text(f"Successfully created directory {self.path}", target.path)
 
 
 def _kind(entry: DirEntry) -> str:
@@ -496,13 +496,13 @@ class ListDirectoryCall(_DirectoryCall):
 
     path: str
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         return self.text(
             "\n".join(
                 f"{_kind(entry)} {entry.name}"
-                for entry in context.looking.in_order(context.member, place.path)
+                for entry in context.looking.in_order(context.member, target.path)
             ),
-            place.path,
+            target.path,
         )
 
 
@@ -512,15 +512,15 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
     path: str
     sortBy: Literal["name", "size"] = "name"
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         entries = [
             (entry, 0 if info is None else info.size)
-            for entry in context.looking.in_order(context.member, place.path)
-            for info in (_info_of(context, place.path / entry.name),)
+            for entry in context.looking.in_order(context.member, target.path)
+            for info in (_info_of(context, target.path / entry.name),)
         ]
         files = [size for entry, size in entries if entry.kind != "dir"]
         by_size = self.sortBy == "size"
-        entries.sort(key=lambda one: (-one[1],) if by_size else collation_key(one[0].name))
+        entries.sort(key=lambda row: (-row[1],) if by_size else collation_key(row[0].name))
         rows = [
             *(
                 f"{_kind(entry)} {entry.name:30} "
@@ -531,7 +531,7 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
             f"Total: {len(files)} files, {len(entries) - len(files)} directories",
             f"Combined size: {_size_words(sum(files))}",
         ]
-        return self.text("\n".join(rows), place.path)
+        return self.text("\n".join(rows), target.path)
 
 
 def _size_words(size: int) -> str:
@@ -561,7 +561,7 @@ class DirectoryTreeCall(_DirectoryCall):
     path: str
     excludePatterns: tuple[str, ...] = ()
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         patterns = [
             form
             for pattern in self.excludePatterns
@@ -572,7 +572,7 @@ class DirectoryTreeCall(_DirectoryCall):
         ]
         walk = context.looking.walk(
             context.member,
-            place.path,
+            target.path,
             lambda path, name, entry: any(matches(name, pattern) for pattern in patterns),
         )
         children: dict[str, list[Value]] = {"": []}  # of the directories, by path below the top
@@ -586,7 +586,7 @@ class DirectoryTreeCall(_DirectoryCall):
             if entry.kind == "dir":
                 children[path] = []
                 node |= {"type": "directory", "children": children[path]}
-        return self.text(json.dumps(children[""], indent=2, ensure_ascii=False), place.path)
+        return self.text(json.dumps(children[""], indent=2, ensure_ascii=False), target.path)
 
 
 MOST_DEEP = 200  # nested directories of a tree
@@ -598,8 +598,8 @@ class MoveFileCall(CompatCall):
     source: str
     destination: str
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        source, to = place_of(context, self.source), place_of(context, self.destination)
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
+        source, to = target_of(context, self.source), target_of(context, self.destination)
         try:
             if existing := _info_of(context, to.path):
                 raise errors.FileExists(existing.size)
@@ -637,7 +637,7 @@ class MoveFileCall(CompatCall):
             raise errors.InvalidArgs("source", f"has more than {MOST_MOVED} files and directories")
 
         moved_directories, moved_files = (
-            {one: RelPath((*to.path.parts, *one.parts[len(source.parts) :])) for one in paths}
+            {path: RelPath((*to.path.parts, *path.parts[len(source.parts) :])) for path in paths}
             for paths in (directories, files)
         )
         context.looking.check_directories(member, moved_directories, alone=not files)
@@ -678,17 +678,17 @@ class SearchFilesCall(_DirectoryCall):
     pattern: str
     excludePatterns: tuple[str, ...] = ()
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         looking, member = context.looking, context.member
-        base = real_path(context, looking.info(member, place.path).real)
+        base = real_path(context, looking.info(member, target.path).real)
 
         def is_left_out(path: RelPath, name: str, entry: DirEntry) -> bool:
             leads_nowhere = entry.kind == "symlink" and _info_of(context, path) is None
-            return leads_nowhere or any(matches(name, one) for one in self.excludePatterns)
+            return leads_nowhere or any(matches(name, pattern) for pattern in self.excludePatterns)
 
-        walk = looking.walk(member, place.path, is_left_out, skip_refused=True)
-        found = [f"{base}/{name}" for _, name, _ in walk if matches(name, self.pattern)]
-        return self.text("\n".join(found) or "No matches found", place.path)
+        walk = looking.walk(member, target.path, is_left_out, skip_refused=True)
+        paths = [f"{base}/{name}" for _, name, _ in walk if matches(name, self.pattern)]
+        return self.text("\n".join(paths) or "No matches found", target.path)
 
 
 class GetFileInfoCall(CompatCall):
@@ -697,8 +697,8 @@ class GetFileInfoCall(CompatCall):
     open, system_call = True, "stat"
     path: str
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
-        info = context.looking.info(context.member, place.path)
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
+        info = context.looking.info(context.member, target.path)
         rows = {
             "size": info.size,
             "created": _date(info.birth_ns or info.mtime_ns),
@@ -708,7 +708,7 @@ class GetFileInfoCall(CompatCall):
             "isFile": str(info.kind == "file").lower(),
             "permissions": f"{info.mode & 0o777:03o}",
         }
-        return self.text("\n".join(f"{key}: {value}" for key, value in rows.items()), place.path)
+        return self.text("\n".join(f"{key}: {value}" for key, value in rows.items()), target.path)
 
 
 def _date(ns: int) -> str:
@@ -724,7 +724,7 @@ class ListAllowedDirectoriesCall(CompatCall):
 
     open = True
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         return self.text("Allowed directories:\n" + "\n".join(allowed(context)))
 
 
@@ -760,24 +760,24 @@ class TextEditorCall(CompatCall):
 
     voices, only_text = _VOICES, True
 
-    def do(self, context: Context, name: str, place: ClientPath) -> Answer:
+    def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         try:
-            info = context.looking.info(context.member, place.path)
+            info = context.looking.info(context.member, target.path)
             if self.command == "create":
                 raise errors.FileExists(info.size)
             if info.kind == "directory" and self.command != "view":
                 raise errors.NotAFile("directory")
         except errors.FileNotFound:
             if self.command != "create":
-                raise context.desk.missing(context.member, place.path) from None
-        return _COMMANDS[self.command](context, name, self, place)
+                raise context.desk.missing(context.member, target.path) from None
+        return _COMMANDS[self.command](context, name, self, target)
 
     @property
     def named(self) -> str:
         """The path as given, without a slash at its end."""
         return self.path.rstrip("/") or "/"
 
-    def words(self, context: Context, refusal: Refusal, place: ClientPath) -> str | None:
+    def words(self, context: Context, refusal: Refusal, target: ClientPath) -> str | None:
         match refusal:
             case errors.FileNotFound():
                 return f"The path {self.named} does not exist. Please provide a valid path."
@@ -824,15 +824,15 @@ def _text_of(text: Snapshot) -> str:
     return text.encoding.decode(text.data[len(text.encoding.bom) :]).replace("\r\n", "\n")
 
 
-def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+def _view(context: Context, name: str, call: TextEditorCall, target: ClientPath) -> Answer:
     """Show the numbered lines of a file, or the entries of a directory."""
-    if context.looking.is_directory(context.member, place.path):
+    if context.looking.is_directory(context.member, target.path):
         if call.view_range:
             raise Told(
                 "The `view_range` parameter is not allowed when `path` points to a directory.",
                 errors.InvalidArgs("view_range", "is for files"),
             )
-        return call.text(_listing(context, call, place), place.path)
+        return call.text(_listing(context, call, target), target.path)
     pieces: list[tuple[str, int]] = []
 
     def shown(base: Snapshot) -> list[Run]:
@@ -843,11 +843,11 @@ def _view(context: Context, name: str, call: TextEditorCall, place: ClientPath) 
         seen = text[:MOST_SHOWN].count("\n") if len(text) > MOST_SHOWN else last - first + 1
         return [(first - 1, min(first - 1 + seen, base.line_count))]
 
-    document, base = context.desk.contents(context.member, place.path, shown)
+    document, base = context.desk.contents(context.member, target.path, shown)
     if base is None:
         Snapshot.of(document.data)  # raises BinaryFile
     text, first = pieces[-1]
-    return call.text(_numbered(text, call.named, first), place.path)
+    return call.text(_numbered(text, call.named, first), target.path)
 
 
 def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
@@ -875,11 +875,11 @@ def _range_of(given: tuple[int, ...], total: int) -> tuple[int, int]:
     return first, total if last == -1 else last
 
 
-def _listing(context: Context, call: TextEditorCall, place: ClientPath) -> str:
+def _listing(context: Context, call: TextEditorCall, target: ClientPath) -> str:
     """The entries of a directory, two levels deep, without hidden names."""
     walk = context.looking.walk(
         context.member,
-        place.path,
+        target.path,
         lambda path, name, entry: entry.name.startswith("."),
         skip_refused=True,
         levels=2,
@@ -892,36 +892,36 @@ def _listing(context: Context, call: TextEditorCall, place: ClientPath) -> str:
     return f"{head}, excluding hidden items:\n{text}\n"
 
 
-def _create(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+def _create(context: Context, name: str, call: TextEditorCall, target: ClientPath) -> Answer:
     call.require("file_text")
-    done = whole(context, name, place.path, call.file_text, overwrite=False)
+    done = whole(context, name, target.path, call.file_text, overwrite=False)
     return answered(context, call, done, f"File created successfully at: {call.named}")
 
 
-def _str_replace(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+def _str_replace(context: Context, name: str, call: TextEditorCall, target: ClientPath) -> Answer:
     call.require("old_str")
     old, new = (text.replace("\r\n", "\n") for text in (call.old_str, call.new_str))
     pair = call.old_str, call.new_str
     # a batch refuses an empty text, and an edit that changes nothing
     compiled = (
-        in_order(place.path, [pair])
+        in_order(target.path, [pair])
         if old in ("", new)
         else partial(compile_batch, edits=(StringEdit(*pair),))
     )
     try:
-        done = edited(context, name, place.path, compiled)
+        done = edited(context, name, target.path, compiled)
     except errors.PartialMatchFail as failure:
         words = f", old_str `{call.old_str}` did not appear verbatim in {call.named}."
         if failure.failures[0].matches_count:
-            lines = _lines_with(context, place, old)
+            lines = _lines_with(context, target, old)
             words = _several(call.old_str, lines or list(failure.failures[0].lines))
             raise Told(f"No replacement was performed{words}", failure) from None
         if call.old_str:
-            failure = with_plan(context, name, BatchEdit.of(place.path, [pair]), failure)
+            failure = with_plan(context, name, BatchEdit.of(target.path, [pair]), failure)
         remarks = near_miss(failure, refusal_words(failure, context.lang, _VOICES))
         raise Told(f"No replacement was performed{words}", failure, remarks) from None
     except errors.InvalidArgs:  # an empty text is in every line
-        lines = [1, *(line + 1 for line in _lines_with(context, place, "\n"))]
+        lines = [1, *(line + 1 for line in _lines_with(context, target, "\n"))]
         raise Told(
             f"No replacement was performed{_several('', lines)}",
             errors.InvalidArgs("old_str", "must not be empty"),
@@ -934,9 +934,9 @@ def _several(old: str, lines: list[int]) -> str:
     return f". Multiple occurrences of old_str `{old}` in lines {lines}. Please ensure it is unique"
 
 
-def _lines_with(context: Context, place: ClientPath, old: str) -> list[int]:
+def _lines_with(context: Context, target: ClientPath, old: str) -> list[int]:
     """The lines (1-based) in which a text begins."""
-    _, base = context.desk.contents(context.member, place.path)
+    _, base = context.desk.contents(context.member, target.path)
     pieces = [] if base is None else _text_of(base).split(old)[:-1]
     before = accumulate(piece.count("\n") for piece in pieces)
     return list(dict.fromkeys(1 + at + i * old.count("\n") for i, at in enumerate(before)))
@@ -961,13 +961,13 @@ def _edited(
     return answered(context, call, done, message)
 
 
-def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+def _insert(context: Context, name: str, call: TextEditorCall, target: ClientPath) -> Answer:
     call.require("insert_line")
     if call.raw.get("insert_text") is None:
         call.require("new_str")
     line, text = call.insert_line, call.insert_text or call.new_str
     try:
-        done = edited(context, name, place.path, partial(insert, after_line=line, content=text))
+        done = edited(context, name, target.path, partial(insert, after_line=line, content=text))
     except errors.RangeOutOfBounds as refusal:
         inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
         raise Told(
@@ -977,9 +977,9 @@ def _insert(context: Context, name: str, call: TextEditorCall, place: ClientPath
     return _edited(context, call, done, line, text)
 
 
-def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientPath) -> Answer:
+def _undo_edit(context: Context, name: str, call: TextEditorCall, target: ClientPath) -> Answer:
     member = context.member
-    past = context.desk.history.page(member, place.path, member.name).edits
+    past = context.desk.history.page(member, target.path, member.name).edits
     last = next(
         (edit for edit in past if edit.state == "done" and not (edit.undone_by or edit.undoes)),
         None,
@@ -990,11 +990,11 @@ def _undo_edit(context: Context, name: str, call: TextEditorCall, place: ClientP
     if isinstance(undone, NotUndone):
         raise undone.refusal
     try:
-        _, base = context.desk.contents(member, place.path, lambda base: [(0, base.line_count)])
+        _, base = context.desk.contents(member, target.path, lambda base: [(0, base.line_count)])
     except errors.FileNotFound:
         base = None
     text = _numbered("" if base is None else _text_of(base), call.named)
-    return call.text(f"Last edit to {call.named} undone successfully. {text}", place.path)
+    return call.text(f"Last edit to {call.named} undone successfully. {text}", target.path)
 
 
 _COMMANDS: Mapping[str, Callable[[Context, str, TextEditorCall, ClientPath], Answer]] = {

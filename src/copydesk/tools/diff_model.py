@@ -123,9 +123,9 @@ def intraline(old: str, new: str) -> tuple[list[Span], list[Span]]:
         changes += _differing(_WORDS, old, new, piece) if size <= room else (piece,)
         room -= size if size <= room else 0
     gone, come = [ours for ours, _ in changes], [theirs for _, theirs in changes]
-    kept = "".join(old[start:stop] for start, stop, span in parts(0, len(old), gone) if not span)
-    has_common_word = any(map(str.isalnum, kept)) or not any(map(str.isalnum, old))
-    if not has_common_word or 3 * len(kept) < min(len(old.strip()), len(new.strip())):
+    common = "".join(old[start:stop] for start, stop, span in parts(0, len(old), gone) if not span)
+    has_common_word = any(map(str.isalnum, common)) or not any(map(str.isalnum, old))
+    if not has_common_word or 3 * len(common) < min(len(old.strip()), len(new.strip())):
         return [], []
     return _bridged(old, gone), _bridged(new, come)
 
@@ -179,13 +179,13 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
     rows = diff.split("\n")
     if max(map(len, rows)) <= LONG:
         return diff
-    made: list[str] = []
+    shown: list[str] = []
     old: list[str] = []
     new: list[str] = []
 
     def flush() -> None:
         spans: dict[tuple[str, int], list[Span]] = {}
-        for i, j in pair_lines(old, new) if any(len(one) > LONG for one in old + new) else ():
+        for i, j in pair_lines(old, new) if any(len(text) > LONG for text in old + new) else ():
             if i is not None and j is not None:
                 gone, come = intraline(old[i].partition("\n")[0], new[j].partition("\n")[0])
                 none = [(0, 0)] if gone or come else []  # of a side that does not change
@@ -194,7 +194,7 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
             for number, line in enumerate(lines):
                 marked = spans.get((sign, number), [])
                 cut = marks_whole and is_cut(line, marked)
-                made.append(sign + (line if cut else _parts(line, marked, left_out)))
+                shown.append(sign + (line if cut else _parts(line, marked, left_out)))
             lines.clear()
 
     for sign, line, _, _ in read_diff(rows):
@@ -205,9 +205,9 @@ def shorten(diff: str, left_out: Callable[[int], str], *, marks_whole: bool = Tr
                 (new or old)[-1] += f"\n{line}"
             case _:
                 flush()
-                made.append(_parts(line, [], left_out))
+                shown.append(_parts(line, [], left_out))
     flush()
-    return "\n".join(made)
+    return "\n".join(shown)
 
 
 def _parts(line: str, marked: Sequence[Span], left_out: Callable[[int], str]) -> str:
@@ -238,9 +238,9 @@ def parts(
         yield at, stop, None
 
 
-def _into_word(kept: str, *differs: str) -> int:
-    """The number of characters at the end of `kept` whose word continues in the difference."""
-    letters = sum(1 for _ in takewhile(str.isalnum, reversed(kept)))
+def _into_word(common: str, *differs: str) -> int:
+    """The number of characters at the end of `common` whose word continues in the difference."""
+    letters = sum(1 for _ in takewhile(str.isalnum, reversed(common)))
     return letters if letters <= _LONGEST_WORD and any(map(str.isalnum, differs)) else 0
 
 
@@ -315,7 +315,7 @@ class DiffBlock:
     """Consecutive rows. `kept`: they are context; none of them changes."""
 
     rows: tuple[DiffRow, ...]
-    kept: bool
+    is_context: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +349,7 @@ class DiffModel:
             row.is_cut
             for hunk in self.hunks
             for block in hunk.blocks
-            if not block.kept
+            if not block.is_context
             for row in block.rows
         )
 
@@ -360,7 +360,7 @@ class DiffModel:
             hunks=tuple(
                 DiffHunk(
                     tuple(
-                        DiffBlock(tuple(rows), block.kept or is_spacing)
+                        DiffBlock(tuple(rows), block.is_context or is_spacing)
                         for block in hunk.blocks
                         for is_spacing, rows in groupby(block.rows, lambda row: row.is_spacing)
                     ),
@@ -378,7 +378,7 @@ class DiffModel:
             blocks: list[DiffBlock] = []
             for block in hunk.blocks:
                 rows = block.rows[max(start - at, 0) : max(start + most - at, 0)]
-                blocks += [DiffBlock(rows, block.kept)] if rows else []
+                blocks += [DiffBlock(rows, block.is_context)] if rows else []
                 at += len(block.rows)
             if blocks:
                 hunks.append(DiffHunk(tuple(blocks), hunk.skipped))
@@ -393,7 +393,7 @@ class DiffModel:
 def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffModel:
     """The model of a change, with up to `context` loaded lines around each part."""
     old = base.unmarked()
-    made: list[DiffHunk] = []
+    hunks: list[DiffHunk] = []
     shift = end = 0
     for group in hunks_of(regions(old, change), context):
         low, high = old.reach(group[0].start)[0], old.reach(group[-1].stop)[1]
@@ -414,21 +414,19 @@ def of_change(base: Text, change: ChangeSet, context: int = CONTEXT) -> DiffMode
             blocks.append(_changed(pairs))
             at = run[-1].stop
         blocks.append(_kept(old, at, stop, shift))
-        made.append(DiffHunk(tuple(block for block in blocks if block.rows), start - end))
+        hunks.append(DiffHunk(tuple(block for block in blocks if block.rows), start - end))
         end = stop
-    return DiffModel(tuple(made), old.line_count - end)
+    return DiffModel(tuple(hunks), old.line_count - end)
 
 
-def of_place(
-    now: Text, old: Sequence[bytes], old_line: int, place: Span, within: Span
-) -> DiffModel:
+def of_place(now: Text, old: Sequence[bytes], old_line: int, span: Span, within: Span) -> DiffModel:
     """The model of one place that changed: the lines [start, stop) of a text were `old` before.
 
     Lines are 0-based; `old_line` is the first of `old` in the text before. `within` [start, stop)
     is the place with the lines of context, which have not changed.
     """
     text = now.unmarked()
-    (start, stop), (low, high) = place, within
+    (start, stop), (low, high) = span, within
     shift = start - old_line
     gone = [_line(at, text.encoding.decode(raw)) for at, raw in enumerate(old, old_line)]
     blocks = (
@@ -441,20 +439,20 @@ def of_place(
 
 def of_diff(diff: bytes, encoding: Encoding) -> DiffModel:
     """The model of a recorded unified diff of one file."""
-    made: list[DiffHunk] = []
+    hunks: list[DiffHunk] = []
     lines: list[DiffText] = []
     skipped = end = 0
-    for one in (*read_diff(diff_text(diff, encoding).split("\n")), None):
-        if one is not None and one.sign not in ("", "@"):
-            lines.append(one)
+    for line in (*read_diff(diff_text(diff, encoding).split("\n")), None):
+        if line is not None and line.sign not in ("", "@"):
+            lines.append(line)
             continue
         if lines:
-            made.append(DiffHunk(tuple(_recorded(lines)), skipped))
+            hunks.append(DiffHunk(tuple(_recorded(lines)), skipped))
             end = lines[-1].old + (lines[-1].sign in (" ", "-"))
             lines = []
-        if one is not None and one.sign == "@":
-            skipped = max(one.old - end, 0)
-    return DiffModel(tuple(made))
+        if line is not None and line.sign == "@":
+            skipped = max(line.old - end, 0)
+    return DiffModel(tuple(hunks))
 
 
 def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
@@ -548,18 +546,18 @@ class View:
 
 def view_of(refusal: Refusal, path: RelPath, version: str | None = None) -> tuple[View, ...]:
     """The lines of a file that a refusal shows, in `version` unless the refusal names one."""
-    found = getattr(refusal, "current_version", None) or getattr(refusal, "version", version)
-    if not found:
+    version = getattr(refusal, "current_version", None) or getattr(refusal, "version", version)
+    if not version:
         return ()
     names = ("current", "candidates", "closest")
     shown: Iterable[LineShown] = chain(*(getattr(refusal, name, None) or () for name in names))
     runs: list[Run] = [
         (line - 1, line)
-        for one in shown
-        for line, text in ((one.line, one.text), (one.end_line, one.end_text))
+        for row in shown
+        for line, text in ((row.line, row.text), (row.end_line, row.end_text))
         if line and text is not None and not _CUT.search(text)
     ]
-    return (View(path, found, evidence=lambda: runs),) if runs else ()
+    return (View(path, version, evidence=lambda: runs),) if runs else ()
 
 
 def views_of(

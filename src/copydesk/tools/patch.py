@@ -38,7 +38,7 @@ from copydesk.errors import ApprovalRequired, Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
-from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool
+from copydesk.tools.catalog import EDIT, Context, EditingCall, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Length
 
@@ -124,18 +124,18 @@ def planned_or_written(
         if not auto or declined:
             keep = True
             return reports.planned_together(name, planned, context.lang, declined, saying)
-        outcome = context.desk.apply_all(context.member, name, [one.plan.id for one in planned])
+        outcome = context.desk.apply_all(context.member, name, [item.plan.id for item in planned])
         keep = not isinstance(outcome, Withheld) or isinstance(outcome.refusal, ApprovalRequired)
         if isinstance(outcome, Transacted):
-            fixed = {one.plan.id: one.fixed for one in planned}
-            applied = tuple(as_corrected(one, fixed[one.plan.id]) for one in outcome.applied)
+            fixed = {item.plan.id: item.fixed for item in planned}
+            applied = tuple(as_corrected(item, fixed[item.plan.id]) for item in outcome.applied)
             return reports.transacted(name, replace(outcome, applied=applied), context.lang, length)
         answer = reports.withheld(name, outcome, context.lang)
         return answer if keep else replace(answer, next_steps=())
     finally:
-        for one in () if keep else planned:
+        for item in () if keep else planned:
             with suppress(Refusal):
-                context.desk.discard(context.member, one.plan.id)
+                context.desk.discard(context.member, item.plan.id)
 
 
 class Patching:
@@ -158,7 +158,7 @@ class Patching:
             for patch in patches:
                 self._plan(patch)
             desk, asked = self._context.desk, zip(planned, self._terms, strict=True)
-            reasons = (desk.declined(self._context.member, *one) for one in asked)
+            reasons = (desk.declined(self._context.member, *pair) for pair in asked)
             return self._refusal() or (next(filter(None, reasons), None) if auto else None)
 
         answer = planned_or_written(
@@ -167,9 +167,9 @@ class Patching:
         if length != "brief" or answer.line or answer.facts["status"] != "ok":
             return answer
         lines = [
-            f"planned {one.plan.id} · {one.plan.request.path}"
-            f" +{one.draft.new_count} -{one.draft.old_count}"
-            for one in self._planned
+            f"planned {item.plan.id} · {item.plan.request.path}"
+            f" +{item.draft.new_count} -{item.draft.old_count}"
+            for item in self._planned
         ]
         return replace(answer, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
 
@@ -179,14 +179,16 @@ class Patching:
                 case "delete":
                     self._delete(patch)
                 case "add" if patch.in_order:
-                    self._in_order(patch)
+                    self._prepare_in_order(patch)
                 case "add":
                     new, executable = self._context.path_below(patch.path), patch.mode == EXECUTABLE
                     self._prepare(PatchEdit(new, patch.hunks, creates=True, executable=executable))
                 case _:
                     self._update(patch)
         except errors.PatchRejected as refusal:
-            places = [one.lines or () for one in refusal.rejected if one.reason == "already_there"]
+            places = [
+                hunk.lines or () for hunk in refusal.rejected if hunk.reason == "already_there"
+            ]
             is_there = [len(lines) for lines in places] == [1] * len(patch.hunks)
             (self._there if is_there else self._rejected).extend(refusal.rejected)
         except (errors.Failed, errors.Busy):
@@ -204,9 +206,9 @@ class Patching:
         if patch.hunks:
             hunks = patch.hunks, patch.base, patch.after
             try:
-                planned = self._first(patch, lambda name: PatchEdit(name, *hunks))
+                planned = self._prepare_first(patch, lambda name: PatchEdit(name, *hunks))
             except errors.PatchRejected as refusal:
-                if not patch.in_order or not self._in_order(patch, refusal):
+                if not patch.in_order or not self._prepare_in_order(patch, refusal):
                     raise
                 planned = self._planned[-1]
             path = planned.plan.request.path
@@ -215,7 +217,9 @@ class Patching:
         if patch.to:
             self._prepare(MoveFile(path, self._context.path_below(patch.to)))
 
-    def _in_order(self, patch: FilePatch, refusal: errors.PatchRejected | None = None) -> bool:
+    def _prepare_in_order(
+        self, patch: FilePatch, refusal: errors.PatchRejected | None = None
+    ) -> bool:
         """Plan hunks each on the result of those before; False if that does not fit either."""
         path = self._context.path_below(next(filter(self._is_there, patch.names), patch.path))
         base = None
@@ -234,7 +238,7 @@ class Patching:
             self._planned[-1] = replace(self._planned[-1], fixed=fixed)
         return True
 
-    def _first(
+    def _prepare_first(
         self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None
     ) -> Planned:
         """The plan for the first existing one of the names in the patch."""
@@ -260,7 +264,9 @@ class Patching:
 
     def _delete(self, patch: FilePatch) -> None:
         """Plan the removal; if the patch contains the file's text, check that the file has it."""
-        planned = self._first(patch, DeleteFile, Terms(expected_old="" if patch.has_text else None))
+        planned = self._prepare_first(
+            patch, DeleteFile, Terms(expected_old="" if patch.has_text else None)
+        )
         if patch.has_text:
             base, path = planned.draft.base.whole(), planned.plan.request.path
             PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
@@ -279,7 +285,7 @@ class Patching:
             path, refusal = self._refused[0]
             answer = reports.refused(self._name, path, refusal, lang, ("patch",))
             summary = f"{answer.facts['path']}: {answer.facts['summary']}"
-            return replace(answer, made={**answer.facts, "summary": summary})
+            return replace(answer, source={**answer.facts, "summary": summary})
         if self._rejected:
             return reports.refused(
                 self._name, None, errors.PatchRejected(tuple(self._rejected)), lang, ("patch",)
@@ -292,7 +298,7 @@ def patch() -> tuple[Tool, ...]:
     """The catalog's rows of this toolset."""
     tool = partial(Tool, toolset="patch", destroys=True)
     return (
-        tool("apply_patch", call=ApplyPatchCall, also=(SELECTION,)),
+        tool("apply_patch", call=ApplyPatchCall, also=(EDIT,)),
         tool("apply_diff", call=ApplyDiffCall),
         tool("apply_blocks", call=ApplyBlocksCall),
     )

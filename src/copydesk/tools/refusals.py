@@ -66,14 +66,14 @@ def refusal_words(
     match refusal:
         case errors.PartialMatchFail(hunk_id=hunk_id):
             if "edit" not in voices:
-                near = (_near_words(one, lang) for one in refusal.failures if one.cause)
+                near = (_near_words(failure, lang) for failure in refusal.failures if failure.cause)
                 first = islice(near, _SAID_CAUSES)
-                several = [say("PARTIAL_MATCH_FAIL.differs", lang, one) for one in first]
+                several = [say("PARTIAL_MATCH_FAIL.differs", lang, words) for words in first]
                 name = "PARTIAL_MATCH_FAIL.planned" if hunk_id else name
             if hunk_id:
                 several.append(say("corrected.planned", lang, {"id": hunk_id}))
         case errors.PatchRejected(rejected=rejected):
-            several = [_hunk_words(one, lang) for one in rejected[:_SAID_CAUSES]]
+            several = [_hunk_words(hunk, lang) for hunk in rejected[:_SAID_CAUSES]]
         case _:
             pass
     return " ".join((say(name, lang, facts, mirror=mirror), *several))
@@ -107,12 +107,12 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             failing = [check_words(check, lang) for check in checks if check.mode == "refuse"]
             return {"failing": len(failing), "first": "; ".join(failing[:_SAID_CAUSES])}
         case errors.Conflict(mismatches=mismatches):
-            told = (
+            rows = (
                 {"expectation": name, **{key: _short(value) for key, value in values.items()}}
                 for name, values in mismatches.items()
             )
             comma = "；" if lang == "zh" else "; "
-            return {"mismatched": comma.join(say("CONFLICT.one", lang, one) for one in told)}
+            return {"mismatched": comma.join(say("CONFLICT.one", lang, row) for row in rows)}
         case errors.PartialMatchFail(failures=(failure, *_)) if "edit" in voices:
             old, reader = ("old_str", "view") if "compat" in voices else ("old_string", "Read")
             if "replace_text" in voices:
@@ -181,18 +181,18 @@ def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
     }
 
 
-def _hunk_words(one: RejectedHunk, lang: Lang) -> str:
+def _hunk_words(hunk: RejectedHunk, lang: Lang) -> str:
     """Which hunk of a patch does not fit, and why, in words."""
-    name = f"PATCH_REJECTED.{one.reason}"
-    if one.nearest_lines is not None:
-        name += f".{_variant(one.cause, one.corrected_lines)}"
+    name = f"PATCH_REJECTED.{hunk.reason}"
+    if hunk.nearest_lines is not None:
+        name += f".{_variant(hunk.cause, hunk.corrected_lines)}"
     facts: dict[str, Fact] = {
-        "nearest_lines": one.nearest_lines or "",
-        "causes": cause_words(one.cause, lang),
-        "places": _first_few(one.lines or (), lang),
-        "refused_as": one.refused_as or "",
+        "nearest_lines": hunk.nearest_lines or "",
+        "causes": cause_words(hunk.cause, lang),
+        "places": _first_few(hunk.lines or (), lang),
+        "refused_as": hunk.refused_as or "",
     }
-    where = {"path": one.path, "hunk": one.hunk, "patch_line": one.patch_line}
+    where = {"path": hunk.path, "hunk": hunk.hunk, "patch_line": hunk.patch_line}
     return say("PATCH_REJECTED.one", lang, {**where, "what": say(name, lang, facts)})
 
 
@@ -210,20 +210,22 @@ def _short(fact: Any) -> Any:
     return cut(fact, LONGEST) if isinstance(fact, str) else fact
 
 
-def check_words(one: CheckFinding, lang: Lang) -> str:
+def check_words(finding: CheckFinding, lang: Lang) -> str:
     """A check's finding, or why it did not run, in one line."""
-    if one.not_run is not None:
-        facts = {"check": one.check, "what": one.message}
-        return say(f"check.not_run.{one.not_run}", lang, facts)
-    at = f":{one.line}" if one.line else ""
-    more = f" {say('check.more', lang, {'count': one.more})}" if one.more else ""
-    return f"{one.check}: {named(one.path)}{at}: {one.message}{more}"
+    if finding.not_run is not None:
+        facts = {"check": finding.check, "what": finding.message}
+        return say(f"check.not_run.{finding.not_run}", lang, facts)
+    at = f":{finding.line}" if finding.line else ""
+    more = f" {say('check.more', lang, {'count': finding.more})}" if finding.more else ""
+    return f"{finding.check}: {named(finding.path)}{at}: {finding.message}{more}"
 
 
-def check_row(one: CheckFinding, lang: Lang) -> Fields:
+def check_row(finding: CheckFinding, lang: Lang) -> Fields:
     """The finding of a check for a program."""
-    not_run = one.not_run is not None
-    return cast(Fields, _value(replace(one, message=check_words(one, lang)) if not_run else one))
+    not_run = finding.not_run is not None
+    return cast(
+        Fields, _value(replace(finding, message=check_words(finding, lang)) if not_run else finding)
+    )
 
 
 Refusal.words = lambda refusal: in_library(refusal_words(refusal, "en"))
@@ -238,11 +240,11 @@ def numbered_lines(lines: Sequence[LineShown]) -> str:
     """Numbered lines, each ended by a newline; gaps give the number of missing lines."""
     shown: list[str] = []
     expected = lines[0].line if lines else 0
-    for one in lines:
-        if one.line > expected:
-            shown.append(f"… ({one.line - expected} lines left out)")
-        shown += numbered(one.line, [one.text])
-        expected = one.line + 1
+    for row in lines:
+        if row.line > expected:
+            shown.append(f"… ({row.line - expected} lines left out)")
+        shown += numbered(row.line, [row.text])
+        expected = row.line + 1
     return "".join(f"{line}\n" for line in shown)
 
 

@@ -55,10 +55,10 @@ def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
         return text, 0
     whole = _lines_of(text)
     lines = [_cut(line, words) for line in whole]
-    kept = fitting(lines, room)
-    cut = next((at for at in range(kept) if lines[at] != whole[at]), kept)
-    if kept < len(lines):
-        lines[kept:] = [words.lines(kept + 1, len(lines))]
+    fitted = fitting(lines, room)
+    cut = next((at for at in range(fitted) if lines[at] != whole[at]), fitted)
+    if fitted < len(lines):
+        lines[fitted:] = [words.lines(fitted + 1, len(lines))]
     return _joined(lines), cut + 1 if cut < len(whole) else 0
 
 
@@ -91,8 +91,8 @@ def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
     below = [lines[head + 1 : stop] for head, stop in pairwise((*heads, len(lines)))]
     room_below = room - sum(_line_tokens(lines[head]) for head in heads)
     if sum(_line_tokens(line) for texts in below for line in texts[:_LEAST]) > room_below:
-        kept, first = fit_text(_joined(lines), room, words)
-        return kept, min(first or cut + 1, cut + 1) if first or cut < len(lines) else 0
+        text, first = fit_text(_joined(lines), room, words)
+        return text, min(first or cut + 1, cut + 1) if first or cut < len(lines) else 0
     shown: list[str] = []
     for head, texts, share in zip(heads, below, _shares(below, room_below), strict=True):
         first, last = _ends(texts, share)
@@ -203,8 +203,8 @@ def named(name: str) -> str:
     return quoted(name) if _CONTROL.search(name) else name
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}"
 
 
 @lru_cache(maxsize=1024)
@@ -247,10 +247,10 @@ def _block(lines: list[str], head: str, text: str, indent: str) -> None:
 
     The header gives the indentation if the first line does not show it, and how the text ends.
     """
-    told = "2" if text[0] in " \t\n" else ""
+    indicator = "2" if text[0] in " \t\n" else ""
     body = text.removesuffix("\n")
     end = "-" if body is text else "+" if body[-1:] in ("", "\n") else ""
-    lines += (f"{head} |{told}{end}",)
+    lines += (f"{head} |{indicator}{end}",)
     if "\n\n" in f"\n{body}\n":
         lines += [f"{indent}{line}" if line else "" for line in body.split("\n")]
     else:  # no line is empty
@@ -339,7 +339,7 @@ class Original:
 class Answer:
     """The answer of a tool: complete data, and a text for a model or a person.
 
-    `made` are the facts, or a function that computes them on demand: a success reported in one
+    `source` are the facts, or a function that computes them on demand: a success reported in one
     line needs them for programs only. `content` are more of them, which the body shows.
 
     If there is a `line`, the text is that line and `remarks`, one per line, about anything unusual;
@@ -353,7 +353,7 @@ class Answer:
     from a line `N~` on. `views` are the file versions whose lines it shows.
     """
 
-    made: Fields | Callable[[], Fields]
+    source: Fields | Callable[[], Fields]
     diff: str = ""
     body: str | None = None
     language: str = "text"
@@ -376,7 +376,7 @@ class Answer:
     @computed_once
     def facts(self) -> Fields:
         """What the answer says, in order, without the envelope around it."""
-        return self.made() if callable(self.made) else self.made
+        return self.source() if callable(self.source) else self.source
 
     @property
     def fields(self) -> Fields:
@@ -396,16 +396,16 @@ class Answer:
 
     @property
     def is_error(self) -> bool:
-        if callable(self.made):  # it is computed for successes alone
+        if callable(self.source):  # it is computed for successes alone
             return False
-        status = self.envelope.status if self.envelope else self.made.get("status")
+        status = self.envelope.status if self.envelope else self.source.get("status")
         return status in ("error", "not_found")
 
     @computed_once
     def text(self) -> str:
         """The answer for a model or a person to read."""
         if self.original is not None:
-            return "\n\n".join(str(one["text"]) for one in self.blocks if "text" in one)
+            return "\n\n".join(str(block["text"]) for block in self.blocks if "text" in block)
         if self.said is not None:
             return "\n\n".join((self.said, *self.notices))
         if self.envelope is None:
@@ -418,7 +418,7 @@ class Answer:
     def blocks(self) -> tuple[Fields, ...]:
         """The content blocks in the form of another program."""
         own = self.original.content if self.original else ()
-        return (*own, *(Fields(type="text", text=one) for one in (*self.remarks, *self.notices)))
+        return (*own, *(Fields(type="text", text=text) for text in (*self.remarks, *self.notices)))
 
     @property
     def data(self) -> Mapping[str, Value]:
@@ -460,8 +460,8 @@ class Answer:
             head, head_cut = self._cut_head(head, budget - tokens(said) - _LEAST_ROOM, words)
             room = max(budget - tokens(head) - tokens(said) - tokens(self.rest), _LEAST_ROOM)
             diff, diff_cut = fit_diff(diff, room, words)
-            kept, body_cut = fit_text(body or "", max(room - tokens(diff), _LEAST_ROOM), words)
-            body = body and kept
+            start, body_cut = fit_text(body or "", max(room - tokens(diff), _LEAST_ROOM), words)
+            body = body and start
             cuts = [cut for cut in (diff_cut, body_cut) if cut and self.rest]
             said = _joined((*steps, *(self.rest.replace("N~", f"{cut}~") for cut in cuts)))
         parts = [head, said, diff and fenced(diff, "diff")]
@@ -485,8 +485,8 @@ class Answer:
         if self.line:
             return fit_text(head, room, words)
         summary = str(self.facts.get("summary", ""))
-        kept, cut = fit_text(emit(self._said), room - tokens(summary), words)
-        return fenced(kept, "yaml") + (f"{summary}\n" if cut and summary else ""), cut
+        start, cut = fit_text(emit(self._said), room - tokens(summary), words)
+        return fenced(start, "yaml") + (f"{summary}\n" if cut and summary else ""), cut
 
 
 _LONGEST_OF: dict[str, int] = dict.fromkeys(
@@ -568,11 +568,11 @@ _CHARACTERS = 64  # of a text for each item of a list, when both are shortened
 
 def within_budget(data: Mapping[str, Value], budget: int) -> Mapping[str, Value]:
     """Data for a program, with its long lists and texts cut to about `budget` tokens; 0: whole."""
-    most, found = 4 * _MOST_ITEMS, data
-    while budget and most and not fits(json.dumps(found, ensure_ascii=False), budget):
-        found = cast("Fields", _cut_within(data, most))
+    most, shown = 4 * _MOST_ITEMS, data
+    while budget and most and not fits(json.dumps(shown, ensure_ascii=False), budget):
+        shown = cast("Fields", _cut_within(data, most))
         most //= 2
-    return found
+    return shown
 
 
 def _cut_within(value: Value, most: int) -> Value:
@@ -615,18 +615,18 @@ def listing(
 def shown_diff(diff: bytes, encoding: Encoding) -> tuple[str, bool]:
     """The diff as text, and whether it is too long for programs; a huge one is cut."""
     if len(diff) > MOST_DIFF_BYTES:
-        kept = diff[: diff.rfind(b"\n", 0, MOST_DIFF_BYTES) + 1]
-        if not _says_enough(diff_text(kept, encoding), diff[len(kept) : len(kept) + 1] == b"+"):
+        start = diff[: diff.rfind(b"\n", 0, MOST_DIFF_BYTES) + 1]
+        if not _says_enough(diff_text(start, encoding), diff[len(start) : len(start) + 1] == b"+"):
             return cut_diff(diff_text(diff, encoding))[0], True
-        diff = kept
+        diff = start
     text = diff_text(diff, encoding)
     return text, len(text) > MOST_DIFF_CHARACTERS
 
 
-def _says_enough(kept: str, adds: bool) -> bool:
+def _says_enough(start: str, adds: bool) -> bool:
     """Whether a diff's start shows a change. `adds`: a `+` line follows, so old lines do not do."""
-    last_line = kept[kept.rfind("\n", 0, -1) + 1 :]
-    return bool(_CHANGED.search(kept)) and not (adds and last_line.startswith(("-", "\\")))
+    last_line = start[start.rfind("\n", 0, -1) + 1 :]
+    return bool(_CHANGED.search(start)) and not (adds and last_line.startswith(("-", "\\")))
 
 
 def short_lines(diff: str) -> str:
@@ -638,9 +638,9 @@ def cut_diff(text: str) -> tuple[str, bool]:
     """The first lines of a diff that fit into an answer, and whether it was cut."""
     if len(text) <= MOST_DIFF_CHARACTERS:
         return text, False
-    kept = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1]
-    if _says_enough(kept, text[len(kept) : len(kept) + 1] == "+"):
-        return kept, True
+    start = text[: text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1]
+    if _says_enough(start, text[len(start) : len(start) + 1] == "+"):
+        return start, True
     text = short_lines(text)
     is_short = len(text) <= MOST_DIFF_CHARACTERS
     stop = len(text) if is_short else text.rfind("\n", 0, MOST_DIFF_CHARACTERS) + 1
@@ -704,12 +704,12 @@ def note_answered(fields: Fields, text: str, diff: str = "") -> Answer:
 
 
 def note_shown(
-    kept: LongTexts, member: str, tool: str, fields: Fields, text: str, lang: Lang
+    texts: LongTexts, member: str, tool: str, fields: Fields, text: str, lang: Lang
 ) -> Answer:
     """A requested text as `content` after the fields; a long one is cut."""
-    if not kept.is_long(text):
+    if not texts.is_long(text):
         return note_answered({**fields, "content": text}, text)
-    name, start = kept.keep(member, tool, text), text[: kept.length]
+    name, start = texts.keep(member, tool, text), text[: texts.length]
     omitted = len(text) - len(start)
     facts = {"omitted": omitted, "total": len(text), "name": name, "next": len(start)}
     part: Fields = {"truncated": True, "omitted": omitted, "var": name, "content": start}

@@ -1,7 +1,8 @@
 """How the outcomes of the desk become answers: the fields of each in order, and its one line.
 
 What they tell of a kind of edit is one row of `_ROWS`; nothing else asks which kind a request is.
-Last comes what is added to any answer: decisions, checks, losses, writes of other programs.
+Last comes what is added to any answer: decisions, checks, losses, writes of other programs. The
+field `mode` is the name of the tool, as clients have always had it.
 """
 
 from __future__ import annotations
@@ -122,20 +123,20 @@ def short_diff(shown: Shown, lang: Lang) -> tuple[str, bool]:
     return cut_diff(shorten(text, lambda count: say("left_out.characters", lang, {"count": count})))
 
 
-def _prefix(mode: str) -> str:
+def _prefix(tool: str) -> str:
     """The prefix of the mirror toolset's tools, or empty."""
-    return "team_mgmt_" if mode.startswith("team_mgmt_") else ""
+    return "team_mgmt_" if tool.startswith("team_mgmt_") else ""
 
 
-def _callers(mode: str) -> tuple[str, ...]:
+def _callers(tool: str) -> tuple[str, ...]:
     """The voice of the mirror toolset, whose tools have other names."""
-    return ("team_mgmt",) if _prefix(mode) else ()
+    return ("team_mgmt",) if _prefix(tool) else ()
 
 
-def _rest(mode: str, shown: int | str, lang: Lang, key: str = "next.rest") -> str:
+def _rest(tool: str, shown: int | str, lang: Lang, key: str = "next.rest") -> str:
     """How to see the rest of a diff: of a plan (if `shown` is a text) or of an edit."""
     name, value = ("hunk_id", f'"{shown}"') if isinstance(shown, str) else ("edit_id", shown)
-    return say(key, lang, {"tool": f"{_prefix(mode)}show_hunk", "name": name, "id": value})
+    return say(key, lang, {"tool": f"{_prefix(tool)}show_hunk", "name": name, "id": value})
 
 
 def _done(word: str, what: str, edit_id: int, version: str) -> str:
@@ -147,7 +148,7 @@ def _done(word: str, what: str, edit_id: int, version: str) -> str:
 # Plans.
 
 
-def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Answer:
+def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Answer:
     """The answer with a plan, in full unless `length` is brief."""
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
     path, base, why = plan.request.path, draft.base, list[str]()
@@ -156,12 +157,12 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
     if outcome.declined is not None:
         why.append(say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}))
         if outcome.refusal is not None:
-            why.append(refusal_words(outcome.refusal, lang, _callers(mode)))
+            why.append(refusal_words(outcome.refusal, lang, _callers(tool)))
     summary = "plan.nothing" if draft.replaces_nothing else row.plan_words(draft)
     diff, was_cut, display = _diff(draft.diff, base.encoding, lang)
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": str(path),
         "hunk_id": plan.id,
         "expires_at_ms": plan.expires_ms,
@@ -176,15 +177,15 @@ def planned(mode: str, outcome: Planned, lang: Lang, length: Length | None = Non
         **was_cut,
         "summary": " ".join((*why, say(summary, lang, row.numbers(draft)))),
     }
-    apply = f"{_prefix(mode)}apply_file_modification"
+    apply = f"{_prefix(tool)}apply_file_modification"
     steps = (
         say("next.apply", lang, {"apply": apply, "id": plan.id}),
-        say("next.replan", lang, {"tool": mode, "id": plan.id}),
+        say("next.replan", lang, {"tool": tool, "id": plan.id}),
     )
     view = View(
         path, base.version, base.line_count, "old", 0, partial(row.shown, draft), outcome.real
     )
-    rest = _rest(mode, plan.id, lang)
+    rest = _rest(tool, plan.id, lang)
     whole = Answer(fields, diff, display=display, next_steps=steps, rest=rest, views=(view,))
     if length != "brief":
         return whole
@@ -206,7 +207,7 @@ def _declined(reason: str | None) -> Fields:
 
 
 def planned_together(
-    mode: str,
+    tool: str,
     planned: Sequence[Planned],
     lang: Lang,
     declined: str | None = None,
@@ -215,63 +216,68 @@ def planned_together(
     """The answer with the plans of one call; `declined`: why auto wrote none of them."""
     rows: list[Value] = [
         {
-            **_corrected_row(one),
-            "action": one.draft.action,
-            "lines": {"old": one.draft.old_count, "new": one.draft.new_count},
-            **warnings(one.draft, lang, one.signs),
+            **_corrected_row(outcome),
+            "action": outcome.draft.action,
+            "lines": {"old": outcome.draft.old_count, "new": outcome.draft.new_count},
+            **warnings(outcome.draft, lang, outcome.signs),
         }
-        for one in planned
+        for outcome in planned
     ]
-    diff, was_cut = _diffs((one.draft.diff, one.draft.base.encoding) for one in planned)
-    summary = [say(saying, lang, {"files": len({one.plan.request.path for one in planned})})]
+    diff, was_cut = _diffs((outcome.draft.diff, outcome.draft.base.encoding) for outcome in planned)
+    summary = [
+        say(saying, lang, {"files": len({outcome.plan.request.path for outcome in planned})})
+    ]
     if declined is not None:
         summary.insert(0, say("auto.declined", lang, {"why": say_reason(declined, lang)}))
-    causes = [cause for one in planned if one.fixed is not None for cause in one.fixed.causes]
+    causes = [
+        cause for outcome in planned if outcome.fixed is not None for cause in outcome.fixed.causes
+    ]
     if causes:
         summary.insert(0, corrected_words([*dict.fromkeys(causes)], lang))
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         **({"changed": False} if causes else {}),
         "hunks": rows,
         **_declined(declined),
         **was_cut,
         "summary": " ".join(summary),
     }
-    steps = (_together(mode, [one.plan.id for one in planned], lang),)
-    rest = _rest(mode, planned[0].plan.id, lang, "next.rest_each")
+    steps = (_together(tool, [outcome.plan.id for outcome in planned], lang),)
+    rest = _rest(tool, planned[0].plan.id, lang, "next.rest_each")
     return Answer(fields, diff, next_steps=steps, rest=rest)
 
 
-def _together(mode: str, hunk_ids: Sequence[str], lang: Lang) -> str:
+def _together(tool: str, hunk_ids: Sequence[str], lang: Lang) -> str:
     """The step that writes several plans."""
-    ids = ", ".join(f'"{one}"' for one in hunk_ids)
-    tool = f"{_prefix(mode)}apply_file_modifications"
-    return say("next.together", lang, {"tool": tool, "ids": ids})
+    ids = ", ".join(f'"{hunk_id}"' for hunk_id in hunk_ids)
+    apply_all = f"{_prefix(tool)}apply_file_modifications"
+    return say("next.together", lang, {"tool": apply_all, "ids": ids})
 
 
-def already_there(mode: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
+def already_there(tool: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
     """The answer to a patch whose new lines are all in the files already, each in one place."""
     rows: list[Value] = [
-        {"path": one.path, "hunk": one.hunk, "lines": str((one.lines or (0,))[0])} for one in there
+        {"path": hunk.path, "hunk": hunk.hunk, "lines": str((hunk.lines or (0,))[0])}
+        for hunk in there
     ]
     summary = say("patch.there", lang, {"count": len(rows)})
-    head: Fields = {"status": "ok", "mode": mode, "changed": False}
+    head: Fields = {"status": "ok", "mode": tool, "changed": False}
     return Answer({**head, "already_there": rows, "summary": summary})
 
 
 # Writes.
 
 
-def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Answer:
+def applied(tool: str, outcome: Applied, lang: Lang, length: Length | None = None) -> Answer:
     """The answer to an apply; one line if it was written exactly as planned, unless in full."""
     draft, request = outcome.draft, outcome.plan.request
     diff, was_cut, display = _diff(draft.diff, draft.base.encoding, lang)
     drifted, path = outcome.context == "fuzz", request.target or request.path
     view = View(path, draft.after.version, side="new")
-    rest = _rest(mode, outcome.edit_id, lang) if drifted or length == "full" else ""
+    rest = _rest(tool, outcome.edit_id, lang) if drifted or length == "full" else ""
     # one line is enough for most callers, so that the fields are computed for programs alone
-    make = partial(_applied_fields, mode, outcome, lang, was_cut)
+    make = partial(_applied_fields, tool, outcome, lang, was_cut)
     whole = Answer(make, diff, display=display, rest=rest, views=(view,))
     said = (
         *(() if outcome.edit_id else (_applied_summary(outcome, lang),)),
@@ -283,14 +289,14 @@ def applied(mode: str, outcome: Applied, lang: Lang, length: Length | None = Non
     )
 
 
-def _applied_fields(mode: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
+def _applied_fields(tool: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
     """All fields of an apply; `was_cut` is among them if the diff is cut."""
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
     current = None if draft.created else draft.base.digest
     version = _version_after(outcome)
     return {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": str(plan.request.path),
         "hunk_id": plan.id,
         "action": draft.action,
@@ -335,18 +341,18 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
     }
 
 
-def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Answer:
+def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Answer:
     """The answer about plans written together, or without anything to write."""
     versions = outcome.versions
-    rows = [_transacted_row(one, versions[one.plan.id], lang) for one in outcome.applied]
-    drifted = any(one.context == "fuzz" for one in outcome.applied)
+    rows = [_transacted_row(edit, versions[edit.plan.id], lang) for edit in outcome.applied]
+    drifted = any(edit.context == "fuzz" for edit in outcome.applied)
     how = "nothing" if not outcome.group else "fuzz" if drifted else "exact"
     facts = {"hunks": len(rows), "files": len(outcome.diffs)}
     summary = say(f"transaction.{how}", lang, facts)
     diff, was_cut = _diffs(outcome.diffs)
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "transaction_id": outcome.group,
         "changed": bool(outcome.group),
         "hunks": [*rows],
@@ -354,34 +360,34 @@ def transacted(mode: str, outcome: Transacted, lang: Lang, length: Length | None
         "summary": summary,
     }
     texts = {
-        one.plan.request.path: versions[one.plan.id]
-        for one in outcome.applied
-        if row_of(one.plan.request).of_text
+        edit.plan.request.path: versions[edit.plan.id]
+        for edit in outcome.applied
+        if row_of(edit.plan.request).of_text
     }
-    first = next((one.edit_id for one in outcome.applied if one.edit_id), 0)
-    rest = _rest(mode, first, lang, "next.rest_each")
+    first = next((edit.edit_id for edit in outcome.applied if edit.edit_id), 0)
+    rest = _rest(tool, first, lang, "next.rest_each")
     whole = Answer(fields, diff, views=views_of(texts, outcome.diffs), rest=rest)
     lines: list[str] = []
     if len(rows) > _MOST_UNCOUNTED or not rows:
         lines.append(f"{summary} ({outcome.group})" if outcome.group else summary)
-    for one, row in zip(outcome.applied, rows, strict=True):
-        lines.append(_applied_line(one, versions[one.plan.id]))
-        lines += [corrected_words(one.causes, lang)] if one.causes else []
-        lines += remarks(one.draft, row, lang)
+    for edit, row in zip(outcome.applied, rows, strict=True):
+        lines.append(_applied_line(edit, versions[edit.plan.id]))
+        lines += [corrected_words(edit.causes, lang)] if edit.causes else []
+        lines += remarks(edit.draft, row, lang)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
 
-def _transacted_row(one: Applied, version: str, lang: Lang) -> Fields:
+def _transacted_row(edit: Applied, version: str, lang: Lang) -> Fields:
     """The row of one written plan; `version` is that of its file after all plans."""
-    draft, target, done = one.draft, one.plan.request.target, one.draft.normalized
+    draft, target, done = edit.draft, edit.plan.request.target, edit.draft.normalized
     is_normalized = done.file_eof_newline_added or done.content_eof_newline_added
     return {
-        "hunk_id": one.plan.id,
-        "path": str(one.plan.request.path),
+        "hunk_id": edit.plan.id,
+        "path": str(edit.plan.request.path),
         "action": draft.action,
-        "context_match": one.context,
-        **({"cause": [*one.causes]} if one.causes else {}),
-        "edit_id": one.edit_id,
+        "context_match": edit.context,
+        **({"cause": [*edit.causes]} if edit.causes else {}),
+        "edit_id": edit.edit_id,
         "lines": line_counts(draft),
         **({"version": version} if version else {}),
         **warnings(draft, lang),
@@ -391,7 +397,7 @@ def _transacted_row(one: Applied, version: str, lang: Lang) -> Fields:
 
 
 def rewritten(
-    mode: str, outcome: Created | Overwritten, lang: Lang, length: Length | None = None
+    tool: str, outcome: Created | Overwritten, lang: Lang, length: Length | None = None
 ) -> Answer:
     """The answer about a file that is new, or was replaced as a whole."""
     path, after, edit_id = outcome.path, outcome.after, outcome.edit_id
@@ -403,7 +409,7 @@ def rewritten(
     warnings = warned(lost(after, before), NO_ESCAPES, lang)
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": str(path),
         **known(
             old_total_lines=None if before is None else before.line_count,
@@ -434,7 +440,7 @@ _UNDOING = {"move": "file_move", "mode": "file_mode", "create": "remove", "remov
 _UNDONE_ROW = ("path", "to", "edit_id", "undone_edit_id", "action", "context_match", "lines")
 
 
-def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Answer:
+def undone(tool: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Answer:
     """The answer to an undo, even if nothing was left to undo."""
     entry, after, edit_id, path = outcome.entry, outcome.after, outcome.edit_id, outcome.path
     drifted, is_text = outcome.context == "fuzz", entry.kind != "create"
@@ -453,7 +459,7 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
     replaces = "replace" if old and new else "insert" if new else "delete"
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": str(path),
         **to,
         "edit_id": edit_id,
@@ -476,30 +482,32 @@ def undone(mode: str, outcome: Undone, lang: Lang, length: Length | None = None)
         fields,
         diff,
         display=display,
-        next_steps=(say("next.redo", lang, {"tool": mode, "id": edit_id}),) if edit_id else (),
-        rest=_rest(mode, edit_id, lang),
+        next_steps=(say("next.redo", lang, {"tool": tool, "id": edit_id}),) if edit_id else (),
+        rest=_rest(tool, edit_id, lang),
         views=(View(path, after.version, side="new"),) if is_text else (),
     )
-    place = f":{changed[0].start + 1}" if changed else ""
-    what = f" => {entry.moved.other}" if entry.moved else f"{place} +{new} -{old}"
+    at = f":{changed[0].start + 1}" if changed else ""
+    what = f" => {entry.moved.other}" if entry.moved else f"{at} +{new} -{old}"
     what = f"{path}{what} · undid edit {entry.edit_id}"
     line = _done("fuzz" if drifted else "ok", what, edit_id, version)
     return _sized(whole, length, line, () if edit_id else (summary,), drifted=drifted)
 
 
 def undone_together(
-    mode: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
+    tool: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
 ) -> Answer:
     """The answer to the undo of a transaction, its newest edit first."""
-    each = [undone(mode, one, lang, length) for one in outcomes]
+    answers = [undone(tool, outcome, lang, length) for outcome in outcomes]
     rows: list[Value] = [
-        {key: one.facts[key] for key in _UNDONE_ROW if key in one.facts} for one in each
+        {key: answer.facts[key] for key in _UNDONE_ROW if key in answer.facts} for answer in answers
     ]
     summary = say("undo.together", lang, {"edits": len(rows)})
-    head: Fields = {"status": "ok", "mode": mode, "changed": bool(rows)}
-    whole = Answer({**head, "edits": rows, "summary": summary}, "".join(one.diff for one in each))
-    lines = [one.line for one in each] or [summary]
-    drifted = any(one.context == "fuzz" for one in outcomes)
+    head: Fields = {"status": "ok", "mode": tool, "changed": bool(rows)}
+    whole = Answer(
+        {**head, "edits": rows, "summary": summary}, "".join(answer.diff for answer in answers)
+    )
+    lines = [answer.line for answer in answers] or [summary]
+    drifted = any(outcome.context == "fuzz" for outcome in outcomes)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
 
@@ -511,26 +519,26 @@ _UNREAD = (errors.HunkRejected, errors.Busy, errors.Cancelled, errors.CheckFaile
 
 
 def refused(
-    mode: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
+    tool: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
 ) -> Answer:
     """The answer of a refusal, in the wording of `voices`."""
     head = known(path=path and cut(path, LONGEST))
     if isinstance(refusal, errors.PatchRejected):
         head["where"] = [*_places_of(refusal.rejected)]
-    return _refused(mode, refusal, head, refusal_words(refusal, lang, (*_callers(mode), *voices)))
+    return _refused(tool, refusal, head, refusal_words(refusal, lang, (*_callers(tool), *voices)))
 
 
 def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
     """The place of each of the first hunks that do not fit, and how it differs, in one line."""
     room = _DIFFERENCE if len(rejected) == 1 else _DIFFERENCE // 2
-    for one in rejected[:_MOST_PLACES]:
-        lines = one.nearest_lines or ", ".join(map(str, one.lines or ()))
-        differing = (line[:room].rstrip() for line in (one.difference or ())[:2])
-        yield " ".join((f"{one.path}:{lines}" if lines else one.path, *differing))
+    for hunk in rejected[:_MOST_PLACES]:
+        lines = hunk.nearest_lines or ", ".join(map(str, hunk.lines or ()))
+        differing = (line[:room].rstrip() for line in (hunk.difference or ())[:2])
+        yield " ".join((f"{hunk.path}:{lines}" if lines else hunk.path, *differing))
 
 
 def _refused(
-    mode: str,
+    tool: str,
     refusal: Refusal,
     head: Fields,
     summary: str,
@@ -542,7 +550,7 @@ def _refused(
     return Answer(
         {
             "status": status,
-            "mode": mode,
+            "mode": tool,
             **head,
             "error": refusal.code,
             **(facts_of(refusal) if facts is None else facts),
@@ -552,7 +560,7 @@ def _refused(
     )
 
 
-def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
+def rejected(tool: str, outcome: Rejected, lang: Lang) -> Answer:
     """The answer to an apply that was refused because of the file."""
     plan, refusal, now = outcome.plan, outcome.refusal, outcome.current
     head: Fields = {
@@ -567,25 +575,25 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
         current = facts.pop("current", None)
         facts |= {} if isinstance(refusal, _UNREAD) else _drift(plan.base_digest, None)
         facts["apply_evidence"] = known(current=current)
-    why = refusal_words(refusal, lang, (*_callers(mode), *plan.request.voices))
-    return _refused(mode, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
+    why = refusal_words(refusal, lang, (*_callers(tool), *plan.request.voices))
+    return _refused(tool, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
 
 
-def stands(mode: str, edit_id: int, lang: Lang) -> Answer:
+def stands(tool: str, edit_id: int, lang: Lang) -> Answer:
     """The answer for an edit that is to be made again, and is still in the file."""
     summary = say("undo.stands", lang, {"id": edit_id})
-    head: Fields = {"status": "ok", "mode": mode, "edit_id": edit_id}
+    head: Fields = {"status": "ok", "mode": tool, "edit_id": edit_id}
     return Answer({**head, "changed": False, "summary": summary})
 
 
-def not_undone(mode: str, outcome: NotUndone, lang: Lang) -> Answer:
+def not_undone(tool: str, outcome: NotUndone, lang: Lang) -> Answer:
     """The answer to an undo that was refused."""
     entry, refusal = outcome.entry, outcome.refusal
     head: Fields = {"path": str(entry.path), "edit_id": entry.edit_id, "context_match": "rejected"}
     facts, views = _at_place(refusal, entry.path, entry.after, outcome.current, outcome.lines)
     facts.pop("current", None)
     return _refused(
-        mode, refusal, head, _why_not_undone(outcome, mode, lang), "error", facts, views
+        tool, refusal, head, _why_not_undone(outcome, tool, lang), "error", facts, views
     )
 
 
@@ -600,7 +608,7 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
             "removed": len(hunk.old),
             "edit_ids": [edit.edit_id for edit in hunk.edits],
             **({"touched_by": [*hunk.touched_by]} if hunk.touched_by else {}),
-            **({"checks": [check_row(one, "en") for one in hunk.checks]} if hunk.checks else {}),
+            **({"checks": [check_row(each, "en") for each in hunk.checks]} if hunk.checks else {}),
         }
         for hunk in file.hunks
     ]
@@ -609,7 +617,7 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
     return {"path": str(file.path), **counts, **moved, "hunks": hunks}
 
 
-def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
+def changes_undone(tool: str, undone: UndoneChanges, lang: Lang) -> Answer:
     """The answer to an undo of a task; nothing was written where something is refused."""
     lost: list[Value] = [
         {
@@ -622,8 +630,8 @@ def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
         }
         for hunk, why in undone.refused
     ]
-    paths = list(dict.fromkeys(str(one.path) for one in undone.written))
-    facts: Fields = {"edit_ids": [one.edit_id for one in undone.written], "paths": paths}
+    paths = list(dict.fromkeys(str(edit.path) for edit in undone.written))
+    facts: Fields = {"edit_ids": [edit.edit_id for edit in undone.written], "paths": paths}
     key, said = "changes.undone", dict[str, object](count=len(paths))
     if undone.waiting:
         facts = {"error": errors.ApprovalRequired.code, "hunk_ids": [*undone.waiting]}
@@ -632,7 +640,7 @@ def changes_undone(mode: str, undone: UndoneChanges, lang: Lang) -> Answer:
         first, why = undone.refused[0]
         facts = {"error": why.code, "refused": lost}
         key, said = "changes.refused", {"place": f"{first.path}:{first.new_line + 1}"}
-    head: Fields = {"status": "ok" if undone.written else "error", "mode": mode}
+    head: Fields = {"status": "ok" if undone.written else "error", "mode": tool}
     return Answer({**head, **facts, "summary": say(key, lang, said)})
 
 
@@ -644,52 +652,52 @@ def _at_place(
     start = min(lines[0], now.line_count) if now is not None else 0
     stop = max(lines[1], start)
     if now is not None:
-        around = start - AROUND, stop + AROUND
+        around = start - _AROUND, stop + _AROUND
         facts |= {**_drift(digest, now.digest), "version": now.version}
         own = None if "current" in facts else lines_of(now, *around, numbers=True)
         facts["apply_evidence"] = {"current": facts.pop("current", own)}
     return facts, views(refusal, path, now, (start, stop))
 
 
-def _why_not_undone(outcome: NotUndone, mode: str, lang: Lang) -> str:
+def _why_not_undone(outcome: NotUndone, tool: str, lang: Lang) -> str:
     edit_id, refusal = outcome.entry.edit_id, outcome.refusal
     changed = refusal if isinstance(refusal, errors.ContentChanged) else None
     if changed and changed.undone_by:
-        return say("undo.already", lang, {"id": edit_id, "by": changed.undone_by, "tool": mode})
-    why = refusal_words(refusal, lang, (*_callers(mode), "undo"), {"edit_id": edit_id})
+        return say("undo.already", lang, {"id": edit_id, "by": changed.undone_by, "tool": tool})
+    why = refusal_words(refusal, lang, (*_callers(tool), "undo"), {"edit_id": edit_id})
     words = [say("undo.refused", lang, {"id": edit_id, "why": why})]
     if changed and changed.later_edit_ids:
-        words.append(say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": mode}))
+        words.append(say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": tool}))
     return " ".join(words)
 
 
-def withheld(mode: str, outcome: Withheld, lang: Lang) -> Answer:
+def withheld(tool: str, outcome: Withheld, lang: Lang) -> Answer:
     """The answer of a refused transaction: nothing was written."""
     plan, refusal, verdicts = outcome.plan, outcome.refusal, outcome.verdicts
     of_plan: Fields = {} if plan is None else {"path": str(plan.request.path), "hunk_id": plan.id}
-    why = [one.refusal for one in verdicts if one.refusal is not None]
-    waits = why and all(isinstance(one, errors.ApprovalRequired) for one in why)
-    rows: list[Value] = [_judged(one, told=one.plan is plan) for one in verdicts]
+    refusals = [verdict.refusal for verdict in verdicts if verdict.refusal is not None]
+    waits = refusals and all(isinstance(each, errors.ApprovalRequired) for each in refusals)
+    rows: list[Value] = [_judged(verdict, told=verdict.plan is plan) for verdict in verdicts]
     # a person decides on the plan, so what is said is not about the call
-    voices = _callers(mode) + (() if plan is None or waits else plan.request.voices)
+    voices = _callers(tool) + (() if plan is None or waits else plan.request.voices)
     facts = {
         "count": len(verdicts),
-        "failed": len(why),
+        "failed": len(refusals),
         "id": plan.id if plan else None,
         "path": plan.request.path if plan else None,
         "why": refusal_words(refusal, lang, voices),
     }
     summary, status = say("transaction.withheld", lang, facts), "pending" if waits else "error"
     facts_and_rows: Fields = {**facts_of(refusal), "hunks": rows}
-    answer = _refused(mode, refusal, of_plan, summary, status, facts_and_rows)
-    if waits and len(why) == len(verdicts) > 1:
+    answer = _refused(tool, refusal, of_plan, summary, status, facts_and_rows)
+    if waits and len(refusals) == len(verdicts) > 1:
         return replace(
-            answer, next_steps=(_together(mode, [one.plan.id for one in verdicts], lang),)
+            answer, next_steps=(_together(tool, [verdict.plan.id for verdict in verdicts], lang),)
         )
-    sound = [f'"{one.plan.id}"' for one in verdicts if one.refusal is None]
+    sound = [f'"{verdict.plan.id}"' for verdict in verdicts if verdict.refusal is None]
     if plan is None or not sound or refusal.code == "FAILED":
         return answer
-    step = say("next.without", lang, {"tool": mode, "ids": ", ".join(sound)})
+    step = say("next.without", lang, {"tool": tool, "ids": ", ".join(sound)})
     return replace(answer, next_steps=(step,))
 
 
@@ -707,7 +715,7 @@ def _judged(verdict: Verdict, *, told: bool) -> Fields:
     }
 
 
-def pending(mode: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang) -> Answer:
+def pending(tool: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang) -> Answer:
     """The answer to an apply that waits for approval; the plan stays pending."""
     head: Fields = {
         "path": str(plan.request.path),
@@ -715,13 +723,13 @@ def pending(mode: str, plan: Plan, refusal: errors.ApprovalRequired, lang: Lang)
         "expires_at_ms": plan.expires_ms,
         "action": plan.action,
     }
-    return _refused(mode, refusal, head, refusal_words(refusal, lang), "pending")
+    return _refused(tool, refusal, head, refusal_words(refusal, lang), "pending")
 
 
 # Readings.
 
 
-def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer:
+def reading(tool: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer:
     """The answer with lines of a file."""
     first, count, path = outcome.first_line, len(outcome.lines), str(outcome.path)
     last = None if first is None else first + count - 1
@@ -732,7 +740,7 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
         summary = say("read", lang, {"where": where, "path": path})
     fields: Fields = {
         "status": "ok",
-        "mode": mode,
+        "mode": tool,
         "path": path,
         **known(
             total_lines=outcome.total_lines,
@@ -753,10 +761,10 @@ def reading(mode: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
     if first is not None and count < stop - start:
         left_out = f"{first + count}~{stop}" if first == start + 1 else f"{start + 1}~{first - 1}"
         call = json.dumps({"path": path, "range": left_out}, ensure_ascii=False)
-        steps.append(say("next.read_on", lang, {"tool": mode, "call": call}))
+        steps.append(say("next.read_on", lang, {"tool": tool, "call": call}))
     if outcome.cut_in_line:
         steps.append(
-            say("next.long_line", lang, {"tool": mode.replace("read_file", "ripgrep_snippets")})
+            say("next.long_line", lang, {"tool": tool.replace("read_file", "ripgrep_snippets")})
         )
     texts = numbered(first, outcome.lines) if numbers and first else outcome.lines
     body = "".join(f"{text}\n" for text in texts)
@@ -814,7 +822,7 @@ MOST_NEWS = 5  # decisions reported with one answer; the others with the next on
 
 def with_notices(answer: Answer, name: str, value: Value, words: Sequence[str]) -> Answer:
     """The answer with one more fact, its last, and the words for it."""
-    return replace(answer, made={**answer.facts, name: value}, notices=(*answer.notices, *words))
+    return replace(answer, source={**answer.facts, name: value}, notices=(*answer.notices, *words))
 
 
 def with_news(
@@ -827,12 +835,14 @@ def with_news(
 
     `apply` returns the words for how to write a plan.
     """
-    told = [
-        one for one in news if one[0].verdict != "overwritten" and not _says(answer.fields, one[0])
+    unsaid = [
+        (decision, written)
+        for decision, written in news
+        if decision.verdict != "overwritten" and not _says(answer.fields, decision)
     ]
-    rows: list[Value] = [_row(decision, written) for decision, written in told]
-    words = [_words(decision, written, lang, apply) for decision, written in told]
-    return with_notices(answer, "decisions", rows, words) if told else answer
+    rows: list[Value] = [_row(decision, written) for decision, written in unsaid]
+    words = [_words(decision, written, lang, apply) for decision, written in unsaid]
+    return with_notices(answer, "decisions", rows, words) if unsaid else answer
 
 
 def with_overwritten(
@@ -846,29 +856,33 @@ def with_overwritten(
     One line tells those of a file, or of all files if there are many. `reapply` returns the words
     for how to make an edit again.
     """
-    lost = sorted((one for one, _ in news if one.verdict == "overwritten"), key=_edit_id)
+    lost = sorted(
+        (decision for decision, _ in news if decision.verdict == "overwritten"), key=_edit_id
+    )
     if not lost:
         return answer
     rows: list[Value] = [
         {
-            "edit_id": _edit_id(one),
-            "path": one.path,
-            "line": int(one.after),
-            "time_ms": one.time_ms,
-            **({} if one.before else {"removed": True}),
+            "edit_id": _edit_id(decision),
+            "path": decision.path,
+            "line": int(decision.after),
+            "time_ms": decision.time_ms,
+            **({} if decision.before else {"removed": True}),
         }
-        for one in lost
+        for decision in lost
     ]
-    by_path = {one.path: [other for other in lost if other.path == one.path] for one in lost}
-    told = [lost] if len(by_path) > _FILES_APART else by_path.values()
-    words = [overwritten_words(some, lang, reapply) for some in told]
+    by_path = {
+        decision.path: [other for other in lost if other.path == decision.path] for decision in lost
+    }
+    groups = [lost] if len(by_path) > _FILES_APART else by_path.values()
+    words = [overwritten_words(some, lang, reapply) for some in groups]
     return with_notices(answer, "overwritten", rows, words)
 
 
 def overwritten_words(lost: Sequence[Decision], lang: Lang, reapply: Callable[[int], str]) -> str:
     """Some edits that were overwritten, in one line; the first of them is named in full."""
-    first, files = lost[0], len({one.path for one in lost})
-    ids = ", ".join(str(_edit_id(one)) for one in lost[:_MOST_LOST])
+    first, files = lost[0], len({decision.path for decision in lost})
+    ids = ", ".join(str(_edit_id(decision)) for decision in lost[:_MOST_LOST])
     facts = {
         "id": _edit_id(first),
         "ids": ids + ", ..." * (len(lost) > _MOST_LOST),
@@ -897,13 +911,16 @@ def with_saved(
     They are its `foreign_writes`; `open_elsewhere` are the paths of files that another program
     holds open. `undo` returns the words for how to undo an edit.
     """
-    for name, told in (
-        ("open_elsewhere", [one for one in saved if not one.edit_id]),
-        ("foreign_writes", [one for one in saved if one.edit_id]),
+    for name, writes in (
+        ("open_elsewhere", [write for write in saved if not write.edit_id]),
+        ("foreign_writes", [write for write in saved if write.edit_id]),
     ):
-        if told:
-            rows = [saved_data(one) if one.edit_id else str(one.path) for one in told]
-            words = [saved_words(one.path, one.edit_id, undo(one.edit_id), lang) for one in told]
+        if writes:
+            rows = [saved_data(write) if write.edit_id else str(write.path) for write in writes]
+            words = [
+                saved_words(write.path, write.edit_id, undo(write.edit_id), lang)
+                for write in writes
+            ]
             answer = with_notices(answer, name, rows, words)
     return answer
 
@@ -912,12 +929,12 @@ def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang)
     """Add new findings of checks to the answer; without any, a success gets an empty list."""
     if not checked or "checks" in answer.facts:
         return answer
-    found = [one for findings in checked.values() for one in findings]
-    if not found and (answer.is_error or not answer.is_report):
+    findings = [finding for of_file in checked.values() for finding in of_file]
+    if not findings and (answer.is_error or not answer.is_report):
         return answer
-    rows: list[Value] = [check_row(one, lang) for one in found]
+    rows: list[Value] = [check_row(finding, lang) for finding in findings]
     in_fields = answer.is_report and not answer.line  # which the text shows
-    words = [] if in_fields else [check_words(one, lang) for one in found]
+    words = [] if in_fields else [check_words(finding, lang) for finding in findings]
     return with_notices(answer, "checks", rows, words)
 
 
@@ -982,13 +999,13 @@ def _words(decision: Decision, written: bool, lang: Lang, apply: Callable[[str],
 # Kinds of edits.
 
 
-AROUND = 3
-MOST = 8
+_AROUND = 3
+_MOST_LINES = 8  # of evidence; of more lines the first _HEAD are shown, and the last
 _HEAD = 5
-_WIDTH = 200
+_WIDTH = 200  # characters shown of a line
 _REPLACED = 60  # characters of a line that an edit by numbers replaced
-MOST_REGIONS = 50
-_SHOWN_REGIONS = 5
+MOST_REGIONS = 50  # places of an edit that are named
+_SHOWN_REGIONS = 5  # places of which lines are shown
 _SHOWN_ESCAPES = 8
 _OLD_SHOWN, _NEW_SHOWN = 30, 50  # characters of blocks in the line of a hunk
 
@@ -1001,7 +1018,8 @@ class Row:
     `evidence` and `written` are the lines that each of them shows, and `shown` those of the base
     that `evidence` shows whole. `plan_words` and `applied_words` are the keys of their summaries,
     `numbers` the facts in these. `where` is the file and place in one line, with a remark on the
-    line. `notices` are warnings of this kind. `of_text`: line ends are normalized.
+    line. `notices` are warnings of this kind. `of_text`: line ends are normalized. Where a function
+    takes `Any`, that is the draft, and then the request, of this kind.
     """
 
     planned: Callable[[Any, Any, Lang], Fields]
@@ -1082,7 +1100,7 @@ def _append_planned(draft: Draft, request: Append, lang: Lang) -> Fields:
 def _append_tails(draft: Draft) -> Fields:
     """The lines around the end, and the appended ones; each is shown once."""
     last, now = draft.base.line_count, draft.after.line_count
-    shown_to_end = now - last <= MOST
+    shown_to_end = now - last <= _MOST_LINES
     return {
         "evidence_preview": {
             "before_tail": lines_before(draft.base, last),
@@ -1184,9 +1202,9 @@ def _place_written(draft: Draft) -> Fields:
 
 def _place_shown(draft: Draft) -> list[Run]:
     base, start, stop = draft.base, draft.place.start, draft.place.stop
-    if stop - start <= MOST:  # no line is left out
-        return _whole(base, max(start - AROUND, 0), min(stop + AROUND, base.line_count))
-    runs = (start - AROUND, start), (start, stop), (stop, stop + AROUND)
+    if stop - start <= _MOST_LINES:  # no line is left out
+        return _whole(base, max(start - _AROUND, 0), min(stop + _AROUND, base.line_count))
+    runs = (start - _AROUND, start), (start, stop), (stop, stop + _AROUND)
     return [each for run in runs for each in lines_whole(base, *run)]
 
 
@@ -1348,7 +1366,7 @@ def is_binary_deletion(draft: Draft) -> bool:
 
 
 def _modes(draft: Draft) -> list[str]:
-    return [f"{mode & 0o777:o}" for mode in draft.request.modes or ()]
+    return [f"{tool & 0o777:o}" for tool in draft.request.modes or ()]
 
 
 # A template's `format` is a function of the draft, or of the outcome, like any other.
@@ -1511,14 +1529,14 @@ def lines_of(
                 for line, text in enumerate(texts, first - start)
             ]
         if shown:
-            shown.append(f"… ({stop - start - MOST} lines left out)")
+            shown.append(f"… ({stop - start - _MOST_LINES} lines left out)")
         shown += numbered(first + 1, texts) if numbers else texts
     return "".join([f"{line}\n" for line in shown])
 
 
 def lines_before(base: Text, line: int) -> str:
     """A few lines before line `line` (0-based)."""
-    return lines_of(base, line - AROUND, line)
+    return lines_of(base, line - _AROUND, line)
 
 
 def in_place(base: Text, start: int, stop: int, other: Text | None = None) -> tuple[str, str, str]:
@@ -1527,14 +1545,14 @@ def in_place(base: Text, start: int, stop: int, other: Text | None = None) -> tu
     `other` is the text before or after it was changed there. What `lines_of` shows, read at once if
     all is short.
     """
-    first = max(start - AROUND, 0)
-    if stop - start <= MOST:
-        texts = base.texts(first, min(stop + AROUND, base.line_count))
+    first = max(start - _AROUND, 0)
+    if stop - start <= _MOST_LINES:
+        texts = base.texts(first, min(stop + _AROUND, base.line_count))
         if _are_short(texts):
             lines, at, end = [f"{text}\n" for text in texts], start - first, stop - first
             return "".join(lines[:at]), "".join(lines[at:end]), "".join(lines[end:])
     own = lines_of(base, start, stop, other=None if other is None else (other, start))
-    return lines_before(base, start), own, lines_of(base, stop, stop + AROUND)
+    return lines_before(base, start), own, lines_of(base, stop, stop + _AROUND)
 
 
 def _are_short(texts: Sequence[str]) -> bool:
@@ -1551,8 +1569,8 @@ def _first_difference(text: str, other: tuple[Text, int] | None, line: int) -> i
 
 def _runs(start: int, stop: int) -> tuple[Run, ...]:
     """The runs of lines to show: of many lines, the first and the last."""
-    ends = (start, start + _HEAD), (stop - (MOST - _HEAD), stop)
-    return ((start, stop),) if stop - start <= MOST else ends
+    ends = (start, start + _HEAD), (stop - (_MOST_LINES - _HEAD), stop)
+    return ((start, stop),) if stop - start <= _MOST_LINES else ends
 
 
 def lines_whole(base: Text, start: int, stop: int) -> list[Run]:
@@ -1577,14 +1595,14 @@ def views(
     """The lines of the current text that a refusal at these lines shows."""
     if now is None or getattr(refusal, "current", None) is not None:
         return view_of(refusal, path, now.version if now else None)
-    shown = partial(lines_whole, now, lines[0] - AROUND, lines[1] + AROUND)
+    shown = partial(lines_whole, now, lines[0] - _AROUND, lines[1] + _AROUND)
     return (View(path, now.version, now.line_count, evidence=shown),)
 
 
-def shifted(found: Iterable[Region]) -> Iterator[tuple[Region, int]]:
+def shifted(changed: Iterable[Region]) -> Iterator[tuple[Region, int]]:
     """Regions of a text with their first lines (0-based) after all of them are changed."""
     shift = 0
-    for region in found:
+    for region in changed:
         yield region, region.start + shift
         shift += len(region.new) - (region.stop - region.start)
 
@@ -1633,14 +1651,14 @@ def warned_in(fields: Fields) -> tuple[str, ...]:
 
 def warned(bad: bool, escapes: Escapes, lang: Lang, signs: Sequence[str] = ()) -> list[str]:
     """The warnings about a text that may not be meant, new U+FFFD, and bytes and their escapes."""
-    said = [say_reason(one, lang) for one in signs]
+    said = [say_reason(sign, lang) for sign in signs]
     said += [say("warning.replacement_character", lang)] if bad else []
-    for saying, told in (
+    for saying, escaped in (
         ("warning.bytes_meant", escapes.meant),
         ("warning.escapes_kept", escapes.kept),
     ):
-        if told:
-            shown = (*sorted(told)[:_SHOWN_ESCAPES], *("…",) * (len(told) > _SHOWN_ESCAPES))
+        if escaped:
+            shown = (*sorted(escaped)[:_SHOWN_ESCAPES], *("…",) * (len(escaped) > _SHOWN_ESCAPES))
             said.append(say(saying, lang, {"shown_bytes": shown}))
     return said
 

@@ -58,7 +58,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import SELECTION, Context, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import EDIT, Context, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, diff_text, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.patch import planned_or_written
@@ -161,7 +161,7 @@ class ListEditsCall(ToolCall):
             **({"lost_edits": [*lost]} if lost else {}),
         }
         remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
-        steps = (older,) if go_on and not context.selects else ()
+        steps = (older,) if go_on and not context.only_edit else ()
         return listing(fields, shown, remarks=remarks, next_steps=steps)
 
     def _changes(self, context: Context, name: str, files: Sequence[FileChanges]) -> Answer:
@@ -202,9 +202,13 @@ class ListPendingCall(ToolCall):
                 "pending" if rows else "pending.none", context.lang, {"count": len(plans)}
             ),
         }
-        facts = {"count": left_out, "tool": context.tool("list_pending")}
-        steps = (say("next.more_pending", context.lang, facts),)
-        return listing(fields, shown, next_steps=steps if left_out and not context.selects else ())
+        more = say(
+            "next.more_pending",
+            context.lang,
+            {"count": left_out, "tool": context.tool("list_pending")},
+        )
+        steps = (more,) if left_out and not context.only_edit else ()
+        return listing(fields, shown, next_steps=steps)
 
 
 class DiscardCall(ToolCall):
@@ -251,7 +255,7 @@ class ShowHunkCall(ToolCall):
         for view in views:
             context.desk.note_shown(context.member, path, view.lines(shown, fields=False))
         facts = {"where": f"{start + 1}~{stop}", "total": len(lines), "path": named(str(path))}
-        text = "".join(f"{one}\n" for one in lines[start:stop])
+        text = "".join(f"{line}\n" for line in lines[start:stop])
         return Answer(
             {
                 "status": "ok",
@@ -436,7 +440,7 @@ def _entry_row(entry: DirEntry) -> str:
 
 
 HISTORY = (
-    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch", SELECTION)),
+    Tool(UNDO, "ws_mod", UndoCall, destroys=True, also=("notes", "compat", "patch", EDIT)),
     Tool(
         "list_edits", "ws_mod", ListEditsCall, reads=True, idempotent=True, also=("notes", "patch")
     ),
@@ -500,7 +504,7 @@ class _WholeFileCall(EditingCall):
             planned = replace(shown, declined=doubted.signs[0], signs=doubted.signs)
         answer = reports.planned(name, planned, context.lang, self.report)
         return replace(
-            answer, made={**answer.facts, "changed": False}, next_steps=answer.next_steps[:1]
+            answer, source={**answer.facts, "changed": False}, next_steps=answer.next_steps[:1]
         )
 
     @property
@@ -586,8 +590,8 @@ class PrepareCall(EditingCall):
             say("remark.replaced_line" if row["last"] is None else "remark.replaced", lang, row)
             for row in rows
         ]
-        made, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
-        return replace(answer, made=made, remarks=remarks)
+        facts, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
+        return replace(answer, source=facts, remarks=remarks)
 
 
 class PrepareEditCall(PrepareCall):
@@ -643,12 +647,12 @@ class RangeEditCall(PrepareEditCall):
 
     def request(self, context: Context) -> Request:
         path = context.path(self.path)
-        edits = tuple(RangeEdit(path, one["range"], one["content"]) for one in self._edits())
+        edits = tuple(RangeEdit(path, edit["range"], edit["content"]) for edit in self._edits())
         return edits[0] if len(edits) == 1 else RangeEdits(path, edits)
 
     def terms(self, context: Context) -> Terms:
         terms = super().terms(context)
-        olds = tuple(one.get("expected_old") for one in self._edits())
+        olds = tuple(edit.get("expected_old") for edit in self._edits())
         if len(olds) == 1:
             return terms if olds[0] == terms.expected_old else replace(terms, expected_old=olds[0])
         return replace(terms, expected_old=None, expected_olds=olds)
@@ -664,10 +668,10 @@ class RangeEditCall(PrepareEditCall):
             raise InvalidArgs("range", "is required, unless edits is given")
         if self.edits and not self.content:  # it would delete what a caller takes for a frame
             raise InvalidArgs("range", "beside edits it needs content; put a deletion into edits")
-        one: LineEdit = {"range": self.range, "content": self.content}
+        first: LineEdit = {"range": self.range, "content": self.content}
         if self.expected_old is not None:
-            one["expected_old"] = self.expected_old
-        return (one, *self.edits)
+            first["expected_old"] = self.expected_old
+        return (first, *self.edits)
 
 
 class AppendCall(PrepareEditCall):
@@ -755,7 +759,7 @@ class ReplaceTextCall(PrepareCall):
         def plan(planned: list[Planned]) -> str | None:
             self._plan_below(path, context, name, planned)
             most = context.member.auto_lines
-            counts = (max(one.draft.old_count, one.draft.new_count) for one in planned)
+            counts = (max(item.draft.old_count, item.draft.new_count) for item in planned)
             return LONGER if most is not None and max(counts) > most else None
 
         answer = planned_or_written(context, name, plan, self.report, auto=self.apply != "never")
@@ -771,7 +775,7 @@ class ReplaceTextCall(PrepareCall):
     def _plan_below(
         self, path: RelPath, context: Context, name: str, planned: list[Planned]
     ) -> None:
-        """Plan the edit in each file of the directory that has the text; refusals name the file."""
+        """Plan the edit in each file of the directory that has the text."""
         self._in(path)
         for argument in ("version", "existing_hunk_id"):
             if getattr(self, argument):
@@ -780,19 +784,19 @@ class ReplaceTextCall(PrepareCall):
         if not line:
             raise InvalidArgs("old", "has only line ends, and path is a directory")
         query = Query(line, path, (), "sensitive", True, False, False, "literal")
-        found = search_files(context.search(path, ()), query, MOST_FILES)
-        if found.truncated:
+        hits = search_files(context.search(path, ()), query, MOST_FILES)
+        if hits.truncated:
             why = f"has more than {MOST_FILES} files with this text; name a smaller one"
             raise InvalidArgs("path", why)
-        if found.timed_out or found.warnings:
+        if hits.timed_out or hits.warnings:
             raise InvalidArgs("path", "could not be searched whole; name a smaller one")
         terms = replace(self.terms(context), auto=False, corrects=False)
         member = context.member.at_once()
         asked = self.path
-        for each in found.paths:
-            self.path = each
+        for file in hits.paths:
+            self.path = file  # a refusal is told of the file: it stays so where one is raised
             try:
-                outcome = context.desk.prepare(member, name, self._in(RelPath.parse(each)), terms)
+                outcome = context.desk.prepare(member, name, self._in(RelPath.parse(file)), terms)
             except (PartialMatchFail, BinaryFile):  # binary, or it has only a part of the text
                 continue
             assert isinstance(outcome, Planned), "it was not to be written"
@@ -823,8 +827,8 @@ class ApplyCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         if not self.hunk_id:
             return ListPendingCall({}, {}).run(context, name)
-        given = (one.strip() for one in self.hunk_id.split(","))
-        ids = tuple(dict.fromkeys(one for one in given if one))
+        given = (hunk_id.strip() for hunk_id in self.hunk_id.split(","))
+        ids = tuple(dict.fromkeys(hunk_id for hunk_id in given if hunk_id))
         if len(ids) > 1:
             together = {"hunk_ids": ids, "accept": self.accept, "report": self.report}
             return ApplyTogetherCall({}, together).run(context, name)
@@ -858,7 +862,7 @@ class ManualCall(ToolCall):
     topic: str = ""
 
     def run(self, context: Context, name: str) -> Answer:
-        toolset = self.toolset or (SELECTION if context.selects else "ws_mod")
+        toolset = self.toolset or (EDIT if context.only_edit else "ws_mod")
         topic = self.topic or "index"
         page = context.manual(toolset, topic, context.lang)
         return Answer(
@@ -871,7 +875,7 @@ class ManualCall(ToolCall):
 
 
 EDITING = (
-    Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True, also=(SELECTION,)),
+    Tool("read_file", "ws_mod", ReadFileCall, reads=True, idempotent=True, also=(EDIT,)),
     Tool("create_new_file", "ws_mod", CreateNewFileCall),
     Tool("overwrite_entire_file", "ws_mod", OverwriteEntireFileCall, destroys=True),
     Tool(
@@ -879,7 +883,7 @@ EDITING = (
         "ws_mod",
         ReplaceTextCall,
         destroys=True,
-        also=(SELECTION,),
+        also=(EDIT,),
         voices=reports.REPLACE_TEXT,
     ),
     Tool("prepare_file_append", "ws_mod", AppendCall),
@@ -887,20 +891,20 @@ EDITING = (
     Tool("prepare_file_delete", "ws_mod", PrepareDeleteCall, destroys=True, also=("batch",)),
     Tool("prepare_file_insert_after", "ws_mod", InsertAfterCall),
     Tool("prepare_file_insert_before", "ws_mod", InsertBeforeCall),
-    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True, also=(SELECTION,)),
+    Tool("prepare_file_range_edit", "ws_mod", RangeEditCall, destroys=True, also=(EDIT,)),
     Tool("prepare_file_block_replace", "ws_mod", BlockReplaceCall, destroys=True),
-    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat", SELECTION)),
+    Tool(APPLY, "ws_mod", ApplyCall, destroys=True, also=("batch", "notes", "compat", EDIT)),
     Tool(APPLY_ALL, "ws_mod", ApplyTogetherCall, destroys=True, also=("patch",)),
 )
 
 
-MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True, also=(SELECTION,))
+MANUAL = Tool("manual", "ws_mod", ManualCall, reads=True, idempotent=True, also=(EDIT,))
 WRITE_FILE = Tool(
     "edit_write_file",
-    SELECTION,
+    EDIT,
     WriteFileCall,
     destroys=True,
     listed_as="write_file",
     voices=("write_file",),
 )
-"""Of the selection alone; the compat toolset has a tool of that name."""
+"""Of toolset `edit` alone; the compat toolset has a tool of that name."""

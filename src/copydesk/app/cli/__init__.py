@@ -65,9 +65,9 @@ def _run(words: Sequence[str]) -> int:
         options = parse(words)
         root = options.root or os.environ.get("COPYDESK_ROOT") or os.curdir
         if options.command == "hook":
-            from copydesk.app.cli.hook import asked
+            from copydesk.app.cli.hook import call_of_hook
 
-            options.call = asked(root, sys.stdin.read())
+            options.call = call_of_hook(root, sys.stdin.read())
             if options.call is None:
                 return 0
     except UsageError as error:
@@ -82,9 +82,9 @@ def _run(words: Sequence[str]) -> int:
         return 2
     if options.command != "mcp" or options.json:
         return _command(options, words)
-    from copydesk.app.mcp.early import begun
+    from copydesk.app.mcp.early import early_answers
 
-    with begun(root, dict(vars(options)), _fetch_server) as wire:
+    with early_answers(root, dict(vars(options)), _import_server) as wire:
         if wire.is_done:
             return 0
         options.wire = wire
@@ -93,7 +93,7 @@ def _run(words: Sequence[str]) -> int:
 
 def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
     """Import what the command needs, and run it; report what fails."""
-    _fetch(options.command)
+    _import(options.command)
     from copydesk.app.cli.commands import run
     from copydesk.app.cli.errors import KNOWN, report
 
@@ -109,16 +109,16 @@ def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
 _SERVERS = {"mcp": "copydesk.app.mcp.server", "serve": "copydesk.app.mcp.http"}
 
 
-def _fetch(command: str) -> None:
+def _import(command: str) -> None:
     """Import the commands, and the server if the command is one."""
     with importing(to_serve=command in _SERVERS):
         for name in ("copydesk.app.cli.commands", *filter(None, [_SERVERS.get(command)])):
             import_module(name)
 
 
-def _fetch_server() -> None:
+def _import_server() -> None:
     with suppress(ImportError):  # who imports it again reports what is wrong
-        _fetch("mcp")
+        _import("mcp")
 
 
 @contextmanager

@@ -124,14 +124,14 @@ def _settings(options: argparse.Namespace) -> tuple[str, Config]:
 
 
 def _open(
-    options: argparse.Namespace, *, looks: bool = False, for_agents: bool = False
+    options: argparse.Namespace, *, makes_state: bool = True, for_agents: bool = False
 ) -> OpenWorkspace:
-    """Open the workspace. With `looks`, do not create a missing state folder."""
+    """Open the workspace; one without a state folder gets it only if the command `makes_state`."""
     root, config = _settings(options)
     if for_agents and not options.member:
         config = config.for_agents()
     there = config.registry == "redis" or os.path.isdir(os.path.join(root, config.state))
-    opened = open_workspace(root, config, shared=there or not looks)
+    opened = open_workspace(root, config, shared=there or makes_state)
     opened.in_shell = not for_agents
     return opened
 
@@ -139,13 +139,13 @@ def _open(
 def _opened(
     command: Callable[[OpenWorkspace, argparse.Namespace], int | None],
     *,
-    looks: bool = False,
+    makes_state: bool = True,
     for_agents: bool = False,
 ) -> _Command:
     """A command on the workspace that the options name, which is opened for it as by `_open`."""
 
     def run_opened(options: argparse.Namespace) -> int | None:
-        with _open(options, looks=looks, for_agents=for_agents) as opened:
+        with _open(options, makes_state=makes_state, for_agents=for_agents) as opened:
             return command(opened, options)
 
     return run_opened
@@ -172,7 +172,7 @@ def _call(options: argparse.Namespace) -> int:
         return _show_tool(options, tool)
     counter = terminal.Counter(sys.stderr)
     with _open(options) as opened:
-        opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+        opened.long_texts = LongTexts(None)  # not cut: no later call could read the rest
         own_name, lang = opened.config.member, options.lang
         answer = opened.call(own_name, tool.name, given, lang=lang, progress=counter)
     counter.clear()
@@ -187,12 +187,12 @@ def _pending(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     waiting = opened.desk.review.pending(opened.caller)
     plans = [
         {
-            **_plan_data(one.plan),
-            "decision": one.decision.verdict if one.decision else "",
+            **_plan_data(entry.plan),
+            "decision": entry.decision.verdict if entry.decision else "",
             "state": state,
-            "findings": _findings(opened, one.plan),
+            "findings": _findings(opened, entry.plan),
         }
-        for one, state in zip(waiting, opened.desk.review.states(waiting), strict=True)
+        for entry, state in zip(waiting, opened.desk.review.states(waiting), strict=True)
     ]
     if options.json:
         dump(plans)
@@ -201,13 +201,13 @@ def _pending(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     else:
         cells = [
             {
-                **facts_of(one.plan, options.lang),
+                **facts_of(entry.plan, options.lang),
                 "state": say(f"fits.{plan['state']}", options.lang),
                 "findings": "-" if plan["findings"] is None else str(plan["findings"]),
                 "decision": str(plan["decision"] or "-"),
-                "why": one.plan.why,
+                "why": entry.plan.why,
             }
-            for one, plan in zip(waiting, plans, strict=True)
+            for entry, plan in zip(waiting, plans, strict=True)
         ]
         rows = [[cell[name] for name in _PENDING_COLUMNS.values()] for cell in cells]
         out(terminal.table([[*_PENDING_COLUMNS], *rows]))
@@ -230,7 +230,7 @@ _PENDING_COLUMNS = {
 
 
 def _findings(opened: OpenWorkspace, plan: Plan) -> int | None:
-    """The number of new findings of checks; None if none applies, or if a command would run."""
+    """The number of new findings of checks; None if none applies, or if any would run a command."""
     if not any(rule.command for rule in opened.config.checks):
         with contextlib.suppress(Refusal):
             shown = opened.desk.review.show(opened.caller, plan.id)
@@ -253,6 +253,7 @@ def _plan_data(plan: Plan) -> dict[str, object]:
 
 
 def _show(opened: OpenWorkspace, options: argparse.Namespace) -> None:
+    # the report is of the plan as it was made; `shown` is what would be written to the file now
     report = opened.pending_report(opened.config.member, options.hunk_id, options.lang)
     shown = opened.desk.review.show(opened.caller, options.hunk_id)
     if options.json:
@@ -267,8 +268,7 @@ def _show(opened: OpenWorkspace, options: argparse.Namespace) -> None:
         report = replace(report, diff=diff_text(shown.diff, shown.draft.base.encoding))
     short(report)
     if lines := getattr(shown.refusal, "current", None):
-        now = terminal.safe(numbered_lines(lines))
-        out(f"\n{say('cli.now', options.lang)}\n{now}")
+        out(f"\n{say('cli.now', options.lang)}\n{terminal.safe(numbered_lines(lines))}")
     if steps := next_steps(opened, shown):
         out("\n")
         tell(steps)
@@ -308,9 +308,9 @@ def _approve_and_apply(
     except Refusal as refusal:
         lacking = (hunk_id for hunk_id in wanted if hunk_id not in shown)
         named = str(next(lacking, getattr(refusal, "hunk_id", wanted[0])))
-        rows = [_refused(opened, options, refusal, named)]
+        rows = [_report_refusal(opened, options, refusal, named)]
     else:
-        rows = [_done(options, written_data(one, options.lang)) for one in applied]
+        rows = [_report_done(options, written_data(edit, options.lang)) for edit in applied]
     return _print_rows(options, rows, as_list=len(rows) > 1)
 
 
@@ -378,13 +378,15 @@ def _decide(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         check_declared(opened)
     for hunk_id in dict.fromkeys(options.hunk_id):
         try:
-            rows.append(_done(options, _decided(opened, options, hunk_id)))
+            rows.append(_report_done(options, _decide_on(opened, options, hunk_id)))
         except Refusal as refusal:
-            rows.append(_refused(opened, options, refusal, hunk_id))
+            rows.append(_report_refusal(opened, options, refusal, hunk_id))
     return _print_rows(options, rows, as_list=len(options.hunk_id) > 1)
 
 
-def _decided(opened: OpenWorkspace, options: argparse.Namespace, hunk_id: str) -> dict[str, object]:
+def _decide_on(
+    opened: OpenWorkspace, options: argparse.Namespace, hunk_id: str
+) -> dict[str, object]:
     """Do with a plan what the command says; return what was done."""
     if options.command == "discard":
         plan = opened.desk.discard(opened.caller, hunk_id)
@@ -398,14 +400,14 @@ def _decided(opened: OpenWorkspace, options: argparse.Namespace, hunk_id: str) -
     return decision_data(decision, options.lang)
 
 
-def _done(options: argparse.Namespace, row: dict[str, object]) -> dict[str, object]:
+def _report_done(options: argparse.Namespace, row: dict[str, object]) -> dict[str, object]:
     """The data of what was done with a plan, whose summary is printed if it is for a person."""
     if not options.json:
         tell(str(row["summary"]))
     return {"status": "ok", **row}
 
 
-def _refused(
+def _report_refusal(
     opened: OpenWorkspace, options: argparse.Namespace, refusal: Refusal, hunk_id: str
 ) -> dict[str, object]:
     """The data of a refusal, which is printed with what the person may do, if it is for one."""
@@ -432,7 +434,7 @@ def _review(options: argparse.Namespace) -> int | None:
     if options.task or options.since:
         raise UsageError("--task and --since select what --done reviews", "copydesk review --done")
     # with keys it waits for plans, which needs the state folder
-    with _open(options, looks=not terminal.Keys().single) as opened:
+    with _open(options, makes_state=terminal.Keys().single) as opened:
         check_declared(opened)
         return Review(opened).run()
 
@@ -441,13 +443,13 @@ def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     member, lang = opened.caller, options.lang
     settled = {end.entry.edit_id: end for end in opened.recovered}
     settled |= {end.entry.edit_id: end for end in notes_of(opened.desk).recover(member)}
-    swept, kept = opened.recovery.sweep(opened.clock())
+    swept, leftovers = opened.recovery.sweep(opened.clock())
     saved = opened.desk.foreign.told(member)
     ends = [_settled_data(end, lang) for end in settled.values()]
     if options.json:
         besides: dict[str, list[object]] = {
             "foreign_writes": [saved_data(write) for write in saved],
-            "leftovers_kept": [str(path) for path in kept],
+            "leftovers_kept": [str(path) for path in leftovers],
         }
         more = {name: rows for name, rows in besides.items() if rows}
         dump({"settled": ends, "leftovers_removed": swept, **more})
@@ -468,7 +470,7 @@ def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         if swept:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
         terminal.saved(saved, lang)
-        for path in kept:
+        for path in leftovers:
             tell(say("cli.leftover_kept", lang, {"path": path}))
     return 1 if any(end["state"] in ("open", "unsure") for end in ends) else 0
 
@@ -558,12 +560,12 @@ def _edit_diff(edit: Past) -> str:
 
 def _changes(options: argparse.Namespace) -> int | None:
     named, options.member = options.member, None  # it says whose edits
-    with _open(options, looks=True) as opened:
+    with _open(options, makes_state=False) as opened:
         return run_changes(opened, options, named or "")
 
 
 def _checkpoint(options: argparse.Namespace) -> None:
-    with _open(options, looks=options.name is None) as opened:
+    with _open(options, makes_state=options.name is not None) as opened:
         checkpoint(opened, options)
 
 
@@ -579,7 +581,7 @@ def _undo(options: argparse.Namespace) -> int | None:
 
 
 def _undo_edit(options: argparse.Namespace, **more: object) -> int:
-    with _open(options, looks=True) as opened:
+    with _open(options, makes_state=False) as opened:
         given = {"edit_id": options.edit_id, **more}
         report = opened.call(opened.config.member, UNDO, given, lang=options.lang)
     return _print_report(options, report)
@@ -595,7 +597,7 @@ def _forget(options: argparse.Namespace) -> int:
     named, options.member = options.member, None
     if (named is None) == (options.what is None):
         raise UsageError("name a path or an edit, or give --member", _FORGET_HINT)
-    with _open(options, looks=True) as opened:
+    with _open(options, makes_state=False) as opened:
         lang, on_server = options.lang, opened.config.registry == "redis"
         what = _forgettable(opened, options.what, named)
         copies = StateFolder(opened.root, opened.config.state).copies()
@@ -666,7 +668,7 @@ def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> N
 
 
 def _notes(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    opened.kept = LongTexts(None)  # not cut: no later call could read the rest
+    opened.long_texts = LongTexts(None)  # not cut: no later call could read the rest
     if options.notes in _NOTES_CALLS:
         return _notes_call(opened, options, *_NOTES_CALLS[options.notes](options))
     return _NOTES_COMMANDS[options.notes](opened, options)
@@ -715,8 +717,7 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     kind = notes_of(opened.desk).reading.block(opened.caller, options.block_id).kind
-    place = "document" if kind == "d" else "block"
-    return _append(opened, options, place, options.block_id)
+    return _append(opened, options, "document" if kind == "d" else "block", options.block_id)
 
 
 def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
@@ -740,8 +741,10 @@ def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     if options.json:
         return _notes_call(opened, options, "searchBlocks", {"query": query, "limit": options.most})
     lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
-    found = reading.search(member, query, options.most)
-    rows = [(one.id, label(one.kind, lang), one.hpath, _first_line(one)) for one in found]
+    blocks = reading.search(member, query, options.most)
+    rows = [
+        (block.id, label(block.kind, lang), block.hpath, _first_line(block)) for block in blocks
+    ]
     if rows:
         out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
     else:
@@ -903,12 +906,12 @@ def _doctor(options: argparse.Namespace) -> int:
     findings = [*(repair(root) if options.repair else ()), *examine(root)]
     coloured = terminal.colours(sys.stdout)
     lines: list[str] = []
-    for one in findings:
-        mark = terminal.strong("ok  " if one.ok else "BAD ", coloured)
-        lines += [f"{mark} {one.what}: {terminal.line(one.found)}\n"]
-        lines += [f"     fix: {terminal.line(one.mend)}\n"] if one.mend else []
-    _print(options, [asdict(one) for one in findings], "".join(lines))
-    return 0 if all(one.ok for one in findings) else 1
+    for finding in findings:
+        mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
+        lines += [f"{mark} {finding.what}: {terminal.line(finding.found)}\n"]
+        lines += [f"     fix: {terminal.line(finding.mend)}\n"] if finding.mend else []
+    _print(options, [asdict(finding) for finding in findings], "".join(lines))
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -1005,18 +1008,23 @@ def _down(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _background(root: str, config: Config) -> Generator[tuple[BinaryIO, int]]:
-    """The lock that a server in the background holds, which is ours within; and its process id.
+    """Try to take the lock that a server in the background holds as long as it lives.
 
-    The id is 0 if there is none: the lock ends with the process, so that the id is of no other.
+    Yields the lock and the process id of that server; 0 if none runs, and then the lock is ours
+    within.
     """
     state = StateFolder(root, config.state)
     state.make()
     with _own_file(state.path("server.lock"), os.O_RDWR) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            pid = 0
-        except BlockingIOError:
-            pid = int(lock.read(20) or b"0")
+        pid = 0
+        while not pid:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock.truncate(0)  # the id of a server that has ended
+                break
+            except BlockingIOError:
+                pid = int(lock.read(20) or b"0")  # none yet: it is being started
+                time.sleep(0 if pid else 0.1)
         yield lock, pid
 
 
@@ -1032,8 +1040,7 @@ def _start(options: argparse.Namespace, root: str, lock: BinaryIO, log: str) -> 
 
     with socket.socket() as probe:
         is_free = probe.connect_ex(("127.0.0.1", _PORT)) != 0
-    usual = _PORT if is_free else 0
-    port = usual if options.port is None else options.port
+    port = options.port if options.port is not None else _PORT if is_free else 0
     member = ["--member", options.member] if options.member else []
     words = [*own_command(), "serve", "--root", os.path.abspath(root), "--port", str(port), *member]
     with _own_file(log, os.O_WRONLY | os.O_TRUNC) as output:
@@ -1042,10 +1049,9 @@ def _start(options: argparse.Namespace, root: str, lock: BinaryIO, log: str) -> 
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            pass_fds=[lock.fileno()],
+            pass_fds=[lock.fileno()],  # the lock is of the open file, which it keeps open
             start_new_session=True,
         )
-    lock.truncate(0)
     lock.write(str(server.pid).encode())
     return server.pid
 
@@ -1055,8 +1061,8 @@ def _address_in(log: str, pid: int) -> str:
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
         with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8") as lines:
-            if found := _PAGE.findall(lines.read()):
-                return str(found[-1])
+            if addresses := _PAGE.findall(lines.read()):
+                return str(addresses[-1])
         with contextlib.suppress(ChildProcessError):  # another `up` has started it
             if os.waitpid(pid, os.WNOHANG)[0]:
                 return ""
@@ -1152,7 +1158,7 @@ def _completion(options: argparse.Namespace) -> None:
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
     if "--root" in words[:-2]:
         options.root = words[words.index("--root") + 1]
-    for word in candidates(words, partial(_open, options, looks=True)):
+    for word in candidates(words, partial(_open, options, makes_state=False)):
         out(terminal.line(word) + "\n")
 
 
@@ -1228,18 +1234,18 @@ _COMMANDS: dict[str, _Command] = {
     "hook": _opened(_hook, for_agents=True),
     "demo": _demo,
     "call": _call,
-    "pending": _opened(_pending, looks=True),
-    "show": _opened(_show, looks=True),
-    "apply": _opened(_apply, looks=True),
+    "pending": _opened(_pending, makes_state=False),
+    "show": _opened(_show, makes_state=False),
+    "apply": _opened(_apply, makes_state=False),
     "apply-patch": _opened(_apply_patch),
-    "diff": _opened(_diff, looks=True),
-    "approve": _opened(_decide, looks=True),
-    "reject": _opened(_decide, looks=True),
+    "diff": _opened(_diff, makes_state=False),
+    "approve": _opened(_decide, makes_state=False),
+    "reject": _opened(_decide, makes_state=False),
     "review": _review,
-    "discard": _opened(_decide, looks=True),
-    "recover": _opened(_recover, looks=True),
-    "history": _opened(_history, looks=True),
-    "approvals": _opened(approvals, looks=True),
+    "discard": _opened(_decide, makes_state=False),
+    "recover": _opened(_recover, makes_state=False),
+    "history": _opened(_history, makes_state=False),
+    "approvals": _opened(approvals, makes_state=False),
     "changes": _changes,
     "keep": _changes,
     "checkpoint": _checkpoint,

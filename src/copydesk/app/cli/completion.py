@@ -150,7 +150,7 @@ _OF_WORKSPACE: Mapping[str, Callable[[OpenWorkspace, str], Iterable[str]]] = {
     ),
     **dict.fromkeys(
         ("since", "to"),
-        lambda workspace, member: (one.name for one in workspace.desk.changes.checkpoints()),
+        lambda workspace, member: (point.name for point in workspace.desk.changes.checkpoints()),
     ),
     "task": lambda workspace, member: (
         task.key for task in workspace.desk.changes.tasks(workspace.member(member))

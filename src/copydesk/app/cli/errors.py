@@ -33,8 +33,11 @@ def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
     else:
         code, *texts = _unusable(error)
         words, hint = (said(text, lang) for text in texts)
-        summary = f"{words}. {hint}" if hint else words
-        data = {"status": "error", "error": code, "summary": summary}
+        data = {
+            "status": "error",
+            "error": code,
+            "summary": f"{words}. {hint}" if hint else words,
+        }
     if as_json:
         terminal.dump(data)
     else:

@@ -26,7 +26,7 @@ _AGAIN = (
 )
 
 
-def asked(root: str, text: str) -> Call | None:
+def call_of_hook(root: str, text: str) -> Call | None:
     """The call of our tool for the input of a hook; None leaves it to the client.
 
     Raises UsageError.
@@ -45,20 +45,20 @@ def call_for(root: str, tool: str, arguments: object) -> Call | None:
     """The equivalent tool call; None leaves the call to the client."""
     if not isinstance(arguments, dict):
         return None
-    asked = cast("dict[str, Any]", arguments)
-    path = _below(root, asked.get("file_path"))
-    new = asked.get("content" if tool == "Write" else "new_string")
+    given = cast("dict[str, Any]", arguments)
+    path = _below(root, given.get("file_path"))
+    new = given.get("content" if tool == "Write" else "new_string")
     if path is None or tool not in ("Edit", "Write") or not isinstance(new, str):
         return None  # the client itself refuses invalid calls
     target = os.path.join(root, path)
-    old = asked.get("old_string")
+    old = given.get("old_string")
     if tool == "Edit" and old:
         if not isinstance(old, str):
             return None
         texts = {
             "old_string": old,
             "new_string": new,
-            "replace_all": bool(asked.get("replace_all")),
+            "replace_all": bool(given.get("replace_all")),
         }
         return "Edit", {"path": path, **texts, "report": "brief"}
     is_empty = os.path.isfile(target) and not os.path.getsize(target)
@@ -79,10 +79,10 @@ def _below(root: str, given: object) -> str | None:
         real = os.path.join(os.path.realpath(folder), name)
     except UnicodeEncodeError:  # no file has such a name: our tool refuses it
         real = path
-    for base, one in ((root, path), (os.path.realpath(root), real)):
-        found = os.path.relpath(one, base)
-        if found.split(os.sep)[0] != os.pardir:
-            return found
+    for base, target in ((root, path), (os.path.realpath(root), real)):
+        relative = os.path.relpath(target, base)
+        if relative.split(os.sep)[0] != os.pardir:
+            return relative
     return None
 
 

@@ -43,7 +43,7 @@ from copydesk.text.diff import common_ends
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import unified
-from copydesk.tools.catalog import SELECTION
+from copydesk.tools.catalog import EDIT
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.report import Lang
 
@@ -364,8 +364,8 @@ def words_of(entry: Mapping[str, Value]) -> list[str]:
 
 def is_own(entry: Mapping[str, Value]) -> bool:
     """Whether the entry starts the running copydesk, directly or by its name."""
-    found = shutil.which(words_of(entry)[0])
-    return found is not None and os.path.realpath(found) == os.path.realpath(own_command()[0])
+    program = shutil.which(words_of(entry)[0])
+    return program is not None and os.path.realpath(program) == os.path.realpath(own_command()[0])
 
 
 Status = Literal["add", "update", "same", "remove", "absent", "refused"]
@@ -417,8 +417,8 @@ class Step:
 
     def diff(self, shown: str) -> str:
         """The unified diff, with `shown` as the name of the file."""
-        made = {"created": self.before is None, "removed": self.after is None}
-        diff = unified(Snapshot.of(self.before or b""), self.change, shown, **made)
+        flags = {"created": self.before is None, "removed": self.after is None}
+        diff = unified(Snapshot.of(self.before or b""), self.change, shown, **flags)
         return diff.decode("utf-8", "replace")
 
 
@@ -438,8 +438,8 @@ class Setup:
             client
             for client in CLIENTS
             if any(
-                os.path.lexists(path_of(place, self.root))
-                for place in (client.file, *client.traces)
+                os.path.lexists(path_of(trace, self.root))
+                for trace in (client.file, *client.traces)
             )
         ]
 
@@ -613,7 +613,7 @@ class Setup:
         """
         words = ["mcp", "--root", str(self.root)]
         if old is None and self._config.toolsets == Config().toolsets:
-            words += ["--toolsets", SELECTION]
+            words += ["--toolsets", EDIT]
         if self._member:
             words += ["--member", self._member]
         command, *first = own_command()
@@ -693,12 +693,12 @@ class _Record:
 
     def add(self, step: Step, edit_id: int, folders: list[str]) -> None:
         """Record a step that was carried out."""
-        files, key, made = self._load(), self._key(step.path), step.before is None
-        if made or key not in files:
+        files, key, is_new = self._load(), self._key(step.path), step.before is None
+        if is_new or key not in files:
             files[key] = {
                 "what": step.what,
-                "made": made,
-                "edit": edit_id if made else 0,
+                "made": is_new,
+                "edit": edit_id if is_new else 0,
                 "folders": folders,
                 "steps": [],
             }
@@ -711,19 +711,19 @@ class _Record:
     def forget(self, path: Path) -> list[Path]:
         """Forget a file; return the folders that were created for it."""
         files = self._load()
-        one = files.pop(self._key(path), {})
+        record = files.pop(self._key(path), {})
         self._save(files)
-        return [folder for folder in map(Path, one.get("folders", [])) if folder in path.parents]
+        return [folder for folder in map(Path, record.get("folders", [])) if folder in path.parents]
 
     def _key(self, path: Path) -> str:
         return str(path.relative_to(self._root) if path.is_relative_to(self._root) else path)
 
     def _load(self) -> dict[str, dict[str, Any]]:
         try:
-            found = json.loads(self._path.read_text("utf-8"))["files"]
+            files = json.loads(self._path.read_text("utf-8"))["files"]
         except (OSError, ValueError, KeyError, TypeError):
             return {}
-        return cast("dict[str, dict[str, Any]]", found) if isinstance(found, dict) else {}
+        return cast("dict[str, dict[str, Any]]", files) if isinstance(files, dict) else {}
 
     def _save(self, files: Mapping[str, object]) -> None:
         if not files:
@@ -752,10 +752,10 @@ def _step(what: str, title: str, path: Path, plan: Callable[[Path], Planned]) ->
 def _read(path: Path) -> bytes | None:
     """The bytes of a file, None if it is missing; raises Unreadable."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise Unreadable("it is no regular file")
-        if found.st_size > _LARGEST:
+        if status.st_size > _LARGEST:
             raise Unreadable("it is too large for a configuration")
         return path.read_bytes()
     except FileNotFoundError:
@@ -778,8 +778,8 @@ def _value(client: Client, data: bytes) -> Value:
 
 def _servers(client: Client, value: Value) -> dict[str, dict[str, Value]]:
     """The servers that are started as programs, by name; the names of others are taken too."""
-    found = dig(value, client.keys)
-    table = cast("Mapping[str, Value]", found if isinstance(found, Mapping) else {})
+    section = dig(value, client.keys)
+    table = cast("Mapping[str, Value]", section if isinstance(section, Mapping) else {})
     return {
         name: cast("dict[str, Value]", entry) if isinstance(entry, dict) else {}
         for name, entry in table.items()

@@ -12,9 +12,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, NoReturn, TextIO, cast
 
-Lang = Literal["en", "zh"]
+Lang = Literal["en", "zh"]  # as in `tools/report.py`, which would make help slow
 
-_LONGEST = 100
+_LONGEST = 100  # characters of an unknown name that the error repeats
 
 
 class UsageError(Exception):
@@ -100,7 +100,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def language(words: Sequence[str]) -> Lang:
-    """The language of help and of errors: of --lang, the environment or the configuration."""
+    """The language of help and of errors: of --lang, the environment or the configuration.
+
+    It is known before the words are parsed, since errors of that are in it too.
+    """
     given = dict(pairwise(words))
     given |= dict(word.split("=", 1) for word in words if "=" in word)
     root = given.get("--root") or os.environ.get("COPYDESK_ROOT") or os.curdir
@@ -226,7 +229,7 @@ _CLIENT = _argument(
     action="append",
     metavar="NAME",
     help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
-    "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
+    "windsurf, gemini-cli, opencode, claude-desktop (default: all that are installed)",
 )
 _APPROVAL = _argument(
     "--approval",
@@ -660,8 +663,7 @@ def read_arguments(
     try:
         return json.loads(text), own
     except (ValueError, RecursionError) as error:
-        what = where or repr(text[:60])
-        raise _wrong(tool, f"{what} is not valid JSON ({error})") from None
+        raise _wrong(tool, f"{where or repr(text[:60])} is not valid JSON ({error})") from None
 
 
 def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str]) -> str:

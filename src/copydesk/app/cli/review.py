@@ -60,10 +60,10 @@ from copydesk.tools.reports import is_binary_deletion, short_diff
 from copydesk.tools.ws_mod import UNDO
 
 _ALL = 1 << 40
-"""More rows than there are."""
+"""More rows than any change has."""
 
-_SEEN = 8
-"""The fewest digits of a digest that nobody can guess."""
+_LEAST_DIGITS = 8
+"""Of a digest that a person names: fewer could be guessed."""
 
 
 def reviewer(opened: OpenWorkspace) -> Member:
@@ -91,7 +91,7 @@ def as_shown(opened: OpenWorkspace, hunk_id: str, options: argparse.Namespace) -
     if shown.refusal is not None:
         raise shown.refusal
     if after:
-        if len(after) < _SEEN or not shown.after.startswith(after):
+        if len(after) < _LEAST_DIGITS or not shown.after.startswith(after):
             raise ContentChanged("the file or the plan changed since it was shown")
         return shown
     text, was_cut = short_diff(shown, lang)
@@ -114,7 +114,7 @@ def as_shown(opened: OpenWorkspace, hunk_id: str, options: argparse.Namespace) -
 
 def write(opened: OpenWorkspace, shown: Sequence[Shown]) -> Sequence[Applied]:
     """Approve plans as shown and write them at once, all or none; raises Refusal."""
-    outcome = opened.desk.review.apply(reviewer(opened), [one.seen for one in shown])
+    outcome = opened.desk.review.apply(reviewer(opened), [each.seen for each in shown])
     if isinstance(outcome, Rejected | Withheld):
         raise outcome.refusal
     return outcome.applied if isinstance(outcome, Transacted) else (outcome,)
@@ -144,7 +144,7 @@ def next_steps(opened: OpenWorkspace, shown: Shown) -> str:
         "cli.next_approve": True,
     }
     key = next(key for key, is_so in cases.items() if is_so)
-    after = f" --after {shown.after[:_SEEN]}" if shown.state == "drifted" else ""
+    after = f" --after {shown.after[:_LEAST_DIGITS]}" if shown.state == "drifted" else ""
     is_usual = own.name == load(opened.root).member
     named = "" if is_usual else f" --member {shlex.quote(own.name)}"
     facts = {"id": plan.id, "owner": plan.owner, "after": after, "as": named}
@@ -179,10 +179,10 @@ def about_plan(opened: OpenWorkspace, shown: Shown) -> list[str]:
     said = [say("ask.why", lang, {"why": plan.why})] if plan.why else []
     if shown.decision is not None:
         said.append(standing_words(shown.decision, lang))
-    for one in opened.desk.review.comments(shown):
-        line = one.after.lstrip("+")
-        facts = {"by": one.by, "line": line, "why": one.reason}
-        of_plan = "cli.lapsed" if one.verdict == "lapsed" else "cli.commented"
+    for comment in opened.desk.review.comments(shown):
+        line = comment.after.lstrip("+")
+        facts = {"by": comment.by, "line": line, "why": comment.reason}
+        of_plan = "cli.lapsed" if comment.verdict == "lapsed" else "cli.commented"
         said.append(say("cli.comment_line" if line else of_plan, lang, facts))
     return said + ([say("cli.drifted", lang)] if shown.state == "drifted" else [])
 
@@ -283,7 +283,7 @@ class _Pager:
         self._stop = 0
         self.is_seen = False
 
-    def on(self, count: int) -> list[str]:
+    def forward(self, count: int) -> list[str]:
         """The next rows, at most `count`."""
         start = self._stop
         self._drawn += islice(self._rows, max(start + count + 1 - len(self._drawn), 0))
@@ -313,7 +313,7 @@ class Review:
         self._done: list[_Done] = []
         self._queue: list[str] = []
         self._at = 0
-        self._changes: object = None
+        self._stamp: object = None
         self._split: bool | None = None
         self._view = _View()
         self._pager = _Pager(())
@@ -382,10 +382,10 @@ class Review:
 
     def _refresh(self) -> bool:
         """Add new plans to the queue; return whether anything has changed."""
-        changes = self._opened.changes()
-        if changes == self._changes:
+        stamp = self._opened.plans_stamp()
+        if stamp == self._stamp:
             return False
-        self._changes = changes
+        self._stamp = stamp
         self._queue += [plan.id for plan in self._open() if plan.id not in self._queue]
         return True
 
@@ -403,8 +403,8 @@ class Review:
             turns = key in " \nb" or (key == "a" and not self._pager.is_seen)
             if turns and shown and self._keys.single:
                 counts = {" ": self._height, "\n": 1, "a": _ALL}
-                back, on = self._pager.back, self._pager.on
-                self._draw(back(self._height) if key == "b" else on(counts[key]))
+                back, forward = self._pager.back, self._pager.forward
+                self._draw(back(self._height) if key == "b" else forward(counts[key]))
             elif shown and key in "yw" and key not in keys and not self._is_seen:
                 self._say("cli.see_first")
             elif key not in keys or key == "?":
@@ -433,7 +433,7 @@ class Review:
         if not shown:
             return self._at < len(self._queue)
         undecided = {(plan.id, plan.created_ms) for plan in self._open()}
-        return not undecided.issuperset((one.plan.id, one.plan.created_ms) for one in shown)
+        return not undecided.issuperset((each.plan.id, each.plan.created_ms) for each in shown)
 
     def _act(self, key: str, shown: list[Shown]) -> bool:
         """Run the command of a key; return False to ask again."""
@@ -454,12 +454,12 @@ class Review:
                 self._at = self._queue.index(self._view.ids[0])
             case "w":
                 applied = write(self._opened, shown)
-                words = [str(written_data(one, self._lang)["summary"]) for one in applied]
-                self._record("written", shown, *words, edit_ids=[one.edit_id for one in applied])
+                words = [str(written_data(edit, self._lang)["summary"]) for edit in applied]
+                self._record("written", shown, *words, edit_ids=[edit.edit_id for edit in applied])
             case "y" | "n":
                 reason = None if key == "y" else self._keys.line(say("cli.reason", self._lang))
-                for one in shown:
-                    self._decide(one, reason)
+                for each in shown:
+                    self._decide(each, reason)
             case "m":
                 return self._comment(shown[0])
             case "e":
@@ -479,14 +479,14 @@ class Review:
         mine = self._mine
         return next((i for i in range(self._at - 1, -1, -1) if self._queue[i] not in mine), -1)
 
-    def _decide(self, one: Shown, reason: str | None) -> None:
+    def _decide(self, shown: Shown, reason: str | None) -> None:
         """Reject a plan for a reason; None approves it as it was shown."""
         if reason is None:
-            decision = self._review.approve(self._reviewer, *one.seen)
+            decision = self._review.approve(self._reviewer, *shown.seen)
         else:
-            decision = self._review.reject(self._reviewer, one.plan.id, reason)
+            decision = self._review.reject(self._reviewer, shown.plan.id, reason)
         data = decision_data(decision, self._lang)
-        self._record(decision.verdict, [one], str(data["summary"]))
+        self._record(decision.verdict, [shown], str(data["summary"]))
 
     def _comment(self, shown: Shown) -> bool:
         """Ask for a comment and its line, and record it; return whether there is one."""
@@ -494,8 +494,7 @@ class Review:
         number, mark, rest = text.partition(":")
         line = int(number) if mark and _LINE.fullmatch(number) else 0
         if text:
-            said = rest if line else text
-            self._review.comment(self._reviewer, shown.plan.id, said, line)
+            self._review.comment(self._reviewer, shown.plan.id, rest if line else text, line)
         return bool(text)
 
     def _edit(self, shown: Shown) -> bool:
@@ -537,9 +536,9 @@ class Review:
     ) -> None:
         """Keep what was done, to be undone, and say it; an edit that changed nothing has no id."""
         written = tuple(dict.fromkeys(filter(None, edit_ids)))
-        self._done.append((kind, tuple(one.plan for one in shown), written))
-        for each in words:
-            tell(each)
+        self._done.append((kind, tuple(each.plan for each in shown), written))
+        for message in words:
+            tell(message)
         out("\n")
 
     def _offered(self, shown: list[Shown]) -> str:
@@ -559,7 +558,7 @@ class Review:
     def _decisions(self, shown: list[Shown]) -> dict[str, bool]:
         """Whether each key that decides on these plans, or shows all of them first, is offered."""
         draft, request = shown[0].draft, shown[0].plan.request
-        rights = [self._review.rights(self._reviewer, one, len(shown)) for one in shown]
+        rights = [self._review.rights(self._reviewer, each, len(shown)) for each in shown]
         can, may_decide = shown[0].refusal is None, not any(each.decide for each in rights)
         changes = may_decide and can and len(shown) == 1
         is_whole = isinstance(draft.base, Snapshot) and not draft.created
@@ -590,9 +589,9 @@ class Review:
             saying = "cli.more_follows"
             keys = f" {keys}"
         question = say(saying, self._lang, {"count": len(shown)})
-        place = f"({self._at + 1}/{len(self._queue)}) " if shown and self._keys.single else ""
+        position = f"({self._at + 1}/{len(self._queue)}) " if shown and self._keys.single else ""
         named = ",".join("space" if key == " " else key for key in keys)
-        return terminal.strong(f"{place}{question} [{named}]", self._coloured) + " "
+        return terminal.strong(f"{position}{question} [{named}]", self._coloured) + " "
 
     def _help(self, keys: str) -> None:
         out("".join(f"{key} - {say(_KEYS[key], self._lang)}\n" for key in keys))
@@ -626,7 +625,7 @@ class Review:
         self._view.is_cut = False
         self._pager = _Pager(chain.from_iterable(map(self._rows, shown)))
         is_long = self._keys.single and not self._view.whole
-        self._draw(self._pager.on(self._height if is_long else _ALL))
+        self._draw(self._pager.forward(self._height if is_long else _ALL))
         if self._pager.is_seen and self._view.is_cut:
             self._say("cli.diff_cut")
 
@@ -636,34 +635,34 @@ class Review:
         if rows and (early := self._keys.typed_ahead("ywn")):
             self._say("cli.typed_early", keys=",".join(early))
 
-    def _rows(self, one: Shown) -> Iterator[str]:
+    def _rows(self, shown: Shown) -> Iterator[str]:
         """The rows of a plan; whether some of the change is in none is noted in the view."""
         columns = self._size.columns if self._keys.single else sys.maxsize
-        for number, words in enumerate(self._about(one)):
+        for number, words in enumerate(self._about(shown)):
             for row in text_rows(words, columns):
                 yield row if number else terminal.strong(row, self._coloured)
         if self._keys.single:
-            yield from self._diff_rows(one, columns)
-            if lines := getattr(one.refusal, "current", None):
+            yield from self._diff_rows(shown, columns)
+            if lines := getattr(shown.refusal, "current", None):
                 yield from text_rows(say("cli.now", self._lang), columns)
                 yield from text_rows(numbered_lines(lines), columns)
                 yield ""
             return
-        if one.refusal is not None:
-            self._complain(one.plan.id, one.refusal)
-        text, is_cut = short_diff(one, self._lang)
+        if shown.refusal is not None:
+            self._complain(shown.plan.id, shown.refusal)
+        text, is_cut = short_diff(shown, self._lang)
         self._view.is_cut |= is_cut and not self._view.whole
         if self._view.whole:
-            text = diff_text(one.diff, one.draft.base.encoding)
+            text = diff_text(shown.diff, shown.draft.base.encoding)
         yield terminal.diff(text.removesuffix("\n"), self._coloured)
 
-    def _diff_rows(self, one: Shown, columns: int) -> Iterator[str]:
+    def _diff_rows(self, shown: Shown, columns: int) -> Iterator[str]:
         """The change as rows of the screen."""
         view = self._view
-        model = of_change(one.draft.base, one.draft.change, view.context)
+        model = of_change(shown.draft.base, shown.draft.change, view.context)
         view.is_cut |= model.is_cut and not view.whole
-        is_text = is_binary_deletion(one.draft) or not model.hunks
-        text = diff_text(one.diff if is_text else one.diff.partition(b"\n@@ ")[0], UTF8)
+        is_text = is_binary_deletion(shown.draft) or not model.hunks
+        text = diff_text(shown.diff if is_text else shown.diff.partition(b"\n@@ ")[0], UTF8)
         for line in text.removesuffix("\n").split("\n"):
             if is_text or not line.startswith(("diff ", "index ", "--- ", "+++ ")):
                 yield from text_rows(line, columns)
@@ -674,17 +673,17 @@ class Review:
             )
         yield ""
 
-    def _about(self, one: Shown) -> Iterator[str]:
+    def _about(self, shown: Shown) -> Iterator[str]:
         """The lines above a plan's diff."""
-        lang, at = self._lang, self._queue.index(one.plan.id) + 1
-        facts = {**facts_of(one.plan, lang), "at": at, "count": len(self._queue)}
-        said = [say("cli.step", lang, facts), *about_plan(self._opened, one)]
-        barred = one.refusal if self._keys.single else None
-        if one.refusal is None:
-            barred = self._review.rights(self._reviewer, one).apply
+        lang, at = self._lang, self._queue.index(shown.plan.id) + 1
+        facts = {**facts_of(shown.plan, lang), "at": at, "count": len(self._queue)}
+        said = [say("cli.step", lang, facts), *about_plan(self._opened, shown)]
+        barred = shown.refusal if self._keys.single else None
+        if shown.refusal is None:
+            barred = self._review.rights(self._reviewer, shown).apply
         said += [errors.refusal_words(barred, lang)] if barred is not None else []
-        said += [say_reason(sign, lang) for sign in one.signs]
-        said += [check_words(check, lang) for check in one.checks or ()]
+        said += [say_reason(sign, lang) for sign in shown.signs]
+        said += [check_words(check, lang) for check in shown.checks or ()]
         return map(terminal.line, said)
 
     def _complain(self, hunk_id: str, refusal: Refusal) -> None:
@@ -805,7 +804,7 @@ class _Changes:
             dump({"files": [_file_data(file) for file in files], "tasks": rows, "older": older})
             return
         if not self._options.stat:
-            wide = [str(one.path) for one in files if one.now.encoding.unit > 1 or not one.diff]
+            wide = [str(file.path) for file in files if file.now.encoding.unit > 1 or not file.diff]
             _print_diff(b"".join(file.diff for file in files if str(file.path) not in wide))
             if wide:
                 terminal.complain(say("cli.changes_wide", self._lang, {"paths": ", ".join(wide)}))
@@ -848,7 +847,7 @@ class _Changes:
             dump(
                 {
                     "status": "error" if done.refused else "pending" if done.waiting else "ok",
-                    "edit_ids": [one.edit_id for one in done.written],
+                    "edit_ids": [edit.edit_id for edit in done.written],
                     "pending": done.waiting,
                     "refused": [
                         {
@@ -870,8 +869,8 @@ class _Changes:
 
     def _report(self, done: UndoneChanges, parts: Mapping[str, FileChanges]) -> None:
         """Print what was undone, and each change that was not, with both texts."""
-        for one in done.written:
-            self._say("cli.change_undone", path=one.path, edit=one.edit_id)
+        for edit in done.written:
+            self._say("cli.change_undone", path=edit.path, edit=edit.edit_id)
         for hunk_id in done.waiting:
             self._say("cli.change_waits", id=hunk_id)
         for hunk, refusal in done.refused:
@@ -911,7 +910,7 @@ class _Changes:
     def _open_part(self, hunk: ChangedHunk) -> FileChanges | None:
         """The file with this change alone; None if it was kept, undone or changed meanwhile."""
         files = self._view(hunk.path)
-        same = (_part(file, [one]) for file in files for one in file.hunks if one.id == hunk.id)
+        same = (_part(file, [each]) for file in files for each in file.hunks if each.id == hunk.id)
         return next(same, None)
 
     def _draw(self, part: FileChanges, count: str) -> None:
@@ -1072,9 +1071,9 @@ def _part(file: FileChanges, hunks: Sequence[ChangedHunk]) -> FileChanges:
     if kinds.isdisjoint(("create", "remove")):
         start = file.base.unmarked().start  # a byte order mark is part of the first line
         edits = [
-            Edit(start(one.old_line), start(one.old_line + len(one.old)), b"".join(one.new))
-            for one in hunks
-            if one.kind == "text"
+            Edit(start(hunk.old_line), start(hunk.old_line + len(hunk.old)), b"".join(hunk.new))
+            for hunk in hunks
+            if hunk.kind == "text"
         ]
         change = ChangeSet.of(file.base.size, edits)
     was = file.was if "move" in kinds else None

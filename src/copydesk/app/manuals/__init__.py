@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from copydesk.errors import InvalidArgs
 from copydesk.tools.arguments import Schema
-from copydesk.tools.catalog import SELECTION
+from copydesk.tools.catalog import EDIT
 from copydesk.tools.messages import say
 from copydesk.tools.report import Lang
 
@@ -59,10 +59,10 @@ def part(toolset: str, topic: str, lang: Lang) -> str:
         page = read(toolset, wanted, lang)
         return _overview(page) if wanted in _LISTED and len(page) > _LONG else page
     for name in pages:
-        found = _chapters(read(toolset, name, lang)).get(wanted)
-        if found:
-            return found
-    if toolset == SELECTION:  # its other tools are those of ws_mod, and one of patch
+        chapter = _chapters(read(toolset, name, lang)).get(wanted)
+        if chapter:
+            return chapter
+    if toolset == EDIT:  # its other tools are those of ws_mod, and one of patch
         return part("patch" if wanted in _OF_PATCH else "ws_mod", topic, lang)
     raise InvalidArgs("topic", _none_of(topic, names(toolset, lang)))
 
@@ -71,8 +71,8 @@ def names(toolset: str, lang: Lang) -> tuple[str, ...]:
     """The topics of a manual: its pages, then its tools and error codes."""
     pages = topics(toolset)
     listed = (name for name in pages if name in ("tools", "errors"))
-    found = (name for page in listed for name in _HEADED.findall(read(toolset, page, lang)))
-    return (*pages, *dict.fromkeys(found))
+    headings = (name for page in listed for name in _HEADED.findall(read(toolset, page, lang)))
+    return (*pages, *dict.fromkeys(headings))
 
 
 _OF_PATCH = ("apply_patch", "invalid_patch", "patch_rejected")
@@ -97,38 +97,38 @@ def _lines(page: str) -> Iterator[tuple[str, int, bool]]:
 
 def _chapters(page: str) -> dict[str, str]:
     """The chapters below the title, by their headings in lower case."""
-    found: dict[str, list[str]] = {}
+    chapters: dict[str, list[str]] = {}
     open_: list[tuple[int, str]] = []
     for line, level, _ in _lines(page):
         if level > 1:
             name = line.lstrip("# ").lower()
-            open_ = [one for one in open_ if one[0] < level] + [(level, name)]
-            found[name] = []
+            open_ = [outer for outer in open_ if outer[0] < level] + [(level, name)]
+            chapters[name] = []
         for _, name in open_:
-            found[name].append(line)
-    return {name: "\n".join(lines).rstrip("\n") + "\n" for name, lines in found.items()}
+            chapters[name].append(line)
+    return {name: "\n".join(lines).rstrip("\n") + "\n" for name, lines in chapters.items()}
 
 
 def _overview(page: str) -> str:
     """The page with each lowest-level chapter as one line: its heading and first sentence."""
     last = max(level for _, level, _ in _lines(page))
-    kept: list[str] = [""]
+    rows: list[str] = [""]
     skips = False
     for line, level, inside in _lines(page):
         if level:
             skips = level == last
-            if not skips and kept[-1]:
-                kept.append("")
-            kept.append(f"- `{line.lstrip('# ')}`" if skips else line)
+            if not skips and rows[-1]:
+                rows.append("")
+            rows.append(f"- `{line.lstrip('# ')}`" if skips else line)
         elif skips:
-            said = _LABEL.match(line) if kept[-1].endswith("`") else None
-            kept[-1] += f": {said[1]}" if said else ""
+            said = _LABEL.match(line) if rows[-1].endswith("`") else None
+            rows[-1] += f": {said[1]}" if said else ""
         elif inside:  # the input of an example
-            while not kept[-1] or kept[-1].endswith((":", "：")):
-                kept.pop()
-        elif line or kept[-1]:
-            kept.append(line)
-    return "\n".join(kept).strip("\n") + "\n"
+            while not rows[-1] or rows[-1].endswith((":", "：")):
+                rows.pop()
+        elif line or rows[-1]:
+            rows.append(line)
+    return "\n".join(rows).strip("\n") + "\n"
 
 
 def instructions(toolsets: Iterable[str], lang: Lang, *, auto: bool = False) -> str:
@@ -162,13 +162,13 @@ def with_arguments(page: str, lang: Lang) -> str:
 
 def _chapter(text: str, name: str, schema: Schema, common: str, lang: Lang) -> str:
     forms, required = schema["properties"], schema["required"]
-    taken = ", ".join(one if one in required else f"{one}?" for one in forms)
+    taken = ", ".join(argument if argument in required else f"{argument}?" for argument in forms)
     whole = text.replace(_SIGNATURE.format(name=name), f"`{name}({{ {taken} }})`")
     colon = "：" if lang == "zh" else ": "
     others = "".join(
-        f" `{one}`{colon}{form.get('description', '')}"
-        for one, form in forms.items()
-        if f"`{one}`" not in whole and f"`{one}`" not in common
+        f" `{argument}`{colon}{form.get('description', '')}"
+        for argument, form in forms.items()
+        if f"`{argument}`" not in whole and f"`{argument}`" not in common
     )
     return _PARAMETERS.sub(lambda line: line[0] + others, whole, count=1)
 

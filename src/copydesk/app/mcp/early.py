@@ -86,7 +86,7 @@ class Wire:
 
 
 @contextmanager
-def claimed() -> Generator[Wire]:
+def claimed_stdio() -> Generator[Wire]:
     """Reserve standard input and output for the protocol, as new descriptors.
 
     Meanwhile descriptor 0 is the null device and 1 is standard error.
@@ -105,19 +105,21 @@ def claimed() -> Generator[Wire]:
 
 
 @contextmanager
-def begun(root: str, options: Mapping[str, object], fetch: Callable[[], None]) -> Generator[Wire]:
+def early_answers(
+    root: str, options: Mapping[str, object], load: Callable[[], None]
+) -> Generator[Wire]:
     """Serve the first requests of a client if there is a table of the root and the options.
 
-    `fetch` imports the library.
+    `load` imports the library. Without a table, the server is to `keep` what it answers a client.
     """
     start = Start.of(root, options)
     table = None if start is None else start.table()
-    with claimed() as wire:
+    with claimed_stdio() as wire:
         if table is not None:
-            answer_early(wire, table, fetch)
+            answer_early(wire, table, load)
         elif start is not None:
-            wire.keep = lambda made, state: (
-                start.keep(made, state) if Start.of(root, options) == start else None
+            wire.keep = lambda new, state: (
+                start.keep(new, state) if Start.of(root, options) == start else None
             )
         yield wire
 
@@ -166,11 +168,15 @@ class Start:
         try:
             with open(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
                 status = os.fstat(file.fileno())
-                kept = json.load(file)
-            if kept["of"] != self.stamp or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                stored = json.load(file)
+            if (
+                stored["of"] != self.stamp
+                or status.st_uid != os.geteuid()
+                or status.st_mode & 0o022
+            ):
                 return None
-            table = cast("dict[str, dict[str, str]]", kept["table"])
-            for answers in table.values() if _has_plans(kept["state"]) else ():
+            table = cast("dict[str, dict[str, str]]", stored["table"])
+            for answers in table.values() if _has_plans(stored["state"]) else ():
                 answers.pop(RESOURCES, None)
             return table
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
@@ -181,10 +187,10 @@ class Start:
         folder = os.path.dirname(self.path)
         beside = f"{self.path}.{os.getpid()}.tmp"
         with suppress(OSError, ValueError):
-            kept = json.dumps({"of": self.stamp, "state": state, "table": table})
+            data = json.dumps({"of": self.stamp, "state": state, "table": table})
             os.makedirs(folder, 0o700, exist_ok=True)
             with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                file.write(kept)
+                file.write(data)
             os.replace(beside, self.path)
             tables = os.scandir(folder)
             for entry in sorted(tables, key=lambda each: -each.stat().st_mtime_ns)[_MOST_KEPT:]:
@@ -330,33 +336,34 @@ def _is_usual(capabilities: Any, info: Any) -> bool:
             isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
             for name, key, value in inner
         )
-        # tasks alone are deeper: only objects are within them
+        # tasks alone are deeper: only objects are within them, as {"requests": {"a": {"b": {}}}}
         and not re.sub(r'"[^"]*": ', "", json.dumps(capabilities.get("tasks", {}))).strip("{}, ")
     )
 
 
-def answer_early(wire: Wire, table: Table, fetch: Callable[[], None]) -> None:
-    """Answer from the table until `fetch`, in a thread, has imported the library.
+def answer_early(wire: Wire, table: Table, load: Callable[[], None]) -> None:
+    """Answer from the table until `load`, in a thread, has imported the library.
 
     That begins once the tools were listed or something else is asked, or after a while.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         with suppress(ValueError):  # this is not the main thread
-            signal.signal(number, lambda _, frame: os._exit(0))  # nothing is open yet
-    fetching = threading.Thread(target=fetch, daemon=True)
+            # nothing is open yet: to import the library opens nothing
+            signal.signal(number, lambda _, frame: os._exit(0))
+    loading = threading.Thread(target=load, daemon=True)
     try:
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-            _answer(wire, _Answers(table), fetching)
+            _answer(wire, _Answers(table), loading)
     finally:
-        if fetching.ident is not None:
-            fetching.join()  # two threads that import the same modules can block each other
+        if loading.ident is not None:
+            loading.join()  # two threads that import the same modules can block each other
 
 
-def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
+def _answer(wire: Wire, answers: _Answers, loading: threading.Thread) -> None:
     rest, is_answered = b"", True
     wire.answered = answers.given
-    while fetching.ident is None or fetching.is_alive():
-        patience = _IDLE_SECONDS if fetching.ident is None else _LOOK_SECONDS
+    while loading.ident is None or loading.is_alive():
+        patience = _IDLE_SECONDS if loading.ident is None else _LOOK_SECONDS
         came = bool(select.select([wire.source], [], [], patience)[0])
         if came:
             chunk = os.read(wire.source, _CHUNK)
@@ -370,10 +377,8 @@ def _answer(wire: Wire, answers: _Answers, fetching: threading.Thread) -> None:
                 is_answered = is_answered and answer is not None
                 with suppress(OSError):  # nobody reads any more, so the input will end too
                     write_all(wire.sink, answer or b"")
-        if fetching.ident is None and not (
-            came and is_answered and not answers.asked["tools/list"]
-        ):
-            fetching.start()
+        if loading.ident is None and not (came and is_answered and not answers.asked["tools/list"]):
+            loading.start()
 
 
 def write_all(sink: int, data: bytes | memoryview) -> None:

@@ -105,8 +105,8 @@ class HostGuard:
 def access_of(token: str, tokens: Mapping[str, str]) -> AccessToken | None:
     """What the bearer of a token may do; None for a wrong one."""
     given = digest(token)
-    found = owner_of(given, tokens)
-    return None if found is None else AccessToken(token=given.hex(), client_id=found, scopes=[])
+    member = owner_of(given, tokens)
+    return None if member is None else AccessToken(token=given.hex(), client_id=member, scopes=[])
 
 
 class TokenGuard:
@@ -128,13 +128,13 @@ class TokenGuard:
             await self._open(scope, receive, send)
             return
         try:
-            found = self._bearer(scope)
+            access = self._bearer(scope)
         except TooMany as wait:
             words = f"Too many wrong tokens: try again in {wait.seconds} s"
             later = PlainTextResponse(words, 429, {"Retry-After": str(wait.seconds)})
             await later(scope, receive, send)
         else:
-            user = {} if found is None else {"user": AuthenticatedUser(found)}
+            user = {} if access is None else {"user": AuthenticatedUser(access)}
             await self._guarded({**scope, **user}, receive, send)
 
     def _bearer(self, scope: Scope) -> AccessToken | None:
@@ -143,15 +143,15 @@ class TokenGuard:
         if scheme.lower() != "bearer":
             return None
         # behind a trusted proxy, the address that it reports
-        client, found = scope.get("client"), access_of(token, self._tokens())
+        client, access = scope.get("client"), access_of(token, self._tokens())
         address, now_ms = network_of(client[0]) if client else "", time.monotonic_ns() // 1_000_000
-        if found is None or (found.token not in self._right and len(token) < LONG_TOKEN):
+        if access is None or (access.token not in self._right and len(token) < LONG_TOKEN):
             self._guesses.check(address, now_ms)
-        if found is None:
+        if access is None:
             self._guesses.failed(address, now_ms)
         else:
-            self._right.add(found.token)
-        return found
+            self._right.add(access.token)
+        return access
 
     async def _while_valid(self, scope: Scope, receive: Receive, send: Send) -> None:
         given: AccessToken = scope["user"].access_token
@@ -187,18 +187,20 @@ class MessageRepair:
             return
         body = await Request(scope, receive).body()
         is_large = len(body) >= LARGE_BYTES
-        found = (
+        parsed = (
             await anyio.to_thread.run_sync(parse_message, body) if is_large else parse_message(body)
         )
-        if isinstance(found, ErrorReply):
-            await Response(found.reply, 400, media_type="application/json")(scope, receive, send)
+        if isinstance(parsed, ErrorReply):
+            await Response(parsed.reply, 400, media_type="application/json")(scope, receive, send)
             return
-        replayed: list[Message] = [{"type": "http.request", "body": found.body, "more_body": False}]
+        replayed: list[Message] = [
+            {"type": "http.request", "body": parsed.body, "more_body": False}
+        ]
 
         async def replay() -> Message:
             return replayed.pop() if replayed else await receive()
 
-        await self.app({**scope, **(found.repaired or {})}, replay, send)
+        await self.app({**scope, **(parsed.repaired or {})}, replay, send)
 
 
 def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
@@ -211,11 +213,11 @@ def live_tokens(opened: OpenWorkspace) -> dict[str, str]:
 
 def tokens_of(config: Config) -> dict[str, str]:
     """The members by bearer token; raises ConfigError if two members share one."""
-    found: dict[str, str] = {}
+    tokens: dict[str, str] = {}
     for name, member in config.members.items():
-        if member.token is not None and found.setdefault(member.token, name) != name:
+        if member.token is not None and tokens.setdefault(member.token, name) != name:
             raise ConfigError(f"{config.source}: members.{name}.token is another member's too")
-    return found
+    return tokens
 
 
 def build_app(

@@ -39,10 +39,10 @@ def ip_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def network_of(address: str) -> str:
     """The unit that limits count: an IPv4 address, or the /64 network of an IPv6 customer."""
-    found = ip_of(address)
-    if isinstance(found, ipaddress.IPv6Address):
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found or address)
+    ip = ip_of(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((ip, 64), strict=False))
+    return str(ip or address)
 
 
 @dataclass(eq=False)

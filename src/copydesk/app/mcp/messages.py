@@ -116,16 +116,16 @@ def _framed(
 
 def _id_of(raw: bytes, text: str) -> object:
     try:
-        found: Any = json.loads(text, strict=False)
+        message: Any = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return _id_within(raw)
-    return _shown_id(found.get("id")) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return _shown_id(message.get("id")) if isinstance(message, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def _id_within(raw: bytes) -> object:
     """The id if the bytes contain exactly one; an answer with a wrong id is worse than none."""
-    found = {match[1] for match in _ID.finditer(raw)}
-    return json.loads(found.pop()) if len(found) == 1 else None
+    ids = {match[1] for match in _ID.finditer(raw)}
+    return json.loads(ids.pop()) if len(ids) == 1 else None
 
 
 def _shown_id(request_id: object) -> object:
@@ -152,13 +152,13 @@ def sendable(text: str) -> str:
 
 def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
     """The sendable text, cut with a note if its JSON exceeds `most` bytes."""
-    whole = kept = sendable(text)
-    while _MOST_OF_CHARACTER * len(kept) + 2 > most and (size := _size(kept)) > most:
-        kept = kept[: len(kept) * most // size]
-    if kept is whole:
+    whole = cut = sendable(text)
+    while _MOST_OF_CHARACTER * len(cut) + 2 > most and (size := _size(cut)) > most:
+        cut = cut[: len(cut) * most // size]
+    if cut is whole:
         return whole
-    shown, size = len(kept.encode()), len(whole.encode())
-    return kept + _CUT[lang].format(shown=shown, size=size)
+    shown, size = len(cut.encode()), len(whole.encode())
+    return cut + _CUT[lang].format(shown=shown, size=size)
 
 
 def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolResult:

@@ -70,7 +70,7 @@ from copydesk.app.mcp.early import (
     SUBSCRIPTION,
     Table,
     Wire,
-    claimed,
+    claimed_stdio,
     write_all,
 )
 from copydesk.app.mcp.messages import (
@@ -120,15 +120,15 @@ MANUAL: Final = MANUAL_PREFIX + "{toolset}/{topic}"
 _MIME: Final = "text/markdown"
 _SUBSCRIBED: Final = "copydesk.subscribed"
 _ASKED: Final = "copydesk.asked"
-_MOST_WORDS: Final = 4_000
-_PATIENCE_SECONDS: Final = 600.0
+_MOST_WORDS: Final = 4_000  # bytes of a question, as JSON
+_PATIENCE_SECONDS: Final = 600.0  # for the answer of a person
 _CALM_SECONDS = 0.05
 """The delay before plans are listed after a change: first the call is answered.
 
 If one call both plans and applies, nothing has changed then.
 """
 
-_SEND_SECONDS: Final = 5.0
+_SEND_SECONDS: Final = 5.0  # for a client that does not read
 _LOOK_SECONDS: Final = 0.5
 """The interval of checks for changes by other processes."""
 
@@ -195,7 +195,7 @@ def decide(
 
 def _pending(answer: Answer) -> tuple[str, object]:
     """The id and path of a plan that waits for a person's approval; an empty id if none does."""
-    if callable(answer.made):  # a success
+    if callable(answer.source):  # a success
         return "", None
     fields, envelope = answer.fields, answer.envelope
     if fields.get("status") == "pending":
@@ -250,11 +250,11 @@ class Documents:
     async def list_templates(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
     ) -> t.ListResourceTemplatesResult:
-        places = {"hunk": PREFIX + "{hunk_id}", "manual": MANUAL}
+        uris = {"hunk": PREFIX + "{hunk_id}", "manual": MANUAL}
         return t.ListResourceTemplatesResult(
             resource_templates=[
-                t.ResourceTemplate(uri_template=place, name=name, mime_type=_MIME)
-                for name, place in places.items()
+                t.ResourceTemplate(uri_template=uri, name=name, mime_type=_MIME)
+                for name, uri in uris.items()
             ]
         )
 
@@ -282,7 +282,7 @@ class Documents:
         return t.EmptyResult()
 
     async def connected(self, ctx: Ctx, params: t.NotificationParams) -> None:
-        """Remember a ready client of the handshake era until its connection closes."""
+        """Remember a ready client of the handshake era (to 2025-11-25) while it is connected."""
         connection = _connection(ctx)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or id(connection) in self._connections:
             return
@@ -295,7 +295,7 @@ class Documents:
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
 
-        def told() -> None:
+        def notify() -> None:
             if _in_call.get():
                 self.due.add(news)
                 return
@@ -303,7 +303,7 @@ class Documents:
                 loop.call_soon_threadsafe(news.set)
 
         with ExitStack() as ends:
-            ends.callback(self._opened.on_change(told))
+            ends.callback(self._opened.on_change(notify))
             async with anyio.create_task_group() as group:
                 await group.start(self._watch, news)
                 self.groups.append(group)
@@ -314,16 +314,16 @@ class Documents:
     async def _watch(
         self, news: asyncio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        look = self._opened.changes
-        changes = await self._looked(look, None)
+        look = self._opened.plans_stamp
+        stamp = await self._looked(look, None)
         known = await self._looked(self._waiting, dict[str, object]())
         task_status.started()  # from now on every change is news to the clients
         while True:
             with anyio.move_on_after(_LOOK_SECONDS):
                 await news.wait()
             if not news.is_set():
-                before, changes = changes, await self._looked(look, changes)
-                if changes == before:
+                before, stamp = stamp, await self._looked(look, stamp)
+                if stamp == before:
                     continue
             else:
                 await anyio.sleep(_CALM_SECONDS)
@@ -357,9 +357,9 @@ class Documents:
         """The pending plans, each with a value that differs once it is replanned."""
         config = self._opened.settings
         return {
-            PREFIX + one.plan.id: (one.plan, one.decision)
+            PREFIX + waiting.plan.id: (waiting.plan, waiting.decision)
             for member in (config.member, *config.members)
-            for one in self._opened.desk.review.pending(self._opened.member(member))
+            for waiting in self._opened.desk.review.pending(self._opened.member(member))
         }
 
     def _manuals(self) -> list[t.Resource]:
@@ -400,19 +400,21 @@ class Documents:
 
     async def complete(self, ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
         """The topics or toolsets that begin with the typed text."""
-        found: list[str] = []
+        values: list[str] = []
         if isinstance(params.ref, t.PromptReference) and params.argument.name == "topic":
-            found = list(self._topics(params.ref.name))
+            values = list(self._topics(params.ref.name))
         elif isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == MANUAL:
             chosen = (params.context.arguments if params.context else None) or {}
             toolset = chosen.get("toolset", self.toolsets[0] if self.toolsets else "")
             if params.argument.name == "toolset":
-                found = list(self.toolsets)
+                values = list(self.toolsets)
             elif toolset in self.toolsets:
-                found = list(manuals.names(toolset, self._lang))
-        found = [one for one in found if one.startswith(params.argument.value)][:_MOST_COMPLETED]
+                values = list(manuals.names(toolset, self._lang))
+        values = [value for value in values if value.startswith(params.argument.value)][
+            :_MOST_COMPLETED
+        ]
         return t.CompleteResult(
-            completion=t.Completion(values=found, total=len(found), has_more=False)
+            completion=t.Completion(values=values, total=len(values), has_more=False)
         )
 
     def _topics(self, toolset: str) -> tuple[str, ...]:
@@ -468,16 +470,16 @@ class CopydeskServer(Server[None]):
         protocol_version: str | None = None,
     ) -> t.ServerCapabilities:
         """The library's capabilities, except that at runtime only resources change."""
-        found = super().get_capabilities(
+        capabilities = super().get_capabilities(
             notification_options,
             experimental_capabilities,
             extensions,
             protocol_version=protocol_version,
         )
-        for capability in (found.tools, found.prompts, found.resources):
+        for capability in (capabilities.tools, capabilities.prompts, capabilities.resources):
             if capability is not None:
-                capability.list_changed = capability is found.resources
-        return found
+                capability.list_changed = capability is capabilities.resources
+        return capabilities
 
 
 def build(
@@ -572,7 +574,10 @@ class _Tools:
         tools = self.opened.tools(member, self.toolsets)
         names = frozenset(tool.name for tool in tools)
         if names not in self.offers:
-            listed = [t.Tool.model_validate(one) for one in definitions(tools, "mcp", self.lang)]
+            listed = [
+                t.Tool.model_validate(definition)
+                for definition in definitions(tools, "mcp", self.lang)
+            ]
             self.offers[names] = (
                 {name: tool.name for name, tool in by_name(tools).items()},
                 t.ListToolsResult(tools=listed),
@@ -803,15 +808,15 @@ def _taken(line: bytes | ErrorReply) -> SessionMessage | ErrorReply | None:
     """The message in a line, or the answer to a bad one; None for an empty line."""
     if isinstance(line, ErrorReply):
         return line
-    found = parse_message(line) if line.strip() else None
-    if not isinstance(found, ParsedMessage):
-        return found
+    parsed = parse_message(line) if line.strip() else None
+    if not isinstance(parsed, ParsedMessage):
+        return parsed
     carrier = (
         None
-        if found.repaired is None  # else in place of a request of HTTP
-        else ServerMessageMetadata(request_context=SimpleNamespace(scope=found.repaired))
+        if parsed.repaired is None  # else in place of a request of HTTP
+        else ServerMessageMetadata(request_context=SimpleNamespace(scope=parsed.repaired))
     )
-    return SessionMessage(found.message, carrier)
+    return SessionMessage(parsed.message, carrier)
 
 
 def _encoded(message: t.JSONRPCMessage) -> bytes:
@@ -840,20 +845,20 @@ def _write_at_once(sink: int, data: bytes) -> memoryview:
 
 def _lines(chunks: Iterable[bytes], most: int) -> Iterator[bytes | ErrorReply]:
     """The lines; for one above the limit, the answer to it."""
-    held = bytearray()
+    buffer = bytearray()
     skipped: ErrorReply | None = None
     for chunk in chunks:
         for part in BytesIO(chunk):
-            held += part
-            if len(held) > most:
-                skipped = skipped or too_large(bytes(held[:_CHUNK]), most)
-                held.clear()
+            buffer += part
+            if len(buffer) > most:
+                skipped = skipped or too_large(bytes(buffer[:_CHUNK]), most)
+                buffer.clear()
             if part.endswith(b"\n"):
-                yield skipped or bytes(held)
+                yield skipped or bytes(buffer)
                 skipped = None
-                held.clear()
-    if held or skipped:
-        yield skipped or bytes(held)
+                buffer.clear()
+    if buffer or skipped:
+        yield skipped or bytes(buffer)
 
 
 def _read(source: int) -> bytes:
@@ -912,19 +917,19 @@ async def _answers(
     """The results, as JSON, of the requests of one client."""
     arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](1)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](1)
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     async with anyio.create_task_group() as group, arriving, leaving:
         group.start_soon(server.run, incoming, outgoing, server.create_initialization_options())
         for method, params in asked.items():
             request = t.JSONRPCRequest(jsonrpc="2.0", id=0, method=method, params=dict(params))
             await arriving.send(SessionMessage(request))
             line = _encoded((await leaving.receive()).message).decode()
-            found[method] = line.removeprefix(_RESULT).removesuffix("}")
+            results[method] = line.removeprefix(_RESULT).removesuffix("}")
             if method == "initialize":
                 ready = t.JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
                 await arriving.send(SessionMessage(ready))
         group.cancel_scope.cancel()
-    return found
+    return results
 
 
 _CHANGED: Final = b'{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}'
@@ -950,7 +955,7 @@ def run_stdio(
     Ends with the input, or on SIGTERM or SIGINT. Standard output carries only protocol messages;
     anything else printed there goes to standard error. Running searches are stopped, and a write
     that has begun is completed; calls that do not end within the grace period are abandoned. `wire`
-    is what has been claimed, and perhaps answered, already.
+    is what has been claimed_stdio, and perhaps answered, already.
     """
 
     late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()
@@ -987,7 +992,7 @@ def run_stdio(
                 await server.run(incoming, outgoing, server.create_initialization_options())
             group.cancel_scope.cancel()
 
-    with claimed() if wire is None else nullcontext(wire) as used:
+    with claimed_stdio() if wire is None else nullcontext(wire) as used:
         try:
             anyio.run(main, used)
         finally:

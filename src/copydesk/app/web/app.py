@@ -27,7 +27,7 @@ from copydesk.app.web.pages import (
     ACTIONS,
     VIEWS,
     Action,
-    Counted,
+    ListCache,
     RequestContext,
     Reviewer,
     gone,
@@ -113,7 +113,7 @@ class ChangeEvents:
                 continue
             turn += 1
             try:
-                now = await anyio.to_thread.run_sync(self._opened.seen)
+                now = await anyio.to_thread.run_sync(self._opened.records_stamp)
                 changed, records = changed or now != records, now
                 if changed or turn % _FILES_EVERY == 0:
                     now = await anyio.to_thread.run_sync(self._files)
@@ -150,10 +150,10 @@ class ReviewApp:
         announce: Callable[[str], None] | None,
     ) -> None:
         self._opened = opened
-        self._counted = Counted(lambda: self.news.ring())
+        self._cache = ListCache(lambda: self.news.ring())
         self.login = Login(SessionStore(opened.clock, reviewers, announce), opened.names)
         self.news = ChangeEvents(
-            opened, lambda: {path for paths in [*self._counted.paths.values()] for path in paths}
+            opened, lambda: {path for paths in [*self._cache.paths.values()] for path in paths}
         )
         views = [("GET", *each) for each in VIEWS.items()]
         views += [("POST", path, self._done(action)) for path, action in ACTIONS.items()]
@@ -182,7 +182,7 @@ class ReviewApp:
     def _look_ahead(self) -> None:
         """List the pending plans once, so that the first page is not slow."""
         try:
-            Reviewer(self._opened, self._counted, "", is_member=False).items()
+            Reviewer(self._opened, self._cache, "", is_member=False).items()
         except Exception:  # the request handler will report the error
             _log.exception("cannot list the plans that wait")
 
@@ -211,7 +211,7 @@ class ReviewApp:
         try:
             ctx = RequestContext(
                 session,
-                Reviewer(self._opened, self._counted, session.name, is_member=session.fixed),
+                Reviewer(self._opened, self._cache, session.name, is_member=session.fixed),
                 request.query_params,
                 {name: str(value) for name, value in request.path_params.items()},
                 tuple(request.query_params.getlist("hunk")),

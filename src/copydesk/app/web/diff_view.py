@@ -163,7 +163,9 @@ def table(
     hunks = [
         {
             "skipped": hunk.skipped,
-            "blocks": [(block.kept, _cells(block, (old, new), whole)) for block in hunk.blocks],
+            "blocks": [
+                (block.is_context, _cells(block, (old, new), whole)) for block in hunk.blocks
+            ],
             "head": head,
         }
         for hunk, head in zip(model.hunks, chain(heads, repeat("")), strict=False)
@@ -190,10 +192,11 @@ def _cells(
         line = (row.old, row.new)[side]
         if line is None:
             return None
-        coloured = colours[side].get(line.number, ())
         return {
             "number": line.number,
-            "text": render_line(line.text, coloured, row.marks[side], whole=whole),
+            "text": render_line(
+                line.text, colours[side].get(line.number, ()), row.marks[side], whole=whole
+            ),
             "ending": ENDINGS[line.ending] if row.shows_endings else "",
         }
 
@@ -254,20 +257,20 @@ class _Edit(NamedTuple):
     lines: int
 
 
-def conflict_of(one: Shown) -> MergeConflict | None:
+def conflict_of(shown: Shown) -> MergeConflict | None:
     """The plan three ways; None without a conflict, or if a text is not available."""
-    base, planned, now = one.draft.base, one.draft.after, one.now
+    base, planned, now = shown.draft.base, shown.draft.after, shown.now
     if not (isinstance(base, Snapshot) and isinstance(planned, Snapshot) and now is not None):
         return None
-    is_edit = not one.draft.request.is_operation and not one.draft.created
+    is_edit = not shown.draft.request.is_operation and not shown.draft.created
     if not is_edit or base.size + now.size > _MOST_BYTES:
         return None
-    ours = [_Edit(region.start, region.stop, len(region.new)) for region in one.draft.regions]
+    ours = [_Edit(region.start, region.stop, len(region.new)) for region in shown.draft.regions]
     gaps = align(_raw(base), _raw(now)).gaps()
     theirs = [_Edit(g.base_start, g.base_stop, g.now_stop - g.now_start) for g in gaps]
-    spans = _spans(ours, theirs, one.draft.place.foot)
-    path = str(one.plan.request.path)
-    altered = {line for one in (*ours, *theirs) for line in range(one.start, one.stop)}
+    spans = _spans(ours, theirs, shown.draft.place.foot)
+    path = str(shown.plan.request.path)
+    altered = {line for edit in (*ours, *theirs) for line in range(edit.start, edit.stop)}
     ways = (
         ("As it was", base, (), altered, " gone"),
         ("As planned", planned, ours, _made(ours), " come"),
@@ -286,8 +289,8 @@ def conflict_of(one: Shown) -> MergeConflict | None:
         span, wide = spans[0], wides[0]
         part = span if _run(span, span, theirs) else wide  # a range has at least one line
         lines = _run(part, span, theirs)
-        made = b"".join(planned.raw(n, n + 1) for n in _run(part, span, ours))
-        text = planned.encoding.decode(made).replace("\r\n", "\n")
+        raw = b"".join(planned.raw(n, n + 1) for n in _run(part, span, ours))
+        text = planned.encoding.decode(raw).replace("\r\n", "\n")
         if lines and "\r" not in text:  # a browser would turn CR into a line end
             new_plan = NewPlan(lines.start + 1, lines.stop, text)
     elsewhere = sum(not any(a <= e.stop and e.start <= b for a, b in spans) for e in theirs)
@@ -314,13 +317,17 @@ def _raw(text: Snapshot) -> list[bytes]:
 
 
 def _spans(
-    ours: Sequence[_Edit], theirs: Sequence[_Edit], foot: tuple[int, int] | None
+    ours: Sequence[_Edit], theirs: Sequence[_Edit], footprint: tuple[int, int] | None
 ) -> list[tuple[int, int]]:
     """The base lines of each group of touching edits from both sides."""
-    relied = {foot} if foot is not None and 0 <= foot[0] <= foot[1] else set[tuple[int, int]]()
-    own = {(one.start, one.stop) for one in ours} | relied
+    relied = (
+        {footprint}
+        if footprint is not None and 0 <= footprint[0] <= footprint[1]
+        else set[tuple[int, int]]()
+    )
+    own = {(edit.start, edit.stop) for edit in ours} | relied
     groups: list[tuple[int, int, bool]] = []
-    for start, stop in sorted(own | {(one.start, one.stop) for one in theirs}):
+    for start, stop in sorted(own | {(edit.start, edit.stop) for edit in theirs}):
         is_own = (start, stop) in own
         if groups and start <= groups[-1][1]:
             first, last, was_own = groups.pop()
@@ -332,8 +339,8 @@ def _spans(
 def _widened(span: tuple[int, int], most: int, edits: Sequence[_Edit]) -> tuple[int, int]:
     """The span with some untouched lines around it."""
     start, stop = span
-    low = max([0, start - _CONTEXT, *(one.stop for one in edits if one.stop < start)])
-    return low, min([most, stop + _CONTEXT, *(one.start for one in edits if one.start > stop)])
+    low = max([0, start - _CONTEXT, *(edit.stop for edit in edits if edit.stop < start)])
+    return low, min([most, stop + _CONTEXT, *(edit.start for edit in edits if edit.start > stop)])
 
 
 def _run(part: tuple[int, int], span: tuple[int, int], edits: Sequence[_Edit]) -> range:
@@ -346,10 +353,10 @@ def _run(part: tuple[int, int], span: tuple[int, int], edits: Sequence[_Edit]) -
 
 def _moved(line: int, edits: Sequence[_Edit], *, after: bool) -> int:
     """The line of the base after the edits; `after`: behind text inserted right there."""
-    ahead = (one for one in edits if one.stop <= line and (after or one.start < line))
-    return line + sum(one.lines - (one.stop - one.start) for one in ahead)
+    ahead = (edit for edit in edits if edit.stop <= line and (after or edit.start < line))
+    return line + sum(edit.lines - (edit.stop - edit.start) for edit in ahead)
 
 
 def _made(edits: Sequence[_Edit]) -> set[int]:
-    runs = ((_moved(one.start, edits, after=False), one.lines) for one in edits)
+    runs = ((_moved(edit.start, edits, after=False), edit.lines) for edit in edits)
     return {line for start, count in runs for line in range(start, start + count)}

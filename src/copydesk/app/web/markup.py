@@ -39,10 +39,10 @@ def visible(text: str, start: int = 0, stop: int | None = None) -> Markup:
     if isinstance(text, Markup):
         return text
     parts, at, stop = list[Markup](), start, len(text) if stop is None else stop
-    for place in unseen(text):
-        if start <= place < stop:
-            parts += (escape(text[at:place]), _hidden_element(text[place]))
-            at = place + 1
+    for offset in unseen(text):
+        if start <= offset < stop:
+            parts += (escape(text[at:offset]), _hidden_element(text[offset]))
+            at = offset + 1
     return Markup("".join((*parts, escape(text[at:stop]))))
 
 
@@ -91,9 +91,9 @@ def hidden_in(text: str) -> int:
     return len(unseen(text))
 
 
-def named(count: int, one: str, many: str | None = None) -> str:
+def named(count: int, singular: str, plural: str | None = None) -> str:
     """A number with its noun: `1 line`, `1,200 lines`; Chinese has one form."""
-    noun = one if count == 1 or LANG.get() == "zh" else many or one + "s"
+    noun = singular if count == 1 or LANG.get() == "zh" else plural or singular + "s"
     return f"{count:,} {translated(noun)}"
 
 

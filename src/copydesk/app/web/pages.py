@@ -134,8 +134,8 @@ def expires_soon(plan: Plan, now_ms: int) -> bool:
     return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
 
 
-class Counted:
-    """What was counted for lists. Safe to use from many threads.
+class ListCache:
+    """What lists show and takes time: counts, open tasks, files. Safe to use from many threads.
 
     `changed` is called when lines that a list estimated have been counted in the background.
     """
@@ -157,9 +157,9 @@ class Reviewer:
     """One person who reviews the plans of one workspace."""
 
     def __init__(
-        self, opened: OpenWorkspace, counted: Counted, name: str, *, is_member: bool
+        self, opened: OpenWorkspace, cache: ListCache, name: str, *, is_member: bool
     ) -> None:
-        self.opened, self._counted = opened, counted
+        self.opened, self._cache = opened, cache
         self.name, self._is_member = name, is_member
         self.member = self._member()
         self.review = opened.desk.review
@@ -186,13 +186,14 @@ class Reviewer:
 
     def changes(self, *, is_fresh: bool = True) -> tuple[TaskChanges, ...]:
         """The tasks with open changes, newest first; or as they were some seconds ago at most."""
-        key, began, records = (self.name, self._is_member), time.monotonic(), self.opened.seen()
-        known = self._counted.open.get(key)
-        if not is_fresh and known and began - known[0] < _OPEN_SECONDS and known[1] == records:
+        key, began = (self.name, self._is_member), time.monotonic()
+        stamp = self.opened.records_stamp()
+        known = self._cache.open.get(key)
+        if not is_fresh and known and began - known[0] < _OPEN_SECONDS and known[1] == stamp:
             return known[2]
         tasks = self.opened.desk.changes.tasks(self.member)
-        self._counted.open[key] = began, records, tasks
-        self._counted.paths["changes"] = {file.path for task in tasks for file in task.files}
+        self._cache.open[key] = began, stamp, tasks
+        self._cache.paths["changes"] = {file.path for task in tasks for file in task.files}
         return tasks
 
     def items(self, patience: float = _PATIENCE_SECONDS) -> tuple[Item, ...]:
@@ -203,32 +204,32 @@ class Reviewer:
         commands.
         """
         listed = _arranged(self.review.pending(self.member))
-        states = self.review.states([one for _, one in listed])
+        states = self.review.states([waiting for _, waiting in listed])
         runs_commands = any(rule.command for rule in self.opened.config.checks)
         until = time.monotonic() + patience * (not runs_commands)
         now_ms = self.opened.clock()
         items: list[Item] = []
-        for (task, one), state in zip(listed, states, strict=True):
-            counted = self._counted.counts.get((version_of(one.plan), state))
+        for (task, waiting), state in zip(listed, states, strict=True):
+            counted = self._cache.counts.get((version_of(waiting.plan), state))
             if counted is None and patience and time.monotonic() < until:
-                counted = self._count(one.plan, state)
-            lines, breaks = counted or (one.plan.request.counts(one.plan.place), 0)
+                counted = self._count(waiting.plan, state)
+            lines, breaks = counted or (waiting.plan.request.counts(waiting.plan.place), 0)
             items.append(
                 Item(
-                    one.plan,
+                    waiting.plan,
                     task,
                     state,
-                    one.decision,
+                    waiting.decision,
                     lines,
                     breaks,
                     counted=counted is not None,
-                    expires_soon=expires_soon(one.plan, now_ms),
+                    expires_soon=expires_soon(waiting.plan, now_ms),
                 )
             )
         if patience:
-            self._counted.paths["plans"] = {item.plan.request.path for item in items}
+            self._cache.paths["plans"] = {item.plan.request.path for item in items}
             left = [item for item in items if not item.counted]
-            if left and self._counted.counting.acquire(blocking=False):
+            if left and self._cache.counting.acquire(blocking=False):
                 Thread(target=self._count_all, args=(left,), daemon=True).start()
         return tuple(items)
 
@@ -237,8 +238,8 @@ class Reviewer:
         try:
             self.show(plan.id)
         except Refusal:  # no better one will be known
-            self._counted.counts[key] = plan.request.counts(plan.place), 0
-        return self._counted.counts.get(key)
+            self._cache.counts[key] = plan.request.counts(plan.place), 0
+        return self._cache.counts.get(key)
 
     def _count_all(self, items: Sequence[Item]) -> None:
         try:
@@ -247,14 +248,14 @@ class Reviewer:
         except Exception:  # the estimates stay
             _log.exception("cannot count the lines of plans")
         finally:
-            self._counted.counting.release()
-        self._counted.changed()
+            self._cache.counting.release()
+        self._cache.changed()
 
     def show(self, hunk_id: str) -> Shown:
         """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
         counted = line_counts(shown.draft.base, shown.draft.change), len(shown.checks or ())
-        self._counted.counts[version_of(shown.plan), shown.state] = counted
+        self._cache.counts[version_of(shown.plan), shown.state] = counted
         return shown
 
     def amend(self, seen: Seen, content: str) -> Shown:
@@ -279,9 +280,9 @@ class Reviewer:
         except StateFailed:  # the edits are shown anyway
             outcomes = ()
         results = [
-            (one.member, one.path, one.how)
-            for one in outcomes
-            if may(RelPath(tuple(one.path.split("/"))))
+            (outcome.member, outcome.path, outcome.how)
+            for outcome in outcomes
+            if may(RelPath(tuple(outcome.path.split("/"))))
         ]
         carried = Counter((member, path) for member, path, how in results if how == "fuzz")
         written = Counter((entry.member, str(entry.path)) for entry in edits if entry.hunk_id)
@@ -305,7 +306,7 @@ class _Either:
 
     def check(self, operation: Operation, *paths: RelPath) -> None:
         """Raise AccessDenied unless one permission allows the operation on all the paths."""
-        self._allowed(lambda one: one.check(operation, *paths))
+        self._allowed(lambda permission: permission.check(operation, *paths))
 
     def check_walk(self, *paths: RelPath) -> None:
         if not all(map(self.allows_walk, paths)):
@@ -313,7 +314,7 @@ class _Either:
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
         """Raise AccessDenied for a glob of paths that neither permission may read."""
-        self._allowed(lambda one: one.check_glob(glob, fold=fold))
+        self._allowed(lambda permission: permission.check_glob(glob, fold=fold))
 
     def _allowed(self, check: Callable[[Permission], None]) -> None:
         with suppress(AccessDenied):
@@ -330,15 +331,15 @@ class _Either:
 
 def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
     """The plans grouped by task; a transaction of a single plan is not a task."""
-    sizes = Counter((one.plan.owner, one.plan.transaction) for one in waiting)
+    sizes = Counter((entry.plan.owner, entry.plan.transaction) for entry in waiting)
     tasks: list[tuple[Task, Waiting]] = []
     begun: dict[Task, tuple[int, str]] = {}
-    for one in waiting:  # oldest first
-        plan = one.plan
+    for entry in waiting:  # oldest first
+        plan = entry.plan
         is_of = not plan.task and sizes[plan.owner, plan.transaction] > 1
         task = Task(plan.owner, plan.task, plan.transaction if is_of else "")
         begun.setdefault(task, (-plan.created_ms, plan.id))
-        tasks.append((task, one))
+        tasks.append((task, entry))
 
     return sorted(
         tasks,
@@ -519,7 +520,7 @@ def number(text: str, default: int, digits: int = 7) -> int:
 
 
 def _undecided(plans: Iterable[Item | Waiting]) -> int:
-    return sum(one.decision is None for one in plans)
+    return sum(plan.decision is None for plan in plans)
 
 
 def _file(data: bytes, name: str) -> Response:
@@ -707,16 +708,16 @@ def _row(item: Item, query: tuple[tuple[str, str], ...], viewed: bool, _: Lang) 
     return render("pending_row.html", item=item, query=dict(query), viewed=viewed)
 
 
-def _note(every: int, found: Sequence[Item], start: int) -> str:
+def _note(every: int, items: Sequence[Item], start: int) -> str:
     plans = named(every, "plan")
-    if len(found) < every:
-        plans = phrase("{count:,} of {plans}", count=len(found), plans=plans)
-    words = _in_files(plans, len({item.path for item in found}))
-    if len(found) > MOST_LISTED:
+    if len(items) < every:
+        plans = phrase("{count:,} of {plans}", count=len(items), plans=plans)
+    words = _in_files(plans, len({item.path for item in items}))
+    if len(items) > MOST_LISTED:
         words += phrase(
             "; {first:,}–{last:,} are listed",
             first=start + 1,
-            last=min(start + MOST_LISTED, len(found)),
+            last=min(start + MOST_LISTED, len(items)),
         )
     return words if every else ""
 
@@ -829,7 +830,7 @@ def _whole_text(shown: Shown) -> NewPlan | None:
 
 def _part_forms(ctx: RequestContext, shown: Shown, model: DiffModel) -> list[Markup]:
     """The form of each part of the diff, to decide on it alone."""
-    counts = [sum(not block.kept for block in hunk.blocks) for hunk in model.hunks]
+    counts = [sum(not block.is_context for block in hunk.blocks) for hunk in model.hunks]
     if len(counts) < 2 or sum(counts) != len(shown.draft.regions_apart):
         return []
     facts = {"csrf": ctx.session.csrf, "query": ctx.wanted.query, "seen": shown.seen}
@@ -941,7 +942,7 @@ def together(ctx: RequestContext) -> Response:
             "was_shown": was_shown,
             "can": decision is None and alone.decide is None,
             "can_approve": may_approve and was_shown,
-            "rest": " ".join(one for one in chosen if one != hunk_id),
+            "rest": " ".join(other for other in chosen if other != hunk_id),
         }
         plans.append((shown, model, may))
     refused += [
@@ -1138,7 +1139,7 @@ def _plan_values(
         "pictures": _pictures(shown),
         "checks": [
             *(say_reason(sign, LANG.get()) for sign in shown.signs),
-            *(check_words(one, LANG.get()) for one in shown.checks or ()),
+            *(check_words(finding, LANG.get()) for finding in shown.checks or ()),
         ],
     }
 
@@ -1224,7 +1225,9 @@ def side_colours(
         text = side.unmarked()
         wanted: Iterable[int] = range(1, text.line_count + 1)
         if most > MOST_COLOURED:
-            runs = (range(max(one.number - _COLOURED_BEFORE, 1), one.number + 1) for one in shown)
+            runs = (
+                range(max(line.number - _COLOURED_BEFORE, 1), line.number + 1) for line in shown
+            )
             wanted = sorted({number for run in runs for number in run})
         return colours_of(path, [DiffLine(at, text.text(at - 1), "lf") for at in wanted])
 
@@ -1317,7 +1320,9 @@ def _shares(key: str, results: Sequence[tuple[str, str]], most: int) -> Values:
         name: tuple(counted[name, how] for how in ("exact", "fuzz", "rejected"))
         for name, _ in counted
     }
-    ranked = sorted(tallies.items(), key=lambda one: (-one[1][1] - one[1][2], -sum(one[1]), one[0]))
+    ranked = sorted(
+        tallies.items(), key=lambda pair: (-pair[1][1] - pair[1][2], -sum(pair[1]), pair[0])
+    )
     longest = max(map(sum, tallies.values()), default=0)
     rows: list[Values] = []
     for name, tally in ranked[:most]:
@@ -1480,7 +1485,7 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
         for hunk, span, within in zip(placed, spans, withins, strict=True)
     ]
     parts = [model.first(_FIRST_ROWS) for model in models]
-    path, every = str(file.path), DiffModel(tuple(one for part in parts for one in part.hunks))
+    path, every = str(file.path), DiffModel(tuple(hunk for part in parts for hunk in part.hunks))
     is_small = size <= MOST_COLOURED
     colours = side_colours(path, file.base, file.now, every, size) if is_small else None
     diffs = [table(path, part, style, colours=colours) for part in parts]
@@ -1494,7 +1499,7 @@ def _hunks(file: FileChanges, size: int, style: View) -> list[Values]:
             "more": max(len(hunk.edits) - _MOST_NAMED, 0),
             "verb": _VERBS.get(hunk.kind, ""),
             "touched_by": ", ".join(map(translated, hunk.touched_by)),
-            "findings": [check_words(one, LANG.get()) for one in hunk.checks],
+            "findings": [check_words(finding, LANG.get()) for finding in hunk.checks],
             "diff": diff,
             "rows": part.rows if part else 1,
             "left": left,
@@ -1542,10 +1547,10 @@ def _action(action: Callable[[RequestContext, Selection, Sequence[str]], None]) 
 @_action
 def keep_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> None:
     """Keep the hunks."""
-    kept = ctx.desk.changes.keep(ctx.reviewer.person, what, hunks)
-    if kept:
-        ctx.session.notify("good", phrase("{changes} kept.", changes=named(kept, "change")))
-    _tell_missing(ctx, len(hunks) - kept)
+    count = ctx.desk.changes.keep(ctx.reviewer.person, what, hunks)
+    if count:
+        ctx.session.notify("good", phrase("{changes} kept.", changes=named(count, "change")))
+    _tell_missing(ctx, len(hunks) - count)
 
 
 @_action
@@ -1595,7 +1600,7 @@ def _tell(
     ctx: RequestContext, outcome: UndoneChanges, words: Sequence[str], changes: str = ""
 ) -> None:
     """Tell on the next page what was written, by one edit or by several, or why nothing was."""
-    ids = [str(one.edit_id) for one in outcome.written]
+    ids = [str(edit.edit_id) for edit in outcome.written]
     if outcome.waiting:
         ctx.session.notify("plain", phrase("It is done when it is approved: see Pending."))
     elif ids:
@@ -1681,11 +1686,11 @@ def withdraw(ctx: RequestContext) -> Location:
 
 def withdraw_all(ctx: RequestContext) -> Location:
     """Withdraw the reviewer's own decisions on several plans, which are shown again."""
-    plans = [one.hunk_id for one in _several(ctx)]
+    ids = [seen.hunk_id for seen in _several(ctx)]
     return _each(
         ctx,
         "{plans} to be decided on again.",
-        {one: partial(ctx.review.withdraw, ctx.member, one) for one in plans},
+        {hunk_id: partial(ctx.review.withdraw, ctx.member, hunk_id) for hunk_id in ids},
         again=True,
     )
 
@@ -1699,7 +1704,7 @@ def extend(ctx: RequestContext) -> Location:
 def extend_all(ctx: RequestContext) -> Location:
     """Extend the life of all listed plans that expire soon."""
     wanted = ctx.wanted
-    soon = [one for one in ctx.reviewer.items() if one.expires_soon and wanted.takes(one)]
+    soon = [item for item in ctx.reviewer.items() if item.expires_soon and wanted.takes(item)]
     refused = 0
     for item in soon:
         try:
@@ -1760,7 +1765,7 @@ def apply_all(ctx: RequestContext) -> Location:
             is_done = _apply(ctx, seen)
         except Refusal as refusal:
             ctx.session.notify("bad", phrase(_NOT_WRITTEN, why=words_of(refusal)))
-    ids = ctx.field("rest").split() if is_done else [one.hunk_id for one in seen]
+    ids = ctx.field("rest").split() if is_done else [each.hunk_id for each in seen]
     return _together(ctx, ids)
 
 
@@ -1768,8 +1773,8 @@ def approve_all(ctx: RequestContext) -> Location:
     """Approve several plans as shown, each on its own."""
     seen = _several(ctx)
     if not _was_shown(ctx, *seen):
-        return _together(ctx, [one.hunk_id for one in seen])
-    approvals = {one.hunk_id: partial(ctx.review.approve, ctx.member, *one) for one in seen}
+        return _together(ctx, [each.hunk_id for each in seen])
+    approvals = {each.hunk_id: partial(ctx.review.approve, ctx.member, *each) for each in seen}
     return _each(ctx, "{plans} approved.", approvals)
 
 
@@ -1777,7 +1782,7 @@ def reject_all(ctx: RequestContext) -> Location:
     """Reject several plans with one reason, or ask for changed ones."""
     is_last = ctx.field("verdict") != "changes_requested"
     words = "{plans} rejected." if is_last else "{plans} sent back."
-    ids = [one.hunk_id for one in _several(ctx)]
+    ids = [seen.hunk_id for seen in _several(ctx)]
     return _each(ctx, words, {hunk_id: partial(_reject, ctx, hunk_id) for hunk_id in ids})
 
 
@@ -1804,7 +1809,7 @@ def _several(ctx: RequestContext) -> list[Seen]:
 
 def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
     """The page of these plans; of no plan: the list."""
-    hunks = [("hunk", one) for one in hunk_ids if one.isalnum()]
+    hunks = [("hunk", hunk_id) for hunk_id in hunk_ids if hunk_id.isalnum()]
     query = urlencode([*ctx.wanted.query.items(), *hunks])
     return f"/together?{query}" if hunk_ids else address(**ctx.wanted.query)
 
@@ -1826,7 +1831,7 @@ def _each(
             ctx.session.notify("bad", f"{hunk_id}: {words_of(refusal)}")
     count = len(decisions) - len(left)
     if count:
-        taken = [one for one in _several(ctx) if one.hunk_id not in left]
+        taken = [seen for seen in _several(ctx) if seen.hunk_id not in left]
         ctx.session.notify(
             "good", phrase(done, plans=named(count, "plan")), "" if again else "/withdraw", *taken
         )
@@ -1845,12 +1850,12 @@ def _writing(action: Action) -> Action:
         location = action(ctx)
         words = [
             saved_words(
-                one.path,
-                one.edit_id,
-                phrase("undo edit {edit} under History", edit=one.edit_id),
+                write.path,
+                write.edit_id,
+                phrase("undo edit {edit} under History", edit=write.edit_id),
                 LANG.get(),
             )
-            for one in ctx.desk.foreign.told(ctx.member)
+            for write in ctx.desk.foreign.told(ctx.member)
         ]
         if words:
             ctx.session.notify("bad", " ".join(words))
@@ -1909,7 +1914,7 @@ def _seen(ctx: RequestContext) -> Seen:
 
 def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
     """Whether this session has seen each plan in full; if not, the next page has a notice."""
-    was_shown = all(one in ctx.session.seen or _is_short(ctx, one) for one in seen)
+    was_shown = all(each in ctx.session.seen or _is_short(ctx, each) for each in seen)
     if not was_shown:
         words = (
             "Nothing was decided: not all of this change was shown to you. Show all of it first."
@@ -1918,14 +1923,14 @@ def _was_shown(ctx: RequestContext, *seen: Seen) -> bool:
     return was_shown
 
 
-def _is_short(ctx: RequestContext, one: Seen) -> bool:
+def _is_short(ctx: RequestContext, seen: Seen) -> bool:
     """Whether the default page shows the whole plan; a plan that is gone is refused later."""
     try:
-        shown = ctx.reviewer.show(one.hunk_id)
+        shown = ctx.reviewer.show(seen.hunk_id)
     except Refusal:
         return True
     options = DiffOptions()
-    return shown.seen[1:] != one[1:] or shows_all(model_of(shown, options), options)
+    return shown.seen[1:] != seen[1:] or shows_all(model_of(shown, options), options)
 
 
 def _here(ctx: RequestContext, words: str = "", kind: str = "plain") -> Location:

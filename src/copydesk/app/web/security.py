@@ -65,8 +65,8 @@ class BadForm(Exception):
 
 def error_page(words: str, status: int) -> Response:
     """A page that says what is wrong, with a way on."""
-    made = render("error.html", title=phrase("This did not work"), words=translated(words))
-    return HTMLResponse(made.encode("utf-8", "backslashreplace"), status)
+    page = render("error.html", title=phrase("This did not work"), words=translated(words))
+    return HTMLResponse(page.encode("utf-8", "backslashreplace"), status)
 
 
 @dataclass
@@ -182,8 +182,8 @@ def fault_of(name: str, members: Iterable[str]) -> Fault | None:
 def _skeleton(name: str) -> str:
     """The name as the eye reads it: without case and accents, one letter for its look-alikes."""
     plain = unicodedata.normalize("NFKD", name.casefold()).translate(_LOOK_ALIKES)
-    kept = "".join(each for each in plain if each.isalnum())
-    return kept.replace("rn", "m").replace("vv", "w").replace("i", "l") or name
+    letters = "".join(each for each in plain if each.isalnum())
+    return letters.replace("rn", "m").replace("vv", "w").replace("i", "l") or name
 
 
 SESSION_MS: Final = 12 * 3_600_000
@@ -241,13 +241,13 @@ class Session:
     refused: tuple[Mapping[str, str], str] = field(default_factory=lambda: ({}, ""))
     """Of the last undo of changes: why by hunk, and the hunks that could still be undone."""
 
-    def show_part(self, one: Seen, context: int, part: int, count: int) -> int:
+    def show_part(self, seen: Seen, context: int, part: int, count: int) -> int:
         """Record that one of `count` parts was shown; return the first unseen part, or 0."""
-        shown = self.parts.get((one, context), frozenset()) | {min(part, count)}
-        self.parts[one, context] = shown
+        shown = self.parts.get((seen, context), frozenset()) | {min(part, count)}
+        self.parts[seen, context] = shown
         unseen = next((each for each in range(1, count + 1) if each not in shown), 0)
         if not unseen:
-            self.seen[one] = None
+            self.seen[seen] = None
         return unseen
 
     def notify(self, kind: str, words: str, undo: str = "", *seen: Seen) -> None:
@@ -339,9 +339,11 @@ class SessionStore:
             self._sessions[digest(session_id)] = session
             if len(self._sessions) > MOST_SESSIONS:
                 # Drop the oldest of the token with most sessions, so no user can end another's.
-                ((most, _),) = Counter(one.token for one in self._sessions.values()).most_common(1)
+                ((most, _),) = Counter(
+                    other.token for other in self._sessions.values()
+                ).most_common(1)
                 del self._sessions[
-                    next(key for key, one in self._sessions.items() if one.token == most)
+                    next(key for key, other in self._sessions.items() if other.token == most)
                 ]
         if known is None:
             self.new_token()

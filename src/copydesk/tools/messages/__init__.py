@@ -105,12 +105,12 @@ def _told(fact: object, spec: str, given: Mapping[str, object]) -> str:
         spec = str(given[spec[1:-1]])
     if "|" not in spec:
         return f"{int(fact) if type(fact) is bool else fact:{spec}}"
-    one, many = spec.split("|")
+    singular, plural = spec.split("|")
     if isinstance(fact, int):
-        return f"{int(fact)} {one if fact == 1 else many}"
+        return f"{int(fact)} {singular if fact == 1 else plural}"
     first, _, last = str(fact).partition("~")
     is_one = last in ("", first) and " " not in first
-    return f"{one} {first}" if is_one else f"{many} {fact}"
+    return f"{singular} {first}" if is_one else f"{plural} {fact}"
 
 
 _TOOLS = re.compile(
@@ -128,7 +128,7 @@ _IN_SHELL = {
 
 def in_shell(words: str) -> str:
     """A message for tool callers, reworded for the shell."""
-    return _TOOLS.sub(lambda found: _IN_SHELL.get(found[0], f"copydesk call {found[0]}"), words)
+    return _TOOLS.sub(lambda match: _IN_SHELL.get(match[0], f"copydesk call {match[0]}"), words)
 
 
 _IN_LIBRARY = {
@@ -147,7 +147,7 @@ _IN_LIBRARY = {
 
 def in_library(words: str) -> str:
     """A message for tool callers, reworded for a program."""
-    return _TOOLS.sub(lambda found: _IN_LIBRARY.get(found[0], found[0]), words)
+    return _TOOLS.sub(lambda match: _IN_LIBRARY.get(match[0], match[0]), words)
 
 
 def say_reason(reason: str, lang: Lang) -> str:
@@ -160,8 +160,8 @@ def say_reason(reason: str, lang: Lang) -> str:
     if exact is not None:
         return exact
     for pattern, said in _templates(lang):
-        if found := pattern.fullmatch(reason):
-            return said.format(*(say_reason(part, lang) for part in found.groups()))
+        if match := pattern.fullmatch(reason):
+            return said.format(*(say_reason(part, lang) for part in match.groups()))
     return reason
 
 
