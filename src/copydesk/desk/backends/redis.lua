@@ -1,4 +1,4 @@
--- The steps that a Redis or Valkey server makes as one, for the modules beside this file.
+-- The steps that a Redis or Valkey server makes as one, for `redis.py` beside this file.
 --
 -- A section begins with `---- NAME: PIECES`; the pieces are sections that stand before it in the
 -- script. `p` is what all keys begin with; constants in capitals that no section defines come from
