@@ -65,7 +65,7 @@ class Before:
         self.inside = False
 
     def install(self, patched: pytest.MonkeyPatch) -> None:
-        run = Server._run
+        run = Server.call
 
         def counted(server: Server, *given: object) -> object:
             if threading.get_ident() == self.thread and not self.inside:
@@ -76,7 +76,7 @@ class Before:
                     self.inside = False
             return run(server, *given)  # type: ignore[arg-type]
 
-        patched.setattr(Server, "_run", counted)
+        patched.setattr(Server, "call", counted)
 
 
 def planned(opened: OpenWorkspace, files: tuple[str, ...], line: str) -> list[str]:

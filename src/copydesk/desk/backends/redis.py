@@ -98,7 +98,9 @@ PATIENCE_SECONDS = 4.0
 _MOST_CONNECTIONS = 1 << 16
 _MOST_MOVES = 4
 """The most nodes of a cluster that are asked for one call."""
-_LOST = "LOST"
+
+_LOST = "LOST "
+"""How the error of a fenced script begins; the key of the lost lease follows."""
 
 _LONGEST_WAIT_SECONDS = 1.0
 """The longest single wait, in case nobody announces that a lease is free."""
@@ -106,42 +108,41 @@ _LONGEST_WAIT_SECONDS = 1.0
 _WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
 """A waiter that has not asked for this long is considered gone."""
 
+_BEGIN = (
+    f"local p = KEYS[1]\nlocal WAITS_MS, PLANS_KEPT, MOST = {_WAITS_MS}, {PLANS_KEPT}, {MOST}\n"
+)
+"""How each script begins: the prefix of all keys, and the constants that it takes from here."""
 
 T = TypeVar("T")
 Argument = str | bytes | int
-Pairs = Sequence[tuple[str, str]]
-"""Leases by key, or open entries by id, each with its unique value."""
 
 
 @cache
-def _sections() -> dict[str, tuple[list[str], str]]:
-    """The sections of redis.lua by name: the pieces that each uses, and its own text."""
+def _sections() -> dict[str, tuple[str, str]]:
+    """The sections of redis.lua by name: the names of the pieces that each uses, its own text."""
     text = (files("copydesk.desk.backends") / "redis.lua").read_text("utf-8")
-    found = re.findall(r"^---- (\w+)(?:: (.*))?\n((?:(?!---- ).*\n)*)", text, re.MULTILINE)
-    return {name: (uses.split(), body) for name, uses, body in found}
+    sections = re.findall(r"^---- (\w+)(?:: (.*))?\n((?:(?!---- ).*\n)*)", text, re.MULTILINE)
+    return {name: (uses, body) for name, uses, body in sections}
 
 
 def _text_of(name: str) -> str:
+    """A section after the pieces that it uses, and those that they use."""
     uses, body = _sections()[name]
-    return "".join(map(_text_of, uses)) + body
+    return "".join(map(_text_of, uses.split())) + body
 
 
 class Script:
     """An atomic step in Lua; keys begin with `p`. `fenced`: needs its leases and open entries."""
 
     def __init__(self, body: str, fenced: bool = False) -> None:
-        self.text = "local p = KEYS[1]\n" + (_text_of("fenced") if fenced else "") + body
+        self.text = _BEGIN + (_text_of("fenced") if fenced else "") + body
         self.sha1 = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
 @cache
 def script(name: str) -> Script:
-    """Return a script from redis.lua, with the constants that it takes from here."""
-    uses, body = _sections()[name]
-    body = "".join(_text_of(piece) for piece in uses if piece != "fenced") + body
-    constants = {"WAITS_MS": _WAITS_MS, "PLANS_KEPT": PLANS_KEPT, "MOST": MOST}
-    given = (f"local {one} = {value}\n" for one, value in constants.items() if one in body)
-    return Script("".join(given) + body, fenced="fenced" in uses)
+    """The script of redis.lua with this name."""
+    return Script(_text_of(name))
 
 
 class Server:
@@ -161,16 +162,18 @@ class Server:
         try:
             self._client(url)
         except ValueError as error:
-            raise self._failed(error) from None
+            raise self._refused(error) from None
 
-    def call(self, script: Script | str, *arguments: Argument) -> Any:
+    def call(self, step: Script | str, *arguments: Argument) -> Any:
         """Run a script, or that of redis.lua with this name; return its result."""
-        return self._run(script, arguments)
-
-    def fenced(self, script: Script | str, held: Pairs, opened: Pairs, *arguments: Argument) -> Any:
-        """Like `call`, if all leases are held and all entries open; else raises LockLost."""
-        leases, entries = chain.from_iterable(held), chain.from_iterable(opened)
-        return self._run(script, (len(held), *leases, len(opened), *entries, *arguments))
+        known = step if isinstance(step, Script) else script(step)
+        rest = (1, self._prefix, *arguments)
+        try:
+            return self._followed("EVALSHA", known.sha1, *rest)
+        except NoScriptError:
+            return self._send("EVAL", known.text, *rest)
+        except redis.RedisError as error:
+            raise self._refused(error) from None
 
     def wait(self, key: str, seconds: float) -> None:
         """Wait until something is pushed to the list, and pop it; at most `seconds`."""
@@ -178,18 +181,16 @@ class Server:
 
     def info(self) -> dict[str, str]:
         """The server's INFO, by field."""
-        told = cast("dict[str, object]", self._send("INFO"))
-        return {name: str(value) for name, value in told.items()}
+        return {name: str(value) for name, value in self._send("INFO").items()}
 
     def setting(self, name: str) -> str:
         """A server setting, or an empty string if the server hides it."""
         try:
-            found = self._followed("CONFIG", "GET", name)
+            pair: list[bytes] = self._followed("CONFIG", "GET", name)
         except redis.ResponseError:
             return ""
         except redis.RedisError as error:
-            raise self._failed(error) from None
-        pair = cast("list[bytes]", found)
+            raise self._refused(error) from None
         return pair[1].decode() if pair else ""
 
     def decoded(self, decode: Callable[[Any], T], data: Any) -> T:
@@ -204,9 +205,8 @@ class Server:
             client.close()
 
     def _client(self, url: str) -> redis.Redis:
-        client = self._clients.get(url)
-        if client is None:
-            client = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+        if url not in self._clients:
+            self._clients[url] = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
                 url,
                 protocol=2,
                 socket_timeout=PATIENCE_SECONDS,
@@ -214,8 +214,7 @@ class Server:
                 max_connections=_MOST_CONNECTIONS,
                 retry=Retry(NoBackoff(), 0),
             )
-            self._clients[url] = client
-        return client
+        return self._clients[url]
 
     def _followed(self, *command: Argument) -> Any:
         """The reply of the node that has the keys; a node without them does nothing."""
@@ -235,30 +234,17 @@ class Server:
                 raise
         raise AssertionError
 
-    def _run(self, step: Script | str, arguments: Sequence[Argument]) -> Any:
-        known = step if isinstance(step, Script) else script(step)
-        rest = (1, self._prefix, *arguments)
-        try:
-            return self._followed("EVALSHA", known.sha1, *rest)
-        except NoScriptError:
-            return self._send("EVAL", known.text, *rest)
-        except redis.RedisError as error:
-            raise self._refused(error) from None
-
     def _send(self, *command: Argument) -> Any:
         try:
             return self._followed(*command)
         except redis.RedisError as error:
             raise self._refused(error) from None
 
-    def _refused(self, error: redis.RedisError) -> ServerFailed | LockLost:
+    def _refused(self, error: Exception) -> ServerFailed | LockLost:
         words = str(error)
-        if isinstance(error, redis.ResponseError) and f"{_LOST} " in words:
-            return LockLost.of(words.partition(f"{_LOST} ")[2])
-        return self._failed(error)
-
-    def _failed(self, error: Exception) -> ServerFailed:
-        words = str(error).rstrip(".") or type(error).__name__
+        if isinstance(error, redis.ResponseError) and _LOST in words:
+            return LockLost.of(words.partition(_LOST)[2])
+        words = words.rstrip(".") or type(error).__name__
         return ServerFailed("use Redis", f"{self.address}: {words}")
 
 
@@ -300,7 +286,7 @@ class _Mine(local):
     """This thread's leases by key, and its open entries by id."""
 
     leases: dict[str, _Lease] = field(default_factory=dict[str, _Lease])
-    opened: dict[str, str] = field(default_factory=dict[str, str])
+    opened: dict[int, str] = field(default_factory=dict[int, str])
 
 
 class Leases:
@@ -342,26 +328,31 @@ class Leases:
                 del mine[name]
                 if not mine:
                     self._mine.opened.clear()
-                self._let_go(lease)
+                with self._lock:
+                    self._all.discard(lease)
+                with suppress(ServerFailed):  # it expires
+                    self._server.call("release", lease.key, lease.value)
 
     def held(self) -> tuple[tuple[str, str], ...]:
         """The leases that this thread holds, by key and value."""
         return tuple((lease.key, lease.value) for lease in self._mine.leases.values())
 
-    def opened(self, entries: Mapping[str, str]) -> None:
+    def opened(self, entries: Mapping[int, str]) -> None:
         """From now on, this thread may write only while these entries, by id, are open as well."""
         if self._mine.leases:
             self._mine.opened.update(entries)
 
-    def closed(self, ids: Iterable[str]) -> None:
+    def closed(self, ids: Iterable[int]) -> None:
         """The entries need not be open any longer."""
-        for each in ids:
-            self._mine.opened.pop(each, None)
+        for edit_id in ids:
+            self._mine.opened.pop(edit_id, None)
 
-    def fenced(self, script: Script | str, *arguments: Argument) -> Any:
-        """The script's result; raises LockLost if this thread has lost a lease."""
-        opened = tuple(self._mine.opened.items())
-        return self._server.fenced(script, self.held(), opened, *arguments)
+    def fenced(self, step: Script | str, *arguments: Argument) -> Any:
+        """The script's result; raises LockLost unless this thread's leases and entries stand."""
+        held, opened = self.held(), self._mine.opened
+        leases = [part for lease in held for part in lease]
+        entries = [part for entry in opened.items() for part in entry]
+        return self._server.call(step, len(held), *leases, len(opened), *entries, *arguments)
 
     def require(self) -> None:
         """Raise LockLost unless this thread still holds all its leases, for some time more.
@@ -377,12 +368,12 @@ class Leases:
             try:
                 self.fenced("keep_leases", self._lease_ms)
             except ServerFailed:
-                if again and self._short() is None:
-                    continue
-                raise
-            self._extend(self._mine.leases.values(), until)
-            if self._short() is None:
-                return
+                if not again or self._short() is not None:
+                    raise
+            else:
+                self._extend(self._mine.leases.values(), until)
+                if self._short() is None:
+                    return
         self._require_time()
 
     def require_for_return(self) -> None:
@@ -408,10 +399,9 @@ class Leases:
                 leased_until = self._until()
                 asked = key, chance, self._lease_ms, holder.text
                 value, left_ms, held_by = self._server.call("take_lease", *asked)
+                waits = not value
                 if value:
-                    waits = False
                     return _Lease(key, value.decode(), leased_until)
-                waits = True
                 left = deadline - self._monotonic()
                 if left <= 0:
                     raise Holder.of(held_by).busy(key, until.seconds)
@@ -437,19 +427,13 @@ class Leases:
 
     def _short(self) -> str | None:
         """The key of a lease of this thread with less than half of its time left; or None."""
-        latest = self._monotonic() + self._lease_ms / 2_000
-        return next((each.key for each in self._mine.leases.values() if each.until < latest), None)
+        latest, leases = self._monotonic() + self._lease_ms / 2_000, self._mine.leases.values()
+        return next((lease.key for lease in leases if lease.until < latest), None)
 
     def _extend(self, leases: Iterable[_Lease], until: float) -> None:
         with self._lock:
             for lease in leases:
                 lease.until = max(lease.until, until)
-
-    def _let_go(self, lease: _Lease) -> None:
-        with self._lock:
-            self._all.discard(lease)
-        with suppress(ServerFailed):  # it expires
-            self._server.call("release", lease.key, lease.value)
 
     def _watch(self, lease: _Lease) -> None:
         with self._lock:
@@ -493,7 +477,9 @@ _FIXED = (
 """The constant fields of an entry, besides its path."""
 
 _EVERY = 1 << 62
-_UPWARDS = "up"
+_DOWN, _UP = ("down", "+inf"), ("up", "-inf")
+"""The ways through an index, by id, and where each begins."""
+
 _FIRST = 64
 """Entries requested first; each further request doubles the number."""
 
@@ -562,31 +548,31 @@ class RedisRecords(Records):
         return self._server.decoded(known_plans, self._server.call("waiting", now_ms))
 
     def take(self, decision: Decision) -> Decision:
-        facts = (decision.owner, decision.time_ms, int(decision.told))
-        packed = _packed(decision)
-        row = self._server.call("take_decision", _plan_name(decision.plan), *facts, packed)
+        facts = decision.owner, decision.time_ms, int(decision.told), _packed(decision)
+        row = self._server.call("take_decision", _plan_name(decision.plan), *facts)
         self.notify()
         return self._server.decoded(_decision, row)
 
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
-        found: dict[Version, Decision] = {}
+        decisions: dict[Version, Decision] = {}
         for start in range(0, len(plans), _TOGETHER):
-            some = plans[start : start + _TOGETHER]
-            rows = self._server.call("decisions_of", *map(_plan_name, some))
-            there = [(plan, row) for plan, row in zip(some, rows, strict=True) if row]
-            decisions = self._server.decoded(_decisions, [row for _, row in there])
-            found |= {plan: one for (plan, _), one in zip(there, decisions, strict=True)}
-        return found
+            names = map(_plan_name, plans[start : start + _TOGETHER])
+            decisions |= {each.plan: each for each in self._decisions("decisions_of", *names)}
+        return decisions
 
     def withdraw(self, decision: Decision) -> None:
         self._server.call("withdraw", _plan_name(decision.plan), decision.time_ms)
         self.notify()
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
-        return self._server.decoded(_decisions, self._server.call("untold", owner))
+        return self._decisions("untold", owner)
 
     def comments(self, hunk_id: str) -> tuple[Decision, ...]:
-        return self._server.decoded(_decisions, self._server.call("comments", hunk_id))
+        return self._decisions("comments", hunk_id)
+
+    def _decisions(self, step: str, *arguments: str) -> tuple[Decision, ...]:
+        rows = self._server.call(step, *arguments)
+        return self._server.decoded(lambda rows: tuple(map(_decision, rows)), rows)
 
     def tell(self, decision: Decision) -> None:
         self._server.call("tell", _plan_name(decision.plan))
@@ -596,8 +582,7 @@ class RedisRecords(Records):
         self._server.call("forget", before_ms, PLANS_KEPT)
 
     def forget_reasons(self, ours: Callable[[Decision], bool]) -> None:
-        for row in self._server.call("decided"):
-            decision = self._server.decoded(_decision, row)
+        for decision in self._decisions("decided"):
             if decision.reason and ours(decision):
                 packed = _packed(replace(decision, reason=""))
                 self._server.call("repack", _plan_name(decision.plan), packed)
@@ -612,19 +597,22 @@ class RedisRecords(Records):
 
     def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
         tied = {hunk_id: (created_ms, decided_ms) for hunk_id, created_ms, decided_ms in plans}
-        return self._open(entries, self._leases.fenced, "open", tied)
+        opened = self._open(entries, self._leases.fenced, "open", tied)
+        self._leases.opened(opened)
+        return tuple(opened)
 
     def open_again(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """Record again entries that the server lost, without checking leases."""
-        return self._open(entries, self._server.call, "reopen", {})
+        return tuple(self._open(entries, self._server.call, "reopen", {}))
 
     def _open(
         self,
         entries: Sequence[Entry],
         send: Callable[..., list[Any]],
-        script: str,
+        step: str,
         plans: dict[str, tuple[int, int]],
-    ) -> tuple[int, ...]:
+    ) -> dict[int, str]:
+        """Record the entries by a step; return their marks by their ids."""
         self._send()
         marks = [secrets.token_hex(8) for _ in entries]
         arguments = [
@@ -632,26 +620,20 @@ class RedisRecords(Records):
             for entry, mark in zip(entries, marks, strict=True)
             for part in (*_arguments(entry), *plans.pop(entry.hunk_id, ("", 0)), mark)
         ]
-        with self._lock:
-            highest = self._highest
         minutes = minutes_since_2020(entries[0].time_ms) if entries else 0
-        reply = send(script, highest, minutes, *arguments)
-        if reply and isinstance(reply[0], bytes):
-            if not reply[1]:
-                raise TargetMoved
-            raise HunkNotFound(reply[0].decode(), reply[1].decode())
-        found = tuple(reply)
+        reply = send(step, self._highest, minutes, *arguments)
+        if reply and isinstance(reply[0], bytes):  # the plan that may not be written, and why
+            hunk_id, reason = (part.decode() for part in reply)
+            raise HunkNotFound(hunk_id, reason) if reason else TargetMoved
         day = entries[0].time_ms // DAY_MS if entries else self._day
         if day != self._day:
             with suppress(ServerFailed):  # the next entry repeats it
                 self._server.call("days", day, 0)
                 self._day = day
-        opened = dict(zip(found, marks, strict=True))
+        opened = dict(zip(reply, marks, strict=True))
         for named in opened.items():
             self._remember(*named)
-        if script == "open":
-            self._leases.opened({str(edit_id): mark for edit_id, mark in opened.items()})
-        return found
+        return opened
 
     def _remember(self, edit_id: int, mark: str) -> None:
         with self._lock:
@@ -681,7 +663,7 @@ class RedisRecords(Records):
             self._send()
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
-        self._leases.closed(map(str, edit_ids))
+        self._leases.closed(edit_ids)
         named = [self._named(edit_id) for edit_id in edit_ids]
         with self._lock:
             self._ended.update(dict.fromkeys(named, state))
@@ -702,12 +684,10 @@ class RedisRecords(Records):
     ) -> tuple[Entry, ...]:
         self._settle()
         indexes = ("edits",) if not path or not path.parts else (f"at:{path}", f"below:{path}")
-        found = [
-            entry
-            for index in indexes
-            for entry in self._entries(index, most, before=before, member=member or "")
-        ]
-        return tuple(sorted(found, key=lambda entry: -entry.edit_id)[:most])
+        way = _DOWN if before is None else ("down", f"({before}")
+        there = (self._entries(index, most, way, member=member or "") for index in indexes)
+        newest = sorted(chain.from_iterable(there), key=lambda entry: -entry.edit_id)
+        return tuple(newest[:most])
 
     def get(self, edit_id: int) -> Entry | None:
         self._settle()
@@ -715,7 +695,7 @@ class RedisRecords(Records):
         return None if row[0] is None else self._server.decoded(self._entry, [edit_id, *row])
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
-        return next(iter(self._entries(f"hunk:{hunk_id}", 1)), None)
+        return next(self._entries(f"hunk:{hunk_id}", 1), None)
 
     def chain(
         self, path: RelPath, base_digest: str, now_digest: str
@@ -729,11 +709,11 @@ class RedisRecords(Records):
         return tuple(decode(decompress(each)) for each in held) if all(held) else None
 
     def next_of(self, entry: Entry) -> Entry | None:
-        after = f"({entry.edit_id}"
-        return next(iter(self._entries(f"at:{entry.path}", 1, _UPWARDS, after)), None)
+        later = self._entries(f"at:{entry.path}", 1, ("up", f"({entry.edit_id}"))
+        return next(later, None)
 
     def of_group(self, group: str) -> tuple[Entry, ...]:
-        return tuple(self._entries(f"group:{group}", _EVERY, _UPWARDS)) if group else ()
+        return tuple(self._entries(f"group:{group}", _EVERY, _UP)) if group else ()
 
     def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
         found = self._server.call("open_at", *map(str, paths))
@@ -741,12 +721,12 @@ class RedisRecords(Records):
             return tuple(int(id_) for id_, mark in found if _name(id_, mark) not in self._ended)
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
-        rows = self._rows(f"undoing:{edit_id}", _EVERY, _UPWARDS, fields=("state", "mark"))
+        rows = self._rows(f"undoing:{edit_id}", _EVERY, _UP, fields=("state", "mark"))
         return tuple(int(id_) for id_, *how in rows if self._state(id_, *how) != "failed")
 
     def in_doubt(self) -> tuple[Entry, ...]:
         self._settle()
-        return tuple(self._entries("open", _EVERY, _UPWARDS))
+        return tuple(self._entries("open", _EVERY, _UP))
 
     def whole_of(self, edit_id: int) -> bytes | None:
         whole = self._server.call("one", edit_id, "whole")[0]
@@ -792,39 +772,30 @@ class RedisRecords(Records):
         self._late.now()
 
     def _entries(
-        self,
-        index: str,
-        most: int,
-        way: str = "down",
-        start: str = "",
-        *,
-        before: int | None = None,
-        member: str = "",
+        self, index: str, most: int, way: tuple[str, str] = _DOWN, *, member: str = ""
     ) -> Iterator[Entry]:
-        start = start or (f"({before}" if before is not None else "")
-        for row in self._rows(index, most, way, start, member=member):
-            yield self._server.decoded(self._entry, row)
+        rows = self._rows(index, most, way, member=member)
+        return (self._server.decoded(self._entry, row) for row in rows)
 
     def _rows(
         self,
         index: str,
         most: int,
-        way: str = "down",
-        start: str = "",
+        way: tuple[str, str] = _DOWN,
         *,
         member: str = "",
         fields: Sequence[str] = _FIELDS,
     ) -> Iterator[Row]:
         """Yield ids and fields of the entries of an index, fetched in batches."""
-        at, left, at_once = start or ("-inf" if way == _UPWARDS else "+inf"), most, _FIRST
+        (direction, start), left, at_once = way, most, _FIRST
         while left > 0:
-            wanted = min(left, at_once)
-            last, rows = self._server.call("scan", index, at, wanted, member, way, *fields)
+            scan = index, start, min(left, at_once), member, direction
+            last, rows = self._server.call("scan", *scan, *fields)
             yield from rows
             left, at_once = left - len(rows), 2 * at_once
             if not last:
                 return
-            at = f"({last}"
+            start = f"({last}"
 
     def _entry(self, row: Row) -> Entry:
         edit_id, fixed, inverse, diff, state, mark, undo = row
@@ -860,11 +831,10 @@ class RedisRecords(Records):
             if self._server.call("close", *triples):
                 self._on_loss()
         with self._lock:
-            for named in undo:
-                self._undo.pop(named, None)
-            for named, state in ended.items():
-                if self._ended.get(named) == state:
-                    del self._ended[named]
+            for named, _ in undo.items() & self._undo.items():
+                del self._undo[named]
+            for named, _ in ended.items() & self._ended.items():
+                del self._ended[named]
 
 
 def _plan_name(plan: Version) -> str:
@@ -882,10 +852,6 @@ def _packed(decision: Decision) -> bytes:
 def _decision(row: Sequence[Any]) -> Decision:
     facts = decode(row[0])
     return Decision(**{name: facts[name] for name in _KEPT if name in facts}, told=row[1] == b"1")
-
-
-def _decisions(rows: Iterable[Sequence[Any]]) -> tuple[Decision, ...]:
-    return tuple(map(_decision, rows))
 
 
 def _outcomes(noted: Iterable[bytes]) -> tuple[PlanOutcome, ...]:
