@@ -261,7 +261,7 @@ def _part(frame: FrameType | None) -> str:
             file.endswith("backends/redis.py") and function in ("wait", "_taken")
         ):
             found = FOR_FILE
-        elif file.endswith("backends/sqlite.py") and function == "wait":
+        elif file.endswith("backends/sqlite.py") and function == "_wait":
             return FOR_STATE
         elif not found and file.endswith("backends/redis.py"):
             found = REDIS
