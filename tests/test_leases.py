@@ -215,7 +215,7 @@ def test_who_writes_asks_twice_while_there_is_time(
     server, _ = connections(request)()
     clock, count = Clock(), 0
     leases = Leases(server, clock)
-    ask = server.fenced
+    ask = leases.fenced
 
     def slow(*given: object) -> object:
         nonlocal count
@@ -227,7 +227,7 @@ def test_who_writes_asks_twice_while_there_is_time(
         return ask(*given)  # type: ignore[arg-type]
 
     with leases.hold("file"):
-        server.fenced = slow  # type: ignore[method-assign, assignment]
+        leases.fenced = slow  # type: ignore[method-assign, assignment]
         with pytest.raises(raises) if raises else nullcontext():
             leases.require()
         assert count == asked

@@ -52,11 +52,11 @@ from copydesk.desk.backends.api import (
     Day,
     Decision,
     Entry,
+    IdRange,
     Missing,
     PlanOutcome,
     RecordError,
     Records,
-    Run,
     State,
     Tied,
     Version,
@@ -71,6 +71,7 @@ from copydesk.desk.backends.api import (
     known_plans,
     linked,
     minutes_since_2020,
+    notifying,
     share,
 )
 from copydesk.desk.backends.snapshots import (
@@ -514,17 +515,16 @@ class RedisRecords(Records):
         """The numbers of changes of plans, decisions, edits and plan outcomes; ServerFailed."""
         return tuple(int(count or 0) for count in self._server.call("counts"))
 
+    @notifying
     def add(self, plan: Plan) -> bool:
         before_ms = plan.created_ms - REMEMBERED_MS
-        added = bool(self._server.call("add_plan", *_plan_row(plan), before_ms))
-        self.notify()
-        return added
+        return bool(self._server.call("add_plan", *_plan_row(plan), before_ms))
 
+    @notifying
     def put(self, plan: Plan) -> None:
         reason = self._server.call("put_plan", *_plan_row(plan))
         if reason:
             raise HunkNotFound(plan.id, reason.decode())
-        self.notify()
 
     def plan(self, hunk_id: str, now_ms: int) -> Plan:
         plan, ended, expires_ms = self._server.call("get_plan", hunk_id)
@@ -534,23 +534,22 @@ class RedisRecords(Records):
             raise HunkNotFound(hunk_id, ended.decode() if ended else "expired")
         return self._server.decoded(decode_plan, plan)
 
+    @notifying
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         """End the plan and record how; raises LockLost."""
         self._leases.fenced("end_plan", hunk_id, how, now_ms)
-        self.notify()
 
+    @notifying
     def reopen(self, plan: Plan) -> bool:
-        opened = bool(self._server.call("reopen_plan", *_plan_row(plan)))
-        self.notify()
-        return opened
+        return bool(self._server.call("reopen_plan", *_plan_row(plan)))
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         return self._server.decoded(known_plans, self._server.call("waiting", now_ms))
 
+    @notifying
     def take(self, decision: Decision) -> Decision:
         facts = decision.owner, decision.time_ms, int(decision.told), _packed(decision)
         row = self._server.call("take_decision", _plan_name(decision.plan), *facts)
-        self.notify()
         return self._server.decoded(_decision, row)
 
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
@@ -560,9 +559,9 @@ class RedisRecords(Records):
             decisions |= {each.plan: each for each in self._decisions("decisions_of", *names)}
         return decisions
 
+    @notifying
     def withdraw(self, decision: Decision) -> None:
         self._server.call("withdraw", _plan_name(decision.plan), decision.time_ms)
-        self.notify()
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
         return self._decisions("untold", owner)
@@ -760,7 +759,7 @@ class RedisRecords(Records):
             return "replaced"
         return "pruned" if first <= edit_id <= given else "unknown"
 
-    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
+    def lost(self, first: int, before: int | None) -> tuple[IdRange, ...]:
         """Nothing: a server loses all or nothing, and says so."""
         return ()
 

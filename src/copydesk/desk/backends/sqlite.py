@@ -20,7 +20,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import astuple, fields
+from dataclasses import astuple, replace
 from functools import lru_cache
 from itertools import pairwise
 from threading import Event, RLock, local
@@ -39,11 +39,11 @@ from copydesk.desk.backends.api import (
     Decision,
     Entry,
     Head,
+    IdRange,
     Missing,
     PlanOutcome,
     RecordError,
     Records,
-    Run,
     State,
     Tied,
     UnknownRecord,
@@ -58,6 +58,7 @@ from copydesk.desk.backends.api import (
     encode_plan,
     known_plans,
     linked,
+    notifying,
     share,
 )
 from copydesk.desk.backends.snapshots import (
@@ -126,14 +127,10 @@ Value = str | int | float | bytes | None
 class Cursor(Protocol):
     """The rows of a statement; `get` is the only row, its value if that has just one, or None."""
 
-    fetchone: Callable[[], Any]
-    fetchall: Callable[[], list[tuple[Any, ...]]]
+    get: Any
     close: Callable[[], None]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
-
-    @property
-    def get(self) -> Any: ...
 
 
 class Connection(Protocol):
@@ -147,7 +144,6 @@ class Connection(Protocol):
     executemany: Callable[..., Cursor]
     changes: Callable[[], int]
     total_changes: Callable[[], int]
-    last_insert_rowid: Callable[[], int]
     config: Callable[[int, bool], object]
     serialize: Callable[[str], bytes]
 
@@ -629,7 +625,6 @@ _DECISION_COLUMNS = (
     "hunk_id, prepared_ms, owner, path, verdict, decided_by, time_ms, before, after, reason, told"
 )
 _DECISIONS = f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE"
-_DECIDED = [f.name for f in fields(Decision)][1:]
 _ONE = "hunk_id = ? AND prepared_ms = ?"
 
 _ROW_BYTES = 512
@@ -706,6 +701,7 @@ class SqliteRecords(Records):
             " SELECT count(*), total(time_ms) FROM decisions"
         )
 
+    @notifying
     def add(self, plan: Plan) -> bool:
         if plan.created_ms - self._forgot_ms > FORGET_EVERY_MS:
             self._forget_plans(plan.created_ms)
@@ -714,10 +710,9 @@ class SqliteRecords(Records):
             " WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1) RETURNING id",
             _plan_row(plan),
         )
-        if added:
-            self.notify()
         return bool(added)
 
+    @notifying
     def put(self, plan: Plan) -> None:
         with self._db.writing() as db:
             self.plan(plan.id, plan.created_ms)
@@ -725,7 +720,6 @@ class SqliteRecords(Records):
                 "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4 WHERE id = ?1",
                 _plan_row(plan),
             )
-        self.notify()
 
     def plan(self, hunk_id: str, now_ms: int) -> Plan:
         rows = self._db.rows(
@@ -740,23 +734,22 @@ class SqliteRecords(Records):
             raise HunkNotFound(hunk_id, ended or "expired")
         return self._db.decoded(decode_plan, plan)
 
+    @notifying
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         self._db.change(
             "INSERT OR REPLACE INTO ended (id, created_ms, ended_ms, how) VALUES"
             " (?1, coalesce((SELECT created_ms FROM plans WHERE id = ?1), ?3), ?3, ?2)",
             (_key(hunk_id), how, now_ms),
         )
-        self.notify()
 
+    @notifying
     def reopen(self, plan: Plan) -> bool:
         row = _plan_row(plan)
         with self._db.writing() as db:
             db.execute("DELETE FROM ended WHERE id = ? AND how = 'applied'", row[:1])
             insert = "INSERT INTO plans (id, created_ms, expires_ms, plan) SELECT ?, ?, ?, ?"
             db.execute(f"{insert} WHERE changes()", row)
-            is_open = db.changes() == 1
-        self.notify()
-        return is_open
+            return db.changes() == 1
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         rows = self._db.rows(
@@ -774,6 +767,7 @@ class SqliteRecords(Records):
             db.execute("DELETE FROM ended WHERE ended_ms < ? AND created_ms < ?", before)
         self._forgot_ms = now_ms
 
+    @notifying
     def take(self, decision: Decision) -> Decision:
         row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # in column order
         with self._db.writing() as db:
@@ -783,17 +777,15 @@ class SqliteRecords(Records):
             db.execute(
                 f"INSERT OR IGNORE INTO decisions ({_DECISION_COLUMNS}) VALUES ({places})", row
             )
-            stored = _decision(db.execute(f"{_DECISIONS} {_ONE}", decision.plan).get)
-        self.notify()
-        return stored
+            return _decision(db.execute(f"{_DECISIONS} {_ONE}", decision.plan).get)
 
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
         return {plan: each for plan in plans for each in self._decisions(_ONE, *plan)}
 
+    @notifying
     def withdraw(self, decision: Decision) -> None:
         which = (*decision.plan, decision.time_ms)
         self._db.change(f"DELETE FROM decisions WHERE {_ONE} AND time_ms = ?", which)
-        self.notify()
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
         """As of all; while nobody decides, without a look at the file."""
@@ -835,7 +827,7 @@ class SqliteRecords(Records):
                 "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
                 astuple(fared),
             )
-            db.execute("DELETE FROM fared WHERE id <= ?", (db.last_insert_rowid() - MOST,))
+            db.execute("DELETE FROM fared WHERE id <= last_insert_rowid() - ?", (MOST,))
 
     def noted(self) -> tuple[PlanOutcome, ...]:
         last = "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?"
@@ -946,10 +938,10 @@ class SqliteRecords(Records):
         }
         return self._select(f"edit_id IN ({some}) ORDER BY edit_id DESC LIMIT :most", values)
 
-    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
+    def lost(self, first: int, before: int | None) -> tuple[IdRange, ...]:
         """As of all: those of files that were lost, that cannot be read, that have just gone."""
         with self._db.reading() as db:
-            losses = db.execute("SELECT first, last, next FROM lost ORDER BY first").fetchall()
+            losses = [*db.execute("SELECT first, last, next FROM lost ORDER BY first")]
             begin = _fact(db, "first")
         # Ids that were passed over after a loss were never given.
         begin = max((next_ for *_, next_ in losses if next_ < (before or _MOST_ID)), default=begin)
@@ -1076,11 +1068,11 @@ class SqliteRecords(Records):
         id_ = min(edit_id, _MOST_ID)
         with self._db.reading() as db:
             lost = "SELECT 1 FROM lost WHERE ? BETWEEN first AND next - 1"
-            is_lost = id_ < _fact(db, "first") or db.execute(lost, (id_,)).fetchone() is not None
+            is_lost = id_ < _fact(db, "first") or db.execute(lost, (id_,)).get is not None
             given = _last_id(db)
             older = db.execute(  # the oldest are pruned first
                 "SELECT 1 FROM edits WHERE edit_id < ? AND state <> 'open' LIMIT 1", (id_,)
-            ).fetchone()
+            ).get
         if edit_id <= 0 or id_ > given:
             return "unknown"
         return "replaced" if is_lost or older is not None else "pruned"
@@ -1118,9 +1110,7 @@ def _plan_row(plan: Plan) -> tuple[Value, ...]:
 
 
 def _decision(row: Sequence[Any]) -> Decision:
-    facts: dict[str, Any] = dict(zip(_DECIDED, row[2:], strict=True))
-    facts["told"] = bool(facts["told"])
-    return Decision((row[0], row[1]), **facts)
+    return replace(Decision((row[0], row[1]), *row[2:]), told=bool(row[-1]))
 
 
 def _why_not(db: Connection, row: Mapping[str, Any]) -> Exception:
@@ -1335,8 +1325,8 @@ class SqliteSnapshots(SnapshotStore):
     def _remove(self, kept: Collection[str]) -> None:
         with self._db.writing() as db:
             db.execute("PRAGMA secure_delete = ON")
-            rows = db.execute("SELECT id, digest FROM texts").fetchall()
-            gone = [(id_,) for id_, digest in rows if digest not in kept]
+            texts = db.execute("SELECT id, digest FROM texts")
+            gone = [(id_,) for id_, digest in texts if digest not in kept]
             db.executemany("DELETE FROM texts WHERE id = ?", gone)
         self._db.scrub()
 
