@@ -289,14 +289,12 @@ def due(days: Sequence[Day], keep_days: int) -> Day | None:
     """The last day of use (oldest first) whose edits may be dropped; None if the clock jumped."""
     if len(days) < CONFIRMED or days[-1].number - days[-2].number > _longest(keep_days):
         return None
-    aged = zip(days, _ages(days, keep_days), strict=True)
-    return next((day for day, age in reversed([*aged]) if age >= keep_days), None)
+    return next((day for day, age in reversed(_aged(days, keep_days)) if age >= keep_days), None)
 
 
 def days_left(days: Sequence[Day], keep_days: int, edit_id: int) -> int:
     """After how many more days of use, at least, the edit is old enough to be dropped."""
-    ages = _ages(days, keep_days)
-    known = [age for day, age in zip(days, ages, strict=True) if day.newest >= edit_id]
+    known = [age for day, age in _aged(days, keep_days) if day.newest >= edit_id]
     return max(keep_days - max(known, default=1 - CONFIRMED), 0)
 
 
@@ -304,13 +302,13 @@ def _longest(keep_days: int) -> int:
     return max(keep_days // _LONGEST, 1)
 
 
-def _ages(days: Sequence[Day], keep_days: int) -> list[int]:
-    """How long before the last confirmed day each day was; negative if after it."""
+def _aged(days: Sequence[Day], keep_days: int) -> list[tuple[Day, int]]:
+    """The days, each with how long before the last confirmed one it was; negative if after it."""
     longest = _longest(keep_days)
     steps = (min(after.number - day.number, longest) for day, after in pairwise(days))
-    at = list(accumulate(steps, initial=0)) if days else []
-    confirmed = at[-CONFIRMED] if len(at) >= CONFIRMED else 0
-    return [confirmed - each for each in at]
+    at = list(accumulate(steps, initial=0))
+    confirmed = at[-CONFIRMED] if len(days) >= CONFIRMED else 0
+    return [(day, confirmed - each) for day, each in zip(days, at, strict=False)]
 
 
 State = Literal["open", "done", "failed", "unsure"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import astuple, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -204,35 +204,33 @@ class Database:
         """
         self._schema, self._on_new, self._begin = schema, on_new, begin
 
-    def writing(self, *, flushed: bool = False) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def writing(self, *, flushed: bool = False) -> Generator[Connection]:
         """Run a writing transaction; commit at the end, roll back on an exception."""
-        return self._using(*(_FLUSHED if flushed and self._is_flushed else _UNFLUSHED))
-
-    def reading(self) -> AbstractContextManager[Connection]:
-        """Yield the connection for reading; others may write meanwhile if the file has a log."""
-        return self._using("", "")
+        begin, commit = _FLUSHED if flushed and self._is_flushed else _UNFLUSHED
+        with self.reading() as connection:
+            try:
+                connection.execute(begin)
+                self._used.file = self._count
+                yield connection
+                connection.execute(commit)
+                self._look_after()
+            except BaseException:
+                if connection.in_transaction:  # SQLite may have rolled back itself
+                    connection.execute("ROLLBACK")
+                if begin == _FLUSHED[0]:
+                    connection.execute(_AS_BEFORE)
+                raise
 
     @contextmanager
-    def _using(self, begin: str, commit: str) -> Generator[Connection]:
+    def reading(self) -> Generator[Connection]:
+        """Yield the connection for reading; others may write meanwhile if the file has a log."""
         with self._lock:
             outer = self._inside
             try:
                 connection = self._connected()
                 self._inside = True
-                try:
-                    if begin:
-                        connection.execute(begin)
-                        self._used.file = self._count
-                    yield connection
-                    if begin:
-                        connection.execute(commit)
-                        self._look_after()
-                except BaseException:
-                    if begin and connection.in_transaction:  # SQLite may have rolled back itself
-                        connection.execute("ROLLBACK")
-                    if begin == _FLUSHED[0]:
-                        connection.execute(_AS_BEFORE)
-                    raise
+                yield connection
             except (apsw.Error, UnicodeDecodeError) as error:
                 raise self._refused(error, inside=outer) from error
             finally:
@@ -988,10 +986,9 @@ class SqliteRecords(Records):
         )
         with suppress(StateFailed):
             with self._db.reading() as db:
-                rows = db.execute(links, (str(path), CHAIN_LENGTH))
-                each = cast("Iterable[tuple[str, str, str, bytes]]", rows)
-                inverses = linked(each, base_digest, now_digest)
-                rows.close()
+                rows = cast(Any, db.execute(links, (str(path), CHAIN_LENGTH)))
+                inverses = linked(rows, base_digest, now_digest)
+                rows.close()  # most are not read
             if inverses is not None:
                 return tuple(self._db.decoded(_unpacked, inverse) for inverse in inverses)
         return None  # or our writes cannot be told from those of others
@@ -1032,16 +1029,14 @@ class SqliteRecords(Records):
         """
         self._late.now()
         self._most_bytes = most_bytes
-        today = now_ms // DAY_MS
+        today, gone = now_ms // DAY_MS, 0
         with self._db.reading() as db:
-            if _fact(db, "pruned") == today and _size(db) <= most_bytes:
-                return 0  # the usual case, without a writing transaction
-        with self._db.writing() as db:
-            self._day = _note_day(db, now_ms)
-            gone = 0
-            if _fact(db, "pruned") != today:
+            is_first = _fact(db, "pruned") != today
+        if is_first:  # else there is usually no writing transaction
+            with self._db.writing() as db:
+                self._day = _note_day(db, now_ms)
+                old = None if _fact(db, "pruned") == today else due(_days(db), keep_days)
                 db.execute("INSERT OR REPLACE INTO facts VALUES ('pruned', ?)", (today,))
-                old = due(_days(db), keep_days)
                 if old is not None:
                     gone = _drop(db, old.newest, share(_count(db)))
                     db.execute("DELETE FROM days WHERE day < ?", (old.number,))
