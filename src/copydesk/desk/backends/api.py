@@ -125,9 +125,9 @@ def encode(value: object) -> bytes:
 def decode(data: bytes) -> Any:
     """Return the value that `encode` encoded; drops unknown fields; raises RecordError."""
     body = _checked(data)
-    unpack = cast("Callable[..., Any]", msgpack.unpackb)
+    read = cast("Callable[..., Any]", msgpack.unpackb)
     try:
-        schema, used, value = unpack(body, use_list=False)
+        schema, used, value = read(body, use_list=False)
         if schema == SCHEMA:
             return _typed(value, {name: _maker(name, names) for name, names in used.items()})
     except RecordError:
@@ -197,9 +197,14 @@ def decompress(data: bytes) -> bytes:
     raise RecordError("damaged: neither compressed nor plain")
 
 
+def unpack(data: bytes) -> Any:
+    """Return the value that was encoded, then compressed; raises RecordError."""
+    return decode(decompress(data))
+
+
 def decode_inverse(data: bytes) -> ChangeSet:
     """Decode a stored inverse; nothing is stored once it was forgotten."""
-    return decode(decompress(data)) if data else ChangeSet.of(0, ())
+    return unpack(data) if data else ChangeSet.of(0, ())
 
 
 def _checked(data: bytes) -> bytes:
@@ -679,9 +684,9 @@ class Records(ABC):
         replace = self._amending(edit_id)
 
         def work() -> None:
-            made = compress(diff())
+            whole = compress(diff())
             with suppress(Failed):
-                replace(made)
+                replace(whole)
 
         self._late.do(work)
 

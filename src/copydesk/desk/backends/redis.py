@@ -73,6 +73,7 @@ from copydesk.desk.backends.api import (
     minutes_since_2020,
     notifying,
     share,
+    unpack,
 )
 from copydesk.desk.backends.snapshots import (
     LARGEST,
@@ -457,12 +458,12 @@ class Leases:
 
     def _renew_once(self, leases: Sequence[_Lease]) -> None:
         until = self._until()
-        held = [part for each in leases for part in (each.key, each.value)]
+        pairs = [part for lease in leases for part in (lease.key, lease.value)]
         try:
-            kept: list[int] = self._server.call("renew", self._lease_ms, *held)
+            renewed: list[int] = self._server.call("renew", self._lease_ms, *pairs)
         except ServerFailed:
             return  # writers are told
-        self._extend((leases[at] for at in kept), until)
+        self._extend((leases[at] for at in renewed), until)
 
 
 def _shared(key: str) -> str:
@@ -701,11 +702,11 @@ class RedisRecords(Records):
     ) -> tuple[ChangeSet, ...] | None:
         rows = self._rows(f"at:{path}", CHAIN_LENGTH, fields=("fixed", "state", "mark"))
         links = ((*_digests(row), self._state(row[0], *row[2:]), int(row[0])) for row in rows)
-        found = linked(links, base_digest, now_digest)
-        if found is None:
+        ids = linked(links, base_digest, now_digest)
+        if ids is None:
             return None
-        held = [self._server.call("one", edit_id, "inverse")[0] for edit_id in found]
-        return tuple(decode(decompress(each)) for each in held) if all(held) else None
+        inverses = [self._server.call("one", edit_id, "inverse")[0] for edit_id in ids]
+        return tuple(map(unpack, inverses)) if all(inverses) else None
 
     def next_of(self, entry: Entry) -> Entry | None:
         later = self._entries(f"at:{entry.path}", 1, ("up", f"({entry.edit_id}"))
@@ -715,9 +716,9 @@ class RedisRecords(Records):
         return tuple(self._entries(f"group:{group}", _EVERY, _UP)) if group else ()
 
     def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
-        found = self._server.call("open_at", *map(str, paths))
+        entries = self._server.call("open_at", *map(str, paths))
         with self._lock:
-            return tuple(int(id_) for id_, mark in found if _name(id_, mark) not in self._ended)
+            return tuple(int(id_) for id_, mark in entries if _name(id_, mark) not in self._ended)
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
         rows = self._rows(f"undoing:{edit_id}", _EVERY, _UP, fields=("state", "mark"))
@@ -754,7 +755,7 @@ class RedisRecords(Records):
         return count, size, oldest, aged, _days(days)
 
     def why_missing(self, edit_id: int) -> Missing:
-        first, given = (int(one or 0) for one in self._server.call("given"))
+        first, given = (int(edit_id or 0) for edit_id in self._server.call("given"))
         if 0 < edit_id < first or given < edit_id <= self._highest:
             return "replaced"
         return "pruned" if first <= edit_id <= given else "unknown"
@@ -807,7 +808,7 @@ class RedisRecords(Records):
             diff=decompress(diff),
             edit_id=int(edit_id),
             state=self._state(edit_id, state, mark),
-            undo=() if undo is None else decode(decompress(undo)),
+            undo=() if undo is None else unpack(undo),
         )
 
     def _state(self, edit_id: Any, recorded: bytes, mark: bytes | None) -> State:
@@ -867,8 +868,8 @@ def _name(edit_id: Any, mark: bytes | None) -> Named:
     return int(edit_id), (mark or b"").decode()
 
 
-def _days(found: Sequence[bytes]) -> list[Day]:
-    return [Day(*map(int, each.split(b":"))) for each in found]
+def _days(noted: Sequence[bytes]) -> list[Day]:
+    return [Day(*map(int, each.split(b":"))) for each in noted]
 
 
 def _arguments(entry: Entry) -> tuple[str | bytes | int, ...]:
@@ -932,10 +933,10 @@ class RedisSnapshots(SnapshotStore):
 
     def _found(self, digest: str, at: RelPath | None) -> tuple[str, bytes] | None:
         mark = "" if at is None else _mark(digest, at)
-        found: bytes | None = self._server.call("find_text", digest[:VERSION_LENGTH], mark)
-        if found is None:
+        text: bytes | None = self._server.call("find_text", digest[:VERSION_LENGTH], mark)
+        if text is None:
             return None
-        return found[:_DIGEST_LENGTH].decode("ascii", "replace"), found[_DIGEST_LENGTH:]
+        return text[:_DIGEST_LENGTH].decode("ascii", "replace"), text[_DIGEST_LENGTH:]
 
     def _remove(self, kept: Collection[str]) -> None:
         self._server.call("forget_texts", *(digest[:VERSION_LENGTH] for digest in kept))

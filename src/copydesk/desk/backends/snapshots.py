@@ -372,8 +372,8 @@ def _reader(member: str, at: RelPath) -> str:
 
 def _row_of(record: str, version: str) -> str:
     """The row of a version in a record: the version, its lines, and the runs as words."""
-    _, found, rest = f"\n{record}".partition(f"\n{version} ")
-    return f"{version} {rest}".partition("\n")[0] if found else ""
+    _, begin, rest = f"\n{record}".partition(f"\n{version} ")
+    return f"{version} {rest}".partition("\n")[0] if begin else ""
 
 
 def _shown(row: str) -> ShownLines | None:

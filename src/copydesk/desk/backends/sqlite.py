@@ -49,7 +49,6 @@ from copydesk.desk.backends.api import (
     UnknownRecord,
     Version,
     compress,
-    decode,
     decode_inverse,
     decode_plan,
     decompress,
@@ -60,6 +59,7 @@ from copydesk.desk.backends.api import (
     linked,
     notifying,
     share,
+    unpack,
 )
 from copydesk.desk.backends.snapshots import (
     LARGEST,
@@ -990,7 +990,7 @@ class SqliteRecords(Records):
                 inverses = linked(rows, base_digest, now_digest)
                 rows.close()  # most are not read
             if inverses is not None:
-                return tuple(self._db.decoded(_unpacked, inverse) for inverse in inverses)
+                return tuple(self._db.decoded(unpack, inverse) for inverse in inverses)
         return None  # or our writes cannot be told from those of others
 
     def next_of(self, entry: Entry) -> Entry | None:
@@ -1216,11 +1216,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 def _besides(packed: bytes | None) -> tuple[Any, ...]:
     """What the column `undo` holds."""
-    return () if packed is None else _unpacked(packed)
-
-
-def _unpacked(data: bytes) -> Any:
-    return decode(decompress(data))
+    return () if packed is None else unpack(packed)
 
 
 TEXTS = """
@@ -1248,7 +1244,7 @@ _LATELY = 8
 _TEXT_BYTES = 256
 """The minimum overhead of a text, in bytes."""
 
-_CHECKS = 64
+_TEXT_CHECKS = 64
 """The size is checked after storing one part in this many of the limit."""
 
 _PRUNED_AFTER = MOST_SHOWN // 8
@@ -1299,7 +1295,7 @@ class SqliteSnapshots(SnapshotStore):
         )
         self._lately.append(id_)
         self._unchecked += len(packed) + _TEXT_BYTES
-        if self._unchecked * _CHECKS > self._most:
+        if self._unchecked * _TEXT_CHECKS > self._most:
             self._unchecked = 0
             self._evict()
 
@@ -1328,14 +1324,15 @@ class SqliteSnapshots(SnapshotStore):
     def _evict(self) -> None:
         """Drop the least recently used texts until the used pages are within the limit.
 
-        A part of the limit is for SQLite's own journal. Unused pages beyond it are released.
+        An eighth of the limit is for SQLite's own journal, and two parts of it for what is stored
+        before the size is checked again. A sixteenth more is dropped, so that this is seldom.
+        Unused pages beyond the limit are released.
         """
-        most = (self._most * 7 // 8 - 2 * self._most // _CHECKS) // _PAGE_BYTES
+        most = (self._most * 7 // 8 - 2 * self._most // _TEXT_CHECKS) // _PAGE_BYTES
         excess = self._pragma("page_count") - self._pragma("freelist_count") - most
         if excess > 0:
             left = (excess + most // 16) * _PAGE_BYTES
-            oldest = self._db.rows("SELECT id, length(packed) FROM texts ORDER BY used")
-            for id_, size in oldest:
+            for id_, size in self._db.rows("SELECT id, length(packed) FROM texts ORDER BY used"):
                 if left > 0:
                     self._db.change("DELETE FROM texts WHERE id = ?", (id_,))
                     left -= size + _TEXT_BYTES
