@@ -258,12 +258,12 @@ def _part(frame: FrameType | None) -> str:
     while frame is not None:
         file, function = frame.f_code.co_filename, frame.f_code.co_name
         if file.endswith("store/locks.py") or (
-            file.endswith("redis/leases.py") and function in ("wait", "_taken")
+            file.endswith("backends/redis.py") and function in ("wait", "_taken")
         ):
             found = FOR_FILE
-        elif file.endswith("backends/sqlite.py") and function == "locked" and found:
+        elif file.endswith("backends/sqlite.py") and function == "_wait":
             return FOR_STATE
-        elif not found and "/desk/redis/" in file:
+        elif not found and file.endswith("backends/redis.py"):
             found = REDIS
         elif not found and "/desk/backends/" in file:
             found = SQLITE

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 
-from copydesk.desk.backends import database
+from copydesk.desk.backends import sqlite
 from copydesk.desk.backends.sqlite import Database
 from copydesk.errors import StateFailed
 from copydesk.store.state import StateFile
@@ -58,7 +58,7 @@ def measured(processes: int) -> str:
 def main(arguments: Sequence[str]) -> None:
     if len(arguments) > 1:
         shortest, _, longest = arguments[1].partition(":")
-        database._POLL_SECONDS = float(shortest) / 1_000, float(longest) / 1_000  # pyright: ignore[reportPrivateUsage]
+        sqlite._POLL_SECONDS = float(shortest) / 1_000, float(longest) / 1_000  # pyright: ignore[reportPrivateUsage]
     for processes in [int(arguments[0])] if arguments else [8, 64]:
         print(measured(processes))
 

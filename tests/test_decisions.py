@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from copydesk.desk.backends.api import PLANS_KEPT, Decision, Records
+from copydesk.desk.backends.redis import RedisRecords
 from copydesk.desk.backends.sqlite import Database, SqliteRecords
 from copydesk.desk.member import Approver, HumanReason, Policy
-from copydesk.desk.redis.records import RedisRecords
 from copydesk.errors import StateFailed
 from copydesk.store.state import Mark, StateFile
 from copydesk.text.relpath import RelPath

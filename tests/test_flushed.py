@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.desk.redis import leases
-from copydesk.desk.redis.leases import Server
+from copydesk.desk.backends import redis as redis_backend
+from copydesk.desk.backends.redis import Server
 from copydesk.store import _os
 from copydesk.store.threads import SOON_SECONDS
 from support.processes import Facts, outcome, workers
@@ -65,7 +65,7 @@ class Before:
         self.inside = False
 
     def install(self, patched: pytest.MonkeyPatch) -> None:
-        run = Server._run
+        run = Server.call
 
         def counted(server: Server, *given: object) -> object:
             if threading.get_ident() == self.thread and not self.inside:
@@ -76,7 +76,7 @@ class Before:
                     self.inside = False
             return run(server, *given)  # type: ignore[arg-type]
 
-        patched.setattr(Server, "_run", counted)
+        patched.setattr(Server, "call", counted)
 
 
 def planned(opened: OpenWorkspace, files: tuple[str, ...], line: str) -> list[str]:
@@ -317,7 +317,7 @@ def test_the_server_stands_still_before_each_script(
             (root / file).write_text(BASE)
         name = server.fresh_name()
         with pytest.MonkeyPatch.context() as impatient:
-            impatient.setattr(leases, "PATIENCE_SECONDS", 0.1)
+            impatient.setattr(redis_backend, "PATIENCE_SECONDS", 0.1)
             opened = server.open(root, name, recover=False)
         with opened, server.open(root, name) as other:
             run = write(other)

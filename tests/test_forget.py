@@ -18,8 +18,8 @@ from copydesk.app.config import load
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Records
+from copydesk.desk.backends.redis import RedisRecords
 from copydesk.desk.backends.sqlite import Database, SqliteRecords, SqliteSnapshots
-from copydesk.desk.redis.records import RedisRecords
 from copydesk.notes.protocol import InsertText
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.relpath import RelPath

@@ -9,6 +9,7 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.backends.redis import RedisSnapshots
 from copydesk.desk.backends.snapshots import (
     MOST_SHOWN,
     Note,
@@ -16,7 +17,6 @@ from copydesk.desk.backends.snapshots import (
     Snapshots,
 )
 from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
-from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
 from support.mcp_calls import settings

@@ -21,8 +21,8 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Entry, Records, State, linked
+from copydesk.desk.backends.redis import RedisRecords
 from copydesk.desk.backends.sqlite import Database, SqliteRecords
-from copydesk.desk.redis.records import RedisRecords
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import HunkNotFound
 from copydesk.notes.protocol import Delete

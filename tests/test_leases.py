@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from copydesk.desk.redis import leases as redis_leases
-from copydesk.desk.redis.leases import Leases, Script, Server
+from copydesk.desk.backends import redis as redis_backend
+from copydesk.desk.backends.redis import Leases, Script, Server
 from copydesk.errors import LockLost, ServerFailed
 from copydesk.store.locks import LockQueues, Ticket, inode_key
 from support.locking import SOON, order_of, until
@@ -32,8 +32,8 @@ def connect(request: pytest.FixtureRequest) -> Connect:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits is woken or fails: it does not look by itself."""
-    monkeypatch.setattr(redis_leases, "PATIENCE_SECONDS", 8 * SOON)
-    monkeypatch.setattr(redis_leases, "_LONGEST_WAIT_SECONDS", 4 * SOON)
+    monkeypatch.setattr(redis_backend, "PATIENCE_SECONDS", 8 * SOON)
+    monkeypatch.setattr(redis_backend, "_LONGEST_WAIT_SECONDS", 4 * SOON)
 
 
 @dataclass
@@ -110,7 +110,7 @@ def test_one_key_may_be_held_twice_by_one_thread(connect: Connect) -> None:
 def test_a_lease_is_renewed_while_it_is_held(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_leases, "_RENEWALS", LONG_MS / 10)
+    monkeypatch.setattr(redis_backend, "_RENEWALS", LONG_MS / 10)
     server, leases = connect()
     with leases.hold("file"):
         for _ in range(3):
@@ -146,7 +146,7 @@ def test_closing_waits_for_the_renewal_that_is_under_way(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connections are closed next, and not under somebody who reads from one."""
-    monkeypatch.setattr(redis_leases, "_RENEWALS", LONG_MS / 10)
+    monkeypatch.setattr(redis_backend, "_RENEWALS", LONG_MS / 10)
     server, leases = connect()
     renews, go = threading.Event(), threading.Event()
     renewed: list[bool] = []
@@ -215,7 +215,7 @@ def test_who_writes_asks_twice_while_there_is_time(
     server, _ = connections(request)()
     clock, count = Clock(), 0
     leases = Leases(server, clock)
-    ask = server.fenced
+    ask = leases.fenced
 
     def slow(*given: object) -> object:
         nonlocal count
@@ -227,7 +227,7 @@ def test_who_writes_asks_twice_while_there_is_time(
         return ask(*given)  # type: ignore[arg-type]
 
     with leases.hold("file"):
-        server.fenced = slow  # type: ignore[method-assign, assignment]
+        leases.fenced = slow  # type: ignore[method-assign, assignment]
         with pytest.raises(raises) if raises else nullcontext():
             leases.require()
         assert count == asked

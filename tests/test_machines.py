@@ -21,7 +21,7 @@ import pytest
 import test_group_recovery
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.redis.leases import Leases
+from copydesk.desk.backends.redis import Leases
 from copydesk.store import _os
 from support.processes import Facts, Worker, outcome, results, workers
 from support.redis_servers import LONG_MS, RedisServer, cluster, command, running

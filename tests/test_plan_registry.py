@@ -13,13 +13,12 @@ import msgpack
 import pytest
 
 from copydesk.desk.backends.api import PLANS_KEPT, REMEMBERED_MS, SCHEMA, Decision, Records
+from copydesk.desk.backends.redis import RedisRecords, Script
 from copydesk.desk.backends.sqlite import (
     FORGET_EVERY_MS,
     Database,
     SqliteRecords,
 )
-from copydesk.desk.redis.leases import Script
-from copydesk.desk.redis.records import RedisRecords
 from copydesk.edit.draft import Ended, Plan
 from copydesk.edit.request import Place, RangeEdit
 from copydesk.errors import HunkNotFound, ServerFailed

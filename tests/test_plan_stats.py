@@ -10,8 +10,8 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import PlanOutcome, Records
+from copydesk.desk.backends.redis import RedisRecords
 from copydesk.desk.backends.sqlite import Database, SqliteRecords
-from copydesk.desk.redis.records import RedisRecords
 from copydesk.store.state import StateFile
 from support.redis_calls import connections
 from support.review_page import Elements, desk_at, prepared, room_at

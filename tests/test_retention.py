@@ -16,8 +16,8 @@ from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, in_process, open_workspace
 from copydesk.desk.backends.api import DAY_MS, Day, Records, days_left, due, minutes_since_2020
+from copydesk.desk.backends.redis import RedisRecords
 from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, Database, SqliteRecords
-from copydesk.desk.redis.records import RedisRecords
 from copydesk.store.locks import FileLocks
 from copydesk.store.state import StateFile
 from support.redis_calls import connections

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from copydesk.desk.backends.redis import RedisSnapshots
 from copydesk.desk.backends.snapshots import (
     MOST_RUNS,
     MOST_SHOWN,
@@ -26,7 +27,6 @@ from copydesk.desk.backends.snapshots import (
 )
 from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
 from copydesk.desk.member import line_change
-from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import Encoding

@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from copydesk.desk.backends.redis import RedisSnapshots
 from copydesk.desk.backends.snapshots import (
     Note,
     ShownLines,
@@ -19,7 +20,6 @@ from copydesk.desk.backends.snapshots import (
     SnapshotStore,
 )
 from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
-from copydesk.desk.redis.records import RedisSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath

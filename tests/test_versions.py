@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import CHAIN_LENGTH, Entry, Records, State
+from copydesk.desk.backends.redis import RedisRecords, RedisSnapshots
 from copydesk.desk.backends.snapshots import Snapshots
 from copydesk.desk.backends.sqlite import Database, SqliteRecords, SqliteSnapshots
-from copydesk.desk.redis.records import RedisRecords, RedisSnapshots
 from copydesk.edit.draft import compose
 from copydesk.edit.kinds.base import of_parts
 from copydesk.edit.relocate import relocate
@@ -285,7 +285,7 @@ def test_a_text_is_found_where_it_was_seen(bases: Snapshots) -> None:
 def test_where_texts_were_seen_is_bounded(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("copydesk.desk.redis.records.MOST_SEEN", 64)
+    monkeypatch.setattr("copydesk.desk.backends.redis.MOST_SEEN", 64)
     monkeypatch.setattr("copydesk.desk.backends.snapshots.MOST_SEEN", 64)
     text = Snapshot.of(b"one\n")
     on_server = RedisSnapshots(connections(request)()[0], 1 << 20)

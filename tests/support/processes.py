@@ -292,7 +292,7 @@ def main(root: str, name: str, facts: str, settings: str) -> None:
     chosen: Facts = json.loads(settings)
     lease_ms = chosen.pop("lease_ms", None)
     if lease_ms is not None:
-        from copydesk.desk.redis.leases import Leases
+        from copydesk.desk.backends.redis import Leases
 
         Leases.__init__.__defaults__ = (lease_ms,)  # type: ignore[misc]
     with open_workspace(root, Config(**{"durability": "fast", **chosen})) as opened:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from copydesk.desk.redis.leases import Leases, Server
+from copydesk.desk.backends.redis import Leases, Server
 from support.redis_servers import LONG_MS, RedisServer
 
 Connect = Callable[[], tuple[Server, Leases]]

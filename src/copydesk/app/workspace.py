@@ -67,7 +67,7 @@ from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Lang, LongTexts, Value
 
 if TYPE_CHECKING:
-    from copydesk.desk.redis.leases import Server
+    from copydesk.desk.backends.redis import Server
     from copydesk.notes.desk import OpenNotes
 
 _PROJECT = "pyproject.toml"
@@ -635,8 +635,7 @@ def _in_folder(root: str, config: Config) -> Backend:
 def _on_server(root: str, config: Config) -> Backend:
     """The backend on a Redis server, for many machines on one file system."""
     server = server_of(root, config)
-    from copydesk.desk.redis.leases import Leases
-    from copydesk.desk.redis.records import RedisRecords, RedisSnapshots
+    from copydesk.desk.backends.redis import Leases, RedisRecords, RedisSnapshots
 
     leases, losses = Leases(server, time.monotonic, seconds=config.lock_seconds), Losses()
     records = RedisRecords(server, leases, lambda: losses.note("server", "emptied"))
@@ -660,7 +659,7 @@ def server_of(root: str, config: Config) -> Server:
     """The configured server; raises Failed. Sends nothing yet."""
     if importlib.util.find_spec("redis") is None:
         raise Failed("use Redis", "its client is not installed: pip install 'copydesk[redis]'")
-    from copydesk.desk.redis.leases import Server
+    from copydesk.desk.backends.redis import Server
 
     return Server(config.redis_url, config.registry_name or name_of(root))
 

@@ -1,1 +1,1 @@
-"""Where state is stored: the protocols of backends, in SQLite, and stored texts."""
+"""Where state is stored: the protocol of backends, SQLite and Redis, and stored texts."""

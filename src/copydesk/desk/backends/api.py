@@ -19,9 +19,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import wraps
 from itertools import accumulate, islice, pairwise
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 import msgpack
 
@@ -62,8 +62,7 @@ _CHECKSUM_BYTES = 4
 _TYPES: dict[str, Callable[..., Any]] = {}
 _NAMES: dict[type, str] = {}
 _FIELDS: dict[type, tuple[str, ...]] = {}
-_VALUES: dict[type, Callable[[object], Sequence[object]]] = {}
-"""The getters of those fields."""
+"""The types that are stored, their names, and the names of their fields."""
 
 
 class RecordError(ValueError):
@@ -79,13 +78,7 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
     for kind in types:
         name = prefix + kind.__name__
         _TYPES[name], _NAMES[kind] = kind, name
-        names = _FIELDS[kind] = tuple(f.name for f in fields(cast(Any, kind)))
-        _VALUES[kind] = attrgetter(*names) if len(names) > 1 else _each(names)
-
-
-def _each(names: Sequence[str]) -> Callable[[object], Sequence[object]]:
-    """A getter for zero or one field, which `attrgetter` does not return as a tuple."""
-    return lambda part: [getattr(part, name) for name in names]
+        _FIELDS[kind] = tuple(field.name for field in fields(cast(Any, kind)))
 
 
 def _know_notes() -> None:
@@ -120,8 +113,8 @@ def encode(value: object) -> bytes:
                 return dict(cast("Mapping[str, object]", part))
             _know_notes()
         name = _NAMES[kind]
-        used[name] = _FIELDS[kind]
-        return [name, *_VALUES[kind](part)]
+        names = used[name] = _FIELDS[kind]
+        return [name, *[getattr(part, each) for each in names]]
 
     pack = cast("Callable[..., bytes]", msgpack.packb)
     body = pack(value, default=plain, strict_types=True)
@@ -132,9 +125,9 @@ def encode(value: object) -> bytes:
 def decode(data: bytes) -> Any:
     """Return the value that `encode` encoded; drops unknown fields; raises RecordError."""
     body = _checked(data)
-    unpack = cast("Callable[..., Any]", msgpack.unpackb)
+    read = cast("Callable[..., Any]", msgpack.unpackb)
     try:
-        schema, used, value = unpack(body, use_list=False)
+        schema, used, value = read(body, use_list=False)
         if schema == SCHEMA:
             return _typed(value, {name: _maker(name, names) for name, names in used.items()})
     except RecordError:
@@ -158,13 +151,17 @@ def encode_plan(plan: Plan) -> bytes:
     return data
 
 
+def _keep_plan(data: bytes, plan: Plan) -> Plan:
+    if len(_plans) >= _PLANS:
+        _plans.clear()
+    if len(data) <= _PLAN_BYTES:
+        _plans[data] = plan
+    return plan
+
+
 def decode_plan(data: bytes) -> Plan:
     """Decode a plan, with a cache for repeated calls."""
-    plan = _plans.get(data)
-    if plan is None:
-        plan = cast(Plan, decode(data))
-        _keep_plan(data, plan)
-    return plan
+    return _plans.get(data) or _keep_plan(data, decode(data))
 
 
 def drop_plans() -> None:
@@ -174,18 +171,11 @@ def drop_plans() -> None:
 
 def known_plans(records: Iterable[bytes]) -> tuple[Plan, ...]:
     """Decode those plans that this build knows all of."""
-    found: list[Plan] = []
+    plans: list[Plan] = []
     for data in records:
         with suppress(UnknownRecord):
-            found.append(decode_plan(data))
-    return tuple(found)
-
-
-def _keep_plan(data: bytes, plan: Plan) -> None:
-    if len(_plans) >= _PLANS:
-        _plans.clear()
-    if len(data) <= _PLAN_BYTES:
-        _plans[data] = plan
+            plans.append(decode_plan(data))
+    return tuple(plans)
 
 
 def compress(data: bytes) -> bytes:
@@ -207,9 +197,14 @@ def decompress(data: bytes) -> bytes:
     raise RecordError("damaged: neither compressed nor plain")
 
 
+def unpack(data: bytes) -> Any:
+    """Return the value that was encoded, then compressed; raises RecordError."""
+    return decode(decompress(data))
+
+
 def decode_inverse(data: bytes) -> ChangeSet:
     """Decode a stored inverse; nothing is stored once it was forgotten."""
-    return decode(decompress(data)) if data else ChangeSet.of(0, ())
+    return unpack(data) if data else ChangeSet.of(0, ())
 
 
 def _checked(data: bytes) -> bytes:
@@ -230,15 +225,11 @@ def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
     if names == known:
         return kind
     needed = (f.name for f in fields(cast(Any, kind)) if MISSING is f.default is f.default_factory)
-    missing = set(needed).difference(names)
-    if missing:
+    if missing := set(needed).difference(names):
         raise UnknownRecord(f"a record without {', '.join(sorted(missing))} of {name}")
-
-    def make(*values: Any) -> Any:
-        pairs = zip(names, values, strict=True)
-        return kind(**{each: value for each, value in pairs if each in known})
-
-    return make
+    return lambda *values: kind(
+        **{each: value for each, value in zip(names, values, strict=True) if each in known}
+    )
 
 
 def _typed(value: Any, makers: Mapping[str, Callable[..., Any]]) -> Any:
@@ -248,8 +239,8 @@ def _typed(value: Any, makers: Mapping[str, Callable[..., Any]]) -> Any:
     if not isinstance(value, tuple):
         return value
     parts: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]  # of anything
-    made = [_typed(item, makers) for item in parts[1:]]
-    return tuple(made) if parts[0] is None else makers[parts[0]](*made)
+    values = [_typed(item, makers) for item in parts[1:]]
+    return tuple(values) if parts[0] is None else makers[parts[0]](*values)
 
 
 DAY_MS = 86_400_000
@@ -303,14 +294,12 @@ def due(days: Sequence[Day], keep_days: int) -> Day | None:
     """The last day of use (oldest first) whose edits may be dropped; None if the clock jumped."""
     if len(days) < CONFIRMED or days[-1].number - days[-2].number > _longest(keep_days):
         return None
-    aged = zip(days, _ages(days, keep_days), strict=True)
-    return next((day for day, age in reversed([*aged]) if age >= keep_days), None)
+    return next((day for day, age in reversed(_aged(days, keep_days)) if age >= keep_days), None)
 
 
 def days_left(days: Sequence[Day], keep_days: int, edit_id: int) -> int:
     """After how many more days of use, at least, the edit is old enough to be dropped."""
-    ages = _ages(days, keep_days)
-    known = [age for day, age in zip(days, ages, strict=True) if day.newest >= edit_id]
+    known = [age for day, age in _aged(days, keep_days) if day.newest >= edit_id]
     return max(keep_days - max(known, default=1 - CONFIRMED), 0)
 
 
@@ -318,13 +307,13 @@ def _longest(keep_days: int) -> int:
     return max(keep_days // _LONGEST, 1)
 
 
-def _ages(days: Sequence[Day], keep_days: int) -> list[int]:
-    """How long before the last confirmed day each day was; negative if after it."""
+def _aged(days: Sequence[Day], keep_days: int) -> list[tuple[Day, int]]:
+    """The days, each with how long before the last confirmed one it was; negative if after it."""
     longest = _longest(keep_days)
     steps = (min(after.number - day.number, longest) for day, after in pairwise(days))
-    at = list(accumulate(steps, initial=0)) if days else []
-    confirmed = at[-CONFIRMED] if len(at) >= CONFIRMED else 0
-    return [confirmed - each for each in at]
+    at = list(accumulate(steps, initial=0))
+    confirmed = at[-CONFIRMED] if len(days) >= CONFIRMED else 0
+    return [(day, confirmed - each) for day, each in zip(days, at, strict=False)]
 
 
 State = Literal["open", "done", "failed", "unsure"]
@@ -332,7 +321,8 @@ Kind = Literal["edit", "create", "remove", "notes"]
 """The kind of write to a file, or to notes outside files."""
 
 
-Run = tuple[int, int]
+IdRange = tuple[int, int]
+"""Ids of entries, the first and the last one of them."""
 
 Version = tuple[str, int]
 """A version of a plan: its id, and when it was prepared (ms since 1970)."""
@@ -354,9 +344,10 @@ class Entry:
     `group` are written all or none. `undoes` is the edit that this one undoes, 0 for none. For
     notes outside files, `undo` is the inverse, for their store; then `path` and the digests are
     those of its texts, and `inverse` is meaningless. `why` is the member's reason. `file` is what
-    was changed besides the bytes, and that the texts were forgotten. A move is two entries of one
-    group: a removal at the old path, a creation at the new one. `approval`: what people did to
-    the plan.
+    is recorded besides the bytes: a move, permission bits, the folders that were made, attributes
+    of a removed file, the label of the task, and that the texts were forgotten. A move is two
+    entries of one group: a removal at the old path, a creation at the new one. `approval`: what
+    people did to the plan.
     """
 
     time_ms: int
@@ -380,13 +371,13 @@ class Entry:
 
     @property
     def beside(self) -> tuple[FileChange | Approval, ...]:
-        """The stored attributes besides the bytes."""
+        """All that is recorded besides the bytes."""
         return self.file if self.approval is None else (*self.file, self.approval)
 
     @property
     def moved(self) -> Moved | None:
         """The other end of a move, if it is one."""
-        return next((one for one in self.file if isinstance(one, Moved)), None)
+        return next((part for part in self.file if isinstance(part, Moved)), None)
 
     @property
     def is_source(self) -> bool:
@@ -396,26 +387,26 @@ class Entry:
     @property
     def mode_changed(self) -> ModeChanged | None:
         """The permission bits before and after, if the edit changed those."""
-        return next((one for one in self.file if isinstance(one, ModeChanged)), None)
+        return next((part for part in self.file if isinstance(part, ModeChanged)), None)
 
     @property
     def removed(self) -> Removed | None:
         """The attributes of a removed file, if known."""
-        return next((one for one in self.file if isinstance(one, Removed)), None)
+        return next((part for part in self.file if isinstance(part, Removed)), None)
 
     @property
     def task(self) -> str:
         """The label of its task, if it has one."""
-        return next((one.name for one in self.file if isinstance(one, OfTask)), "")
+        return next((part.name for part in self.file if isinstance(part, OfTask)), "")
 
     @property
     def made_directories(self) -> int:
-        return sum(one.count for one in self.file if isinstance(one, MadeDirectories))
+        return sum(part.count for part in self.file if isinstance(part, MadeDirectories))
 
     @property
     def forgotten(self) -> Forgotten | None:
         """What is left of its texts, if they were forgotten."""
-        return next((one for one in self.file if isinstance(one, Forgotten)), None)
+        return next((part for part in self.file if isinstance(part, Forgotten)), None)
 
     @property
     def diff_digest(self) -> str:
@@ -432,9 +423,9 @@ class Entry:
     def without_texts(self) -> Entry:
         """The same entry with its texts forgotten."""
         left = Forgotten(self.diff_digest, *self.lines)
-        kept = (*(one for one in self.file if not isinstance(one, Forgotten)), left)
+        file = (*(part for part in self.file if not isinstance(part, Forgotten)), left)
         nothing = ChangeSet.of(0, ())
-        return replace(self, inverse=nothing, diff=b"", undo=(), why="", file=kept)
+        return replace(self, inverse=nothing, diff=b"", undo=(), why="", file=file)
 
 
 class Head(NamedTuple):
@@ -472,16 +463,16 @@ def linked(
     `links` are (before, after, state, value), newest first; failed ones were not written.
     Without `base_digest` they reach back until another program wrote.
     """
-    found: list[T] = []
-    for before, after, state, held in islice(links, CHAIN_LENGTH):
+    values: list[T] = []
+    for before, after, state, value in islice(links, CHAIN_LENGTH):
         if after == now_digest and state != "failed":
-            found.append(held)
+            values.insert(0, value)
             now_digest = before
             if now_digest == base_digest:
-                return tuple(reversed(found))
-        elif found and state == "done":
+                return tuple(values)
+        elif values and state == "done":
             break  # another program wrote in between
-    return None if base_digest or not found else tuple(reversed(found))
+    return None if base_digest or not values else tuple(values)
 
 
 Verdict = Literal[
@@ -516,13 +507,16 @@ def version_of(plan: Plan) -> Version:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision, by a person, at `time_ms` (ms since 1970).
+    """What was said of a plan or of written edits, `by` a person, at `time_ms` (ms since 1970).
 
-    `before` and `after` are the SHA-256 in hex of the file as it was shown and as it would be
-    (`before` empty for a new file). `owner` is the member who owns the plan, `reason` what the
-    person said. `told`: the owner was notified. A comment and a lapse have a negative time in
-    `plan`, since a plan may have many; `after` of a comment is the line: `+12` of the text as it
-    would be, `-12` of the current one, or empty.
+    Of a plan: `before` and `after` are the SHA-256 in hex of the file as it was shown and as it
+    would be (`before` empty for a new file). `owner` is the member who owns the plan, `reason` what
+    the person said. `told`: the owner was notified. A comment and a lapse, which nobody decides,
+    have a negative time in `plan`, since a plan may have many; `after` of a comment is the line:
+    `+12` of the text as it would be, `-12` of the current one, or empty.
+
+    Of edits that were written, `plan` is only a key, and the other fields hold what
+    `desk/changes.py` puts there, and for those that another program undid `desk/overwritten.py`.
     """
 
     plan: Version
@@ -560,6 +554,22 @@ class PlanOutcome:
 def counts(refusal: Refusal) -> bool:
     """Whether a refusal is due to the current file."""
     return refusal.code not in _ANOTHERS and not isinstance(refusal, Cancelled)
+
+
+R = TypeVar("R", bound="Records")
+P = ParamSpec("P")
+
+
+def notifying(change: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], T]:
+    """Make a method of a backend, which changes plans or decisions, call `notify` in the end."""
+
+    @wraps(change)
+    def changing(records: R, /, *args: P.args, **named: P.kwargs) -> T:
+        result = change(records, *args, **named)
+        records.notify()
+        return result
+
+    return changing
 
 
 class Records(ABC):
@@ -674,9 +684,9 @@ class Records(ABC):
         replace = self._amending(edit_id)
 
         def work() -> None:
-            made = compress(diff())
+            whole = compress(diff())
             with suppress(Failed):
-                replace(made)
+                replace(whole)
 
         self._late.do(work)
 
@@ -711,14 +721,14 @@ class Records(ABC):
 
     def heads(self, last_id: int, most: int) -> Sequence[Head]:
         """The last entries with higher ids than that, newest first, without their texts."""
-        found: list[Head] = []
+        heads: list[Head] = []
         page, before = (2 if last_id else most), None  # mostly there is one more, or none
-        while new := self.entries(None, None, page, before):
-            found += (Head.of(entry) for entry in new if entry.edit_id > last_id)
-            before = new[-1].edit_id
-            if before <= last_id or len(found) >= most:
+        while entries := self.entries(None, None, page, before):
+            heads += (Head.of(entry) for entry in entries if entry.edit_id > last_id)
+            before = entries[-1].edit_id
+            if before <= last_id or len(heads) >= most:
                 break
-        return found
+        return heads
 
     @abstractmethod
     def get(self, edit_id: int) -> Entry | None:
@@ -786,8 +796,8 @@ class Records(ABC):
         """Why there is no entry with this id."""
 
     @abstractmethod
-    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
-        """Runs [first, last] of recent ids whose entries were lost or cannot be read."""
+    def lost(self, first: int, before: int | None) -> tuple[IdRange, ...]:
+        """Ranges of recent ids whose entries were lost or cannot be read."""
 
     @abstractmethod
     def changes(self) -> object:

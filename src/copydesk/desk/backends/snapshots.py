@@ -1,4 +1,7 @@
-"""The texts that plans and reads are based on: stored once by content, compressed, bounded."""
+"""The texts that plans and reads are based on, and the lines of them that members were shown.
+
+A text is stored once by its content, compressed; together they are bounded.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import hashlib
 import re
 import zlib
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from operator import itemgetter
 from threading import Lock
 from typing import TypeVar
 
@@ -60,12 +65,10 @@ class ShownLines:
 
     def lacks(self, start: int, stop: int) -> tuple[Run, ...]:
         """Those of the lines [start, stop) that were not shown."""
-        found: list[Run] = []
-        for first, last in self.runs:
-            if first > start and start < stop:
-                found.append((start, min(first, stop)))
-            start = max(start, last)
-        return (*found, (start, stop)) if start < stop else tuple(found)
+        edges = (start, *(edge for run in self.runs for edge in run), stop)
+        within = [min(max(edge, start), stop) for edge in edges]
+        gaps = zip(within[::2], within[1::2], strict=True)
+        return tuple(gap for gap in gaps if gap[0] < gap[1])
 
     def joined(self, other: ShownLines | None) -> ShownLines:
         """Merge with other lines shown of this version; if too many, these lines come first."""
@@ -108,21 +111,21 @@ class LineChange:
     amended: bool = False
 
     def carried(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        """Map known lines through the change."""
-        known, number = list(self.written), len(runs)
-        at = shift = i = 0
+        """Map known lines through the change.
+
+        Between two regions, from `end` to `start`, they are moved by `shift`.
+        """
+        known = list(self.written)
+        end = shift = 0
         for start, stop, count in (*self.regions, (_END, _END, 0)):
-            while i < number and runs[i][1] <= at:
-                i += 1
-            j = i
-            while j < number and runs[j][0] < start:
-                known.append((max(runs[j][0], at) + shift, min(runs[j][1], start) + shift))
-                j += 1
-            j -= j > i and runs[j - 1][1] > start
-            whole = j < number and runs[j][0] <= start < stop <= runs[j][1]
-            if self.amended and whole:
+            first = bisect_right(runs, end, key=itemgetter(1))  # of those that reach beyond `end`
+            after = bisect_left(runs, start, key=itemgetter(0))  # of those that begin in the region
+            between = runs[first:after]
+            known += ((max(run[0], end) + shift, min(run[1], start) + shift) for run in between)
+            near = runs[max(after - 1, 0) : after + 1]
+            if self.amended and any(run[0] <= start < stop <= run[1] for run in near):
                 known.append((start + shift, start + shift + count))
-            at, shift = stop, shift + count - (stop - start)
+            end, shift = stop, shift + count - (stop - start)
         return join(known)
 
 
@@ -140,9 +143,7 @@ class CarriedLines:
         runs = known.runs if known else ()
         for change in self.changes:
             runs = change.carried(runs)
-        runs = runs[:MOST_RUNS]
-        if runs and runs[-1][1] > self.total:
-            runs = join([(start, min(stop, self.total)) for start, stop in runs])
+        runs = join((start, min(stop, self.total)) for start, stop in runs[:MOST_RUNS])
         return ShownLines(self.version, self.total, runs, read=False)
 
 
@@ -174,13 +175,13 @@ class Note:
 
 def join(runs: Iterable[Run]) -> tuple[Run, ...]:
     """Sort the runs, merge those that meet or touch, and drop empty ones."""
-    found: list[Run] = []
+    joined: list[Run] = []
     for start, stop in sorted(runs):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(stop, found[-1][1]))
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
         elif start < stop:
-            found.append((start, stop))
-    return tuple(found)
+            joined.append((start, stop))
+    return tuple(joined)
 
 
 MEMORY_BYTES = 64 << 20
@@ -280,17 +281,16 @@ class SnapshotStore(ABC):
 
         With `since`, only if texts were not removed more often than that.
         """
-        kept = [(base, at) for base, at in texts if base.size <= self._largest]
         small = [
             (base.digest, zlib.compress(base.data, 1), at)
-            for base, at in kept
-            if base.size <= _SMALL
+            for base, at in texts
+            if base.size <= min(_SMALL, self._largest)
         ]
         if small or notes:
             ready = [note.ready() for note in notes]  # before the file is locked
             self._attempt(lambda: self._keep_packed(small, ready, since))
-        for base, at in kept:
-            if base.size > _SMALL:
+        for base, at in texts:
+            if _SMALL < base.size <= self._largest:
                 self._keep(base.digest, at, partial(zlib.compress, base.data, 1), since)
 
     def _keep_packed(
@@ -329,14 +329,14 @@ class SnapshotStore(ABC):
         """
         if not _DIGEST.fullmatch(digest):
             return None
-        found = self._attempt(lambda: self._found(digest, at), writes=False)
-        if found is None or not found[0].startswith(digest):
+        stored = self._attempt(lambda: self._found(digest, at), writes=False)
+        if stored is None or not stored[0].startswith(digest):
             return None
         data = b""
         with suppress(zlib.error):
-            data = zlib.decompress(found[1])
-        if hashlib.sha256(data).hexdigest() != found[0]:
-            self._drop(found[0])
+            data = zlib.decompress(stored[1])
+        if hashlib.sha256(data).hexdigest() != stored[0]:
+            self._drop(stored[0])
             return None
         with suppress(BinaryFile):  # stored for a file with another encoding
             return Snapshot.of(data, named)
@@ -346,8 +346,8 @@ class SnapshotStore(ABC):
         """The lines of a version that the member was shown; by default of the last one read."""
         reader = _reader(member, at)
         record = self._attempt(lambda: self._record_of(reader), writes=False) or b""
-        rows = (_shown(row) for row in record.decode("ascii", "replace").split("\n"))
-        asked = (one for one in rows if one and (one.version == version if version else one.read))
+        rows = filter(None, map(_shown, record.decode("ascii", "replace").split("\n")))
+        asked = (row for row in rows if (row.version == version if version else row.read))
         return next(asked, None)
 
     def _note(self, note: Note) -> None:
@@ -358,10 +358,10 @@ class SnapshotStore(ABC):
         if lines is None:
             return
         old, unread = _row_of(record, lines.version), f" {_UNREAD}"
-        last = [f"{lines.version} {lines.total} {lines.encoded()}"]
-        last += [row for row in record.split("\n") if row and row != old]
-        over = [row for row in last if (unread in row) != lines.read][VERSIONS:]
-        self._put_record(reader, "\n".join([row for row in last if row not in over]).encode())
+        rows = [f"{lines.version} {lines.total} {lines.encoded()}"]
+        rows += [row for row in record.split("\n") if row and row != old]
+        over = [row for row in rows if (unread in row) != lines.read][VERSIONS:]
+        self._put_record(reader, "\n".join([row for row in rows if row not in over]).encode())
 
 
 @lru_cache
@@ -372,8 +372,8 @@ def _reader(member: str, at: RelPath) -> str:
 
 def _row_of(record: str, version: str) -> str:
     """The row of a version in a record: the version, its lines, and the runs as words."""
-    _, found, rest = f"\n{record}".partition(f"\n{version} ")
-    return f"{version} {rest}".partition("\n")[0] if found else ""
+    _, begin, rest = f"\n{record}".partition(f"\n{version} ")
+    return f"{version} {rest}".partition("\n")[0] if begin else ""
 
 
 def _shown(row: str) -> ShownLines | None:
@@ -430,9 +430,8 @@ class BackgroundSnapshots:
         with self._lock:
             if base.size <= LARGEST and not self._lately(base.digest, at):
                 self._texts.append((base, at))
-                self._soon.do(self._write)
-            if notes:
-                self._notes += notes
+            self._notes += notes
+            if self._texts or self._notes:
                 self._soon.do(self._write)
 
     def keep_planned(self, base: Snapshot, at: RelPath) -> None:
@@ -444,24 +443,24 @@ class BackgroundSnapshots:
 
     def keep_content(self, digest: str, content: Content, at: RelPath) -> None:
         """Store a large text soon; few may wait, and a new one replaces the oldest."""
-        gone: Content | None = content
+        over: Content | None = content
         with self._lock:
             if not self._lately(digest, at):
-                gone = None
+                over = None
                 self._waiting.append((digest, content, at))
                 if len(self._waiting) > MOST_WAITING:
-                    oldest, gone, there = self._waiting.popleft()
-                    self._recent.pop((oldest, there), None)
+                    oldest, over, seen_at = self._waiting.popleft()
+                    self._recent.pop((oldest, seen_at), None)
                 self._calm.do(self._keep_waiting)
-        if gone is not None:
-            gone.close()
+        if over is not None:
+            over.close()
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """As of a store."""
         self._soon.now()
         with self._lock:
-            asked = [self._packing, *(each[0] for each in self._waiting)]
-        if any(one.startswith(digest) for one in asked):
+            waiting = [self._packing, *(text[0] for text in self._waiting)]
+        if any(whole.startswith(digest) for whole in waiting):
             self._calm.now()
         return self._inner.find(digest, named, at)
 

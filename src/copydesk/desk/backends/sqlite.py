@@ -19,8 +19,8 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import astuple, fields
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import astuple, replace
 from functools import lru_cache
 from itertools import pairwise
 from threading import Event, RLock, local
@@ -39,18 +39,16 @@ from copydesk.desk.backends.api import (
     Decision,
     Entry,
     Head,
-    Kind,
+    IdRange,
     Missing,
     PlanOutcome,
     RecordError,
     Records,
-    Run,
     State,
     Tied,
     UnknownRecord,
     Version,
     compress,
-    decode,
     decode_inverse,
     decode_plan,
     decompress,
@@ -59,7 +57,9 @@ from copydesk.desk.backends.api import (
     encode_plan,
     known_plans,
     linked,
+    notifying,
     share,
+    unpack,
 )
 from copydesk.desk.backends.snapshots import (
     LARGEST,
@@ -97,8 +97,8 @@ _LOG_BYTES = 1 << 20
 _LAST_SCHEMA = 4
 """The last schema of several files."""
 
-_OPENINGS = 2
-"""Retries when opening a file whose folder is being deleted."""
+_OPEN_RETRIES = 2
+"""When a file is opened whose folder is being deleted."""
 
 _OPERATION = "use the state folder"
 _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
@@ -127,14 +127,10 @@ Value = str | int | float | bytes | None
 class Cursor(Protocol):
     """The rows of a statement; `get` is the only row, its value if that has just one, or None."""
 
-    fetchone: Callable[[], Any]
-    fetchall: Callable[[], list[tuple[Any, ...]]]
+    get: Any
     close: Callable[[], None]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
-
-    @property
-    def get(self) -> Any: ...
 
 
 class Connection(Protocol):
@@ -148,7 +144,6 @@ class Connection(Protocol):
     executemany: Callable[..., Cursor]
     changes: Callable[[], int]
     total_changes: Callable[[], int]
-    last_insert_rowid: Callable[[], int]
     config: Callable[[int, bool], object]
     serialize: Callable[[str], bytes]
 
@@ -194,9 +189,8 @@ class Database:
         self._known: Looks = (None, None)
         self._count = 0
         self._used = _Used()
-        self._schema = ""
-        self._on_new: Callable[[], None] = lambda: None
-        self._begin: Callable[[Connection, bool], object] = lambda new, is_used: None
+        self._deadline = Deadline(patience)
+        self.define("")
 
     def define(
         self,
@@ -210,35 +204,33 @@ class Database:
         """
         self._schema, self._on_new, self._begin = schema, on_new, begin
 
-    def writing(self, *, flushed: bool = False) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def writing(self, *, flushed: bool = False) -> Generator[Connection]:
         """Run a writing transaction; commit at the end, roll back on an exception."""
-        return self._using(*(_FLUSHED if flushed and self._is_flushed else _UNFLUSHED))
-
-    def reading(self) -> AbstractContextManager[Connection]:
-        """Yield the connection for reading; others may write meanwhile if the file has a log."""
-        return self._using("", "")
+        begin, commit = _FLUSHED if flushed and self._is_flushed else _UNFLUSHED
+        with self.reading() as connection:
+            try:
+                connection.execute(begin)
+                self._used.file = self._count
+                yield connection
+                connection.execute(commit)
+                self._look_after()
+            except BaseException:
+                if connection.in_transaction:  # SQLite may have rolled back itself
+                    connection.execute("ROLLBACK")
+                if begin == _FLUSHED[0]:
+                    connection.execute(_AS_BEFORE)
+                raise
 
     @contextmanager
-    def _using(self, begin: str, commit: str) -> Generator[Connection]:
+    def reading(self) -> Generator[Connection]:
+        """Yield the connection for reading; others may write meanwhile if the file has a log."""
         with self._lock:
             outer = self._inside
             try:
                 connection = self._connected()
                 self._inside = True
-                try:
-                    if begin:
-                        connection.execute(begin)
-                        self._used.file = self._count
-                    yield connection
-                    if begin:
-                        connection.execute(commit)
-                        self._look_after()
-                except BaseException:
-                    if begin and connection.in_transaction:  # SQLite may have rolled back itself
-                        connection.execute("ROLLBACK")
-                    if begin == _FLUSHED[0]:
-                        connection.execute(_AS_BEFORE)
-                    raise
+                yield connection
             except (apsw.Error, UnicodeDecodeError) as error:
                 raise self._refused(error, inside=outer) from error
             finally:
@@ -332,9 +324,9 @@ class Database:
         if self._file.is_empty():
             raise StateDamaged(_OPERATION, "it is empty", self.path)
         with self.reading() as connection:
-            found = connection.execute("PRAGMA quick_check(1)").get
-            if found != "ok":
-                raise StateDamaged(_OPERATION, f"SQLite: {found}", self.path)
+            problem = connection.execute("PRAGMA quick_check(1)").get
+            if problem != "ok":
+                raise StateDamaged(_OPERATION, f"SQLite: {problem}", self.path)
 
     def allow(self) -> bool:
         """Restore the right to read and write the file; False if it was there, or that fails."""
@@ -378,24 +370,24 @@ class Database:
         file = self._file
         if file is None or self._connection is None:
             return True
-        found = file.look()
-        if found != self._known:
-            if not _are_same(found, self._known) or not file.log_holds(self._frames()[0]):
+        looks = file.look()
+        if looks != self._known:
+            if not _are_same(looks, self._known) or not file.log_holds(self._frames()[0]):
                 return False
-            self._known = found  # another process of ours wrote to it
+            self._known = looks  # another process of ours wrote to it
         return True
 
     def _look_after(self) -> None:
         """Take in what this process just wrote to the log; raise if that is not in the file."""
         if self._file is not None:
             try:
-                file, log = self._file.look()
+                looks = self._file.look()
             except StateFailed:  # it is written: the next transaction finds out where
                 return
-            if file != self._known[0]:
+            if looks[0] != self._known[0]:
                 raise StateFailed(_OPERATION, _MOVED, self.path)
-            if log and self._known[1] and log[:2] == self._known[1][:2]:
-                self._known = file, log  # else the next transaction finds out
+            if looks[1] and _are_same(looks, self._known):
+                self._known = looks  # else the next transaction finds out
 
     def _frames(self) -> tuple[int, int]:
         """How many frames of the log are valid, and how many of them are in the file too."""
@@ -406,21 +398,27 @@ class Database:
         return 0, 0
 
     def _connected(self) -> Connection:
-        connection, file = self._connection, self._file
-        if connection is not None and (
-            self._inside or file is None or file.look() == self._known or self._is_in_place()
-        ):
-            return connection
+        """The connection to the file that has the path now; one that was lost is begun anew."""
+        if self._connection is not None and (self._inside or self._is_in_place()):
+            return self._connection
         with _opening, self._exclusion.hold(_OPENING):
             if self._connection is not None and self._is_in_place():
                 return self._connection  # another process was writing to the log
-            for _ in range(_OPENINGS):
+            for _ in range(_OPEN_RETRIES):
                 # They are raised if its folder was just deleted.
                 with suppress(apsw.IOError, apsw.CantOpenError, StateFailed):
-                    return self._opened()
-            return self._opened()
+                    return self._reopened()
+            return self._reopened()
 
-    def _opened(self) -> Connection:
+    def _reopened(self) -> Connection:
+        """Open the file, or make it; `self._known` says which file and log were in use before.
+
+        - The log in use was deleted: SQLite still has it open, and writes it into the file.
+        - The log in use is there, but was cut or overwritten, or its file was replaced: it goes, so
+          that it never gets into a file. What was in it alone is lost with it ("cut").
+        - Another log is the own one of a file that replaced ours ("replaced"), and stays.
+        - There is no file: a log that is there was of another one, and goes; a file is made.
+        """
         file = self._file
         if file is None:
             self._connection = self._open(self.path)
@@ -432,7 +430,7 @@ class Database:
             if log is None:  # deleted, but still open
                 self._connection.execute("PRAGMA wal_checkpoint")
             if log is None or _are_same((known, log), self._known):
-                file.discard_log()  # of another file, or cut, overwritten or deleted
+                file.discard_log()
             frames, stored = self._frames()
             self._let_go()
             if known == before and frames > stored:
@@ -459,7 +457,7 @@ class Database:
         opened = apsw.Connection(path)
         connection = cast(Connection, opened)
         try:
-            opened.set_busy_handler(self._waits())
+            opened.set_busy_handler(self._wait)
             most = _LOG_BYTES
             if self._most_bytes is None:
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -482,23 +480,18 @@ class Database:
             raise
         return connection
 
-    def _waits(self) -> Callable[[int], bool]:
+    def _wait(self, tries: int) -> bool:
         """What SQLite calls, with the number of tries so far, while another process writes."""
-        deadline = Deadline(self._patience)
-
-        def wait(tries: int) -> bool:
-            nonlocal deadline
-            deadline = deadline if tries else Deadline(self._patience)
-            shortest, longest = _POLL_SECONDS  # who waits long asks more often, and starves seldom
-            Event().wait(random.uniform(shortest, longest * deadline.left / self._patience))
-            return deadline.left > 0
-
-        return wait
+        if not tries:
+            self._deadline = Deadline(self._patience)
+        shortest, longest = _POLL_SECONDS  # who waits long asks more often, and starves seldom
+        Event().wait(random.uniform(shortest, longest * self._deadline.left / self._patience))
+        return self._deadline.left > 0
 
     def _make(self, connection: Connection, *, was_there: bool) -> None:
+        """Make the tables, in a file that is empty, or that lacks indexes or triggers."""
         is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").get
-        for statement in _statements(self._schema):
-            connection.execute(statement)
+        connection.execute(self._schema)
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         if is_empty:
             is_used = self._file is not None and (was_there or self._file.is_beside_others())
@@ -514,17 +507,17 @@ class Database:
     def _is_ready(self, connection: Connection) -> bool:
         """Whether the file has all that it needs; False if that has to be created."""
         schema = connection.execute("PRAGMA user_version").get
-        found, own = _shape_of(connection), _shape(self._schema)
-        if not schema and not any(kind == "table" for kind, *_ in found):
+        shape, own = _shape_of(connection), _shape(self._schema)
+        if not schema and not any(kind == "table" for kind, *_ in shape):
             return False
         if schema != SCHEMA:
             raise SchemaMismatch(_OPERATION, "schema", self.path, schema, SCHEMA)
-        for kind, table, column in sorted(own - found):
+        for kind, table, column in sorted(own - shape):
             if kind == "table":
-                is_there = any(name == table for _, name, _ in found)
+                is_there = any(name == table for _, name, _ in shape)
                 what = f"column {column} of " if is_there else ""
                 raise StateDamaged(_OPERATION, f"{what}table {table} is missing", self.path)
-        return own <= found
+        return own <= shape
 
     def _refused(self, error: Exception, *, inside: bool) -> StateFailed:
         name, words = _name_of(error), f"SQLite: {error}"
@@ -538,18 +531,13 @@ class Database:
 def _name_of(error: Exception) -> str:
     """The name of SQLite's error code, the extended one if there is one."""
     code = getattr(error, "extendedresult", -1)
-    found = apsw.mapping_extended_result_codes.get(code)
-    return str(found or apsw.mapping_result_codes.get(code & 0xFF, ""))
+    extended = apsw.mapping_extended_result_codes.get(code)
+    return str(extended or apsw.mapping_result_codes.get(code & 0xFF, ""))
 
 
-def _statements(schema: str) -> list[str]:
-    """Split a schema into statements; a trigger contains statements itself."""
-    return [each for each in schema.split(";\n") if each.strip()]
-
-
-def _are_same(one: Looks, other: Looks) -> bool:
+def _are_same(before: Looks, now: Looks) -> bool:
     """Whether they are of the same files, whatever was written to the log in between."""
-    return one[0] == other[0] and (one[1] or ())[:2] == (other[1] or ())[:2]
+    return before[0] == now[0] and (before[1] or ())[:2] == (now[1] or ())[:2]
 
 
 _Shape = frozenset[tuple[str, str, str]]
@@ -571,8 +559,7 @@ def _shape_of(connection: Connection) -> _Shape:
 def _shape(schema: str) -> _Shape:
     """The shape of a file that a schema creates."""
     with closing(cast(Connection, apsw.Connection(_IN_MEMORY))) as connection:
-        for statement in _statements(schema):
-            connection.execute(statement)
+        connection.execute(schema)
         return _shape_of(connection)
 
 
@@ -626,7 +613,9 @@ CREATE TABLE IF NOT EXISTS days (day INTEGER PRIMARY KEY, newest INTEGER NOT NUL
 """
 """All tables of `state.sqlite`. A plan is in `plans` or in `ended`; ids of plans are numbers here.
 
-`plan` of an edit is the plan that is tied to it, which ends with it; `beside` lies in `undo`.
+`plan` of an edit is the plan that is tied to it, which ends with it. `undo` has all that `Entry`
+has in `undo`, `file` and `approval`. `lost`: the entries from `first` to `last` were in a file that
+was lost, and the ids after them up to `next` were passed over.
 """
 
 
@@ -634,13 +623,12 @@ _DECISION_COLUMNS = (
     "hunk_id, prepared_ms, owner, path, verdict, decided_by, time_ms, before, after, reason, told"
 )
 _DECISIONS = f"SELECT {_DECISION_COLUMNS} FROM decisions WHERE"
-_DECIDED = [f.name for f in fields(Decision)][1:]
 _ONE = "hunk_id = ? AND prepared_ms = ?"
 
 _ROW_BYTES = 512
 """The approximate overhead of an entry, in bytes."""
 
-_LOOKS = 16
+_SIZE_CHECKS = 16
 """The size is checked after writing one part in this many of the limit."""
 
 _OLDEST = (
@@ -658,21 +646,22 @@ _MOST_SINGLE = 2_000
 _MOST_ID = (1 << 63) - 1
 """SQLite's largest integer."""
 
-_ENTRY_COLUMNS = (
-    "time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id, edit_id, state,"
-    " group_id, undoes, undo, why"
+_AS_STORED = (
+    *("time_ms", "member", "tool", "kind", "before", "after", "hunk_id", "state", "undoes", "why"),
 )
-_ID = 10
-"""The position of the id among them."""
+"""The columns of an entry that hold its field of the same name as it is."""
+
+_COLUMNS = (*_AS_STORED, "path", "inverse", "diff", "group_id", "undo")
+"""Those of all its fields besides its id."""
 
 _INSERT = (
-    "INSERT INTO edits (time_ms, member, tool, path, kind, before, after, inverse, diff, hunk_id,"
-    " state, group_id, undoes, why, undo, plan)"
-    f" SELECT {', '.join(f'?{at}' for at in range(1, 17))} WHERE ?16 IS NULL"
-    " OR EXISTS (SELECT 1 FROM plans WHERE id = ?16 AND created_ms = ?17 AND expires_ms > ?1)"
-    " AND NOT EXISTS (SELECT 1 FROM edits WHERE state = 'open' AND plan = ?16)"
-    " AND ?18 = coalesce((SELECT time_ms FROM decisions"
-    "  WHERE hunk_id = ?10 AND prepared_ms = ?17), 0) RETURNING edit_id"
+    f"INSERT INTO edits ({', '.join(_COLUMNS)}, plan)"
+    f" SELECT {', '.join(f':{name}' for name in _COLUMNS)}, :plan WHERE :plan IS NULL"
+    " OR EXISTS (SELECT 1 FROM plans"
+    "  WHERE id = :plan AND created_ms = :created_ms AND expires_ms > :time_ms)"
+    " AND NOT EXISTS (SELECT 1 FROM edits WHERE state = 'open' AND plan = :plan)"
+    " AND :decided_ms = coalesce((SELECT time_ms FROM decisions"
+    "  WHERE hunk_id = :hunk_id AND prepared_ms = :created_ms), 0) RETURNING edit_id"
 )
 """Adds an entry, unless a plan is to be tied to it that may not be written (any longer)."""
 
@@ -690,7 +679,7 @@ class SqliteRecords(Records):
     ) -> None:
         super().__init__()
         self._db, self._decided = db, decided
-        self._no_news: dict[str, tuple[int, int]] = {}
+        self._no_news: dict[str, tuple[int, int] | None] = {}
         self._forgot_ms = self._lowest = self._highest = self._written = 0
         self._is_lost, self._day, self._most_bytes = False, -1, most_bytes
         self._unreadable: set[int] = set()
@@ -710,6 +699,7 @@ class SqliteRecords(Records):
             " SELECT count(*), total(time_ms) FROM decisions"
         )
 
+    @notifying
     def add(self, plan: Plan) -> bool:
         if plan.created_ms - self._forgot_ms > FORGET_EVERY_MS:
             self._forget_plans(plan.created_ms)
@@ -718,10 +708,9 @@ class SqliteRecords(Records):
             " WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = ?1) RETURNING id",
             _plan_row(plan),
         )
-        if added:
-            self.notify()
         return bool(added)
 
+    @notifying
     def put(self, plan: Plan) -> None:
         with self._db.writing() as db:
             self.plan(plan.id, plan.created_ms)
@@ -729,7 +718,6 @@ class SqliteRecords(Records):
                 "UPDATE plans SET created_ms = ?2, expires_ms = ?3, plan = ?4 WHERE id = ?1",
                 _plan_row(plan),
             )
-        self.notify()
 
     def plan(self, hunk_id: str, now_ms: int) -> Plan:
         rows = self._db.rows(
@@ -744,23 +732,22 @@ class SqliteRecords(Records):
             raise HunkNotFound(hunk_id, ended or "expired")
         return self._db.decoded(decode_plan, plan)
 
+    @notifying
     def end(self, hunk_id: str, how: Ended, now_ms: int) -> None:
         self._db.change(
             "INSERT OR REPLACE INTO ended (id, created_ms, ended_ms, how) VALUES"
             " (?1, coalesce((SELECT created_ms FROM plans WHERE id = ?1), ?3), ?3, ?2)",
             (_key(hunk_id), how, now_ms),
         )
-        self.notify()
 
+    @notifying
     def reopen(self, plan: Plan) -> bool:
         row = _plan_row(plan)
         with self._db.writing() as db:
             db.execute("DELETE FROM ended WHERE id = ? AND how = 'applied'", row[:1])
-            if opened := db.changes():
-                insert = "INSERT INTO plans (id, created_ms, expires_ms, plan) VALUES (?, ?, ?, ?)"
-                db.execute(insert, row)
-        self.notify()
-        return opened == 1
+            insert = "INSERT INTO plans (id, created_ms, expires_ms, plan) SELECT ?, ?, ?, ?"
+            db.execute(f"{insert} WHERE changes()", row)
+            return db.changes() == 1
 
     def waiting(self, now_ms: int) -> tuple[Plan, ...]:
         rows = self._db.rows(
@@ -778,6 +765,7 @@ class SqliteRecords(Records):
             db.execute("DELETE FROM ended WHERE ended_ms < ? AND created_ms < ?", before)
         self._forgot_ms = now_ms
 
+    @notifying
     def take(self, decision: Decision) -> Decision:
         row: tuple[Value, ...] = (*decision.plan, *astuple(decision)[1:])  # in column order
         with self._db.writing() as db:
@@ -787,17 +775,15 @@ class SqliteRecords(Records):
             db.execute(
                 f"INSERT OR IGNORE INTO decisions ({_DECISION_COLUMNS}) VALUES ({places})", row
             )
-            found = _decision(db.execute(f"{_DECISIONS} {_ONE}", decision.plan).get)
-        self.notify()
-        return found
+            return _decision(db.execute(f"{_DECISIONS} {_ONE}", decision.plan).get)
 
     def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
-        return {one.plan: one for plan in plans for one in self._decisions(_ONE, *plan)}
+        return {plan: each for plan in plans for each in self._decisions(_ONE, *plan)}
 
+    @notifying
     def withdraw(self, decision: Decision) -> None:
         which = (*decision.plan, decision.time_ms)
         self._db.change(f"DELETE FROM decisions WHERE {_ONE} AND time_ms = ?", which)
-        self.notify()
 
     def untold(self, owner: str) -> tuple[Decision, ...]:
         """As of all; while nobody decides, without a look at the file."""
@@ -805,11 +791,9 @@ class SqliteRecords(Records):
         if stamp is not None and self._no_news.get(owner) == stamp:
             return ()
         where = "told = 0 AND owner = ? ORDER BY time_ms, hunk_id, -prepared_ms"
-        found = self._decisions(where, owner)
-        self._no_news.pop(owner, None)
-        if stamp is not None and not found:
-            self._no_news[owner] = stamp
-        return found
+        decisions = self._decisions(where, owner)
+        self._no_news[owner] = None if decisions else stamp
+        return decisions
 
     def comments(self, hunk_id: str) -> tuple[Decision, ...]:
         return self._decisions("hunk_id = ? AND prepared_ms < 0 ORDER BY -prepared_ms", hunk_id)
@@ -841,32 +825,32 @@ class SqliteRecords(Records):
                 "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
                 astuple(fared),
             )
-            db.execute("DELETE FROM fared WHERE id <= ?", (db.last_insert_rowid() - MOST,))
+            db.execute("DELETE FROM fared WHERE id <= last_insert_rowid() - ?", (MOST,))
 
     def noted(self) -> tuple[PlanOutcome, ...]:
         last = "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?"
         return tuple(PlanOutcome(*row) for row in self._db.rows(last, (MOST,)))
 
     def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
-        rows, ids, written = [_row(entry) for entry in entries], list[int](), 0
-        tied = {hunk_id: (_key(hunk_id), *when) for hunk_id, *when in plans}
+        tied, ids = {plan[0]: plan for plan in plans}, list[int]()
+        rows = [_row(entry, tied.pop(entry.hunk_id, None)) for entry in entries]
         with self._db.writing(flushed=True) as db:
             if self._is_lost:
                 self._note_loss(db)
             self._lowest = self._lowest or _fact(db, "first")
             for row in rows:
-                plan = tied.pop(row[_HUNK], (None, None, None))
-                edit_id = db.execute(_INSERT, (*row, *plan)).get
+                edit_id = db.execute(_INSERT, row).get
                 if edit_id is None:
-                    raise _why_not(db, row[_HUNK], plan)
+                    raise _why_not(db, row)
                 ids.append(edit_id)
-                written += len(row[_INVERSE]) + len(row[_DIFF]) + _ROW_BYTES
             if entries and entries[0].time_ms // DAY_MS != self._day:
                 self._day = _note_day(db, entries[0].time_ms)
         self._highest = ids[-1] if ids else self._highest
         self._is_lost = False
-        with suppress(Failed):  # the entries are recorded
-            self._drop_beyond_size(written)
+        self._written += sum(len(row["inverse"]) + len(row["diff"]) + _ROW_BYTES for row in rows)
+        if self._written * _SIZE_CHECKS > self._most_bytes:
+            with suppress(Failed):  # the entries are recorded
+                self._drop_beyond_size()
         return tuple(ids)
 
     def keep_whole(self, edit_id: int, old: bytes) -> None:
@@ -877,11 +861,10 @@ class SqliteRecords(Records):
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         with self._db.writing(flushed=True) as db:
-            found = db.execute("SELECT undo FROM edits WHERE edit_id = ?", (edit_id,)).get
-            way = () if found is None else decode(decompress(found))
-            kept = (one for one in way if isinstance(one, FileChange | Approval))
-            way = compress(encode((*kept, *undo)))
-            db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (way, edit_id))
+            known = _besides(db.execute("SELECT undo FROM edits WHERE edit_id = ?", (edit_id,)).get)
+            kept = (part for part in known if isinstance(part, FileChange | Approval))
+            packed = compress(encode((*kept, *undo)))
+            db.execute("UPDATE edits SET undo = ? WHERE edit_id = ?", (packed, edit_id))
 
     def _amending(self, edit_id: int) -> Callable[[bytes], object]:
         change = "UPDATE edits SET diff = ? WHERE edit_id = ? AND inverse <> x''"
@@ -900,9 +883,9 @@ class SqliteRecords(Records):
         with self._db.writing(flushed=True) as db:
             db.execute("PRAGMA secure_delete = ON")  # also if there is no room to rewrite the file
             db.executemany(
-                "UPDATE edits SET inverse = x'', diff = ?, undo = ?, whole = NULL, why = ''"
-                " WHERE edit_id = ? AND state <> 'open'",
-                [(row[_DIFF], row[_BESIDE], one.edit_id) for one in entries for row in [_row(one)]],
+                "UPDATE edits SET inverse = x'', diff = :diff, undo = :undo, whole = NULL, why = ''"
+                " WHERE edit_id = :edit_id AND state <> 'open'",
+                [{**_row(entry), "edit_id": entry.edit_id} for entry in entries],
             )
         self._db.scrub()
 
@@ -915,13 +898,13 @@ class SqliteRecords(Records):
     ) -> tuple[Entry, ...]:
         self._late.now()
         try:
-            return self._entries(path, member, most, before)
+            return self._last(path, member, most, before)
         except StateDamaged:
             readable = list(filter(None, map(self._readable, self._last_ids(1, before)[::-1])))
             if not readable:
                 raise
-        found = (one for one in readable if path is None or path.covers(one.path))
-        return tuple(one for one in found if member in (None, one.member))[:most]
+        there = (entry for entry in readable if path is None or path.covers(entry.path))
+        return tuple(entry for entry in there if member in (None, entry.member))[:most]
 
     def heads(self, last_id: int, most: int) -> Sequence[Head]:
         find = f"SELECT {', '.join(Head._fields)} FROM edits WHERE edit_id > ?"
@@ -932,7 +915,7 @@ class SqliteRecords(Records):
             return super().heads(last_id, most)
         return [Head(*row) for row in rows]
 
-    def _entries(
+    def _last(
         self, path: RelPath | None, member: str | None, most: int, before: int | None
     ) -> tuple[Entry, ...]:
         find = "SELECT edit_id FROM edits"
@@ -949,16 +932,17 @@ class SqliteRecords(Records):
             "path": str(path),
             "member": member,
             "most": min(most, _MOST_ID),
+            "before": min(_MOST_ID if before is None else before, _MOST_ID),
         }
-        values["before"] = min(_MOST_ID if before is None else before, _MOST_ID)
         return self._select(f"edit_id IN ({some}) ORDER BY edit_id DESC LIMIT :most", values)
 
-    def lost(self, first: int, before: int | None) -> tuple[Run, ...]:
+    def lost(self, first: int, before: int | None) -> tuple[IdRange, ...]:
+        """As of all: those of files that were lost, that cannot be read, that have just gone."""
         with self._db.reading() as db:
-            known = db.execute("SELECT first, last, next FROM lost ORDER BY first").fetchall()
+            losses = [*db.execute("SELECT first, last, next FROM lost ORDER BY first")]
             begin = _fact(db, "first")
         # Ids that were passed over after a loss were never given.
-        begin = max((next_ for *_, next_ in known if next_ < (before or _MOST_ID)), default=begin)
+        begin = max((next_ for *_, next_ in losses if next_ < (before or _MOST_ID)), default=begin)
         ids = self._last_ids(max(first, begin), before)
         find = "SELECT edit_id FROM edits WHERE edit_id BETWEEN ? AND ?"
         try:
@@ -966,11 +950,10 @@ class SqliteRecords(Records):
         except StateDamaged:
             there = {id_ for id_ in ids if self._readable(id_) is not None}
         marks = sorted({ids.start - 1, ids.stop} | there - self._unreadable)
-        gaps = [(one + 1, two - 1) for one, two in pairwise(marks) if two - one > 1]
-        damaged = self._unreadable
-        found = [g for g in gaps if g[1] in damaged or self.why_missing(g[1]) != "pruned"]
-        runs = [(max(a, first), min(b, ids.stop - 1)) for a, b, _ in known]
-        return (*(run for run in runs if run[0] <= run[1]), *found)
+        gaps = [(low + 1, high - 1) for low, high in pairwise(marks) if high - low > 1]
+        gone = (g for g in gaps if g[1] in self._unreadable or self.why_missing(g[1]) != "pruned")
+        runs = [(max(a, first), min(b, ids.stop - 1)) for a, b, _ in losses]
+        return (*(run for run in runs if run[0] <= run[1]), *gone)
 
     def _last_ids(self, first: int, before: int | None) -> range:
         """The last ids that were given from the first on, at most as many as are read singly."""
@@ -987,10 +970,8 @@ class SqliteRecords(Records):
         return None
 
     def get(self, edit_id: int) -> Entry | None:
-        if edit_id > _MOST_ID:
-            return None
         self._late.now()
-        return next(iter(self._select("edit_id = ?", (edit_id,))), None)
+        return next(iter(self._select("edit_id = ?", (min(edit_id, _MOST_ID),))), None)
 
     def of_hunk(self, hunk_id: str) -> Entry | None:
         last = "hunk_id = ? AND hunk_id <> '' ORDER BY edit_id DESC LIMIT 1"
@@ -1005,12 +986,11 @@ class SqliteRecords(Records):
         )
         with suppress(StateFailed):
             with self._db.reading() as db:
-                rows = db.execute(links, (str(path), CHAIN_LENGTH))
-                each = cast("Iterable[tuple[str, str, str, bytes]]", rows)
-                found = linked(each, base_digest, now_digest)
-                rows.close()
-            if found is not None:
-                return self._db.decoded(_decompressed, found)
+                rows = cast(Any, db.execute(links, (str(path), CHAIN_LENGTH)))
+                inverses = linked(rows, base_digest, now_digest)
+                rows.close()  # most are not read
+            if inverses is not None:
+                return tuple(self._db.decoded(unpack, inverse) for inverse in inverses)
         return None  # or our writes cannot be told from those of others
 
     def next_of(self, entry: Entry) -> Entry | None:
@@ -1022,11 +1002,8 @@ class SqliteRecords(Records):
 
     def open_at(self, paths: Iterable[RelPath]) -> tuple[int, ...]:
         find = "SELECT edit_id, path FROM edits WHERE state = 'open'"  # usually few
-        rows = self._db.rows(find, looked=True)
-        if not rows:
-            return ()
         names = set(map(str, paths))
-        return tuple(edit_id for edit_id, path in rows if path in names)
+        return tuple(id_ for id_, path in self._db.rows(find, looked=True) if path in names)
 
     def undone_by(self, edit_id: int) -> tuple[int, ...]:
         rows = self._db.rows(
@@ -1041,9 +1018,9 @@ class SqliteRecords(Records):
         return self._select("state = 'open' ORDER BY edit_id")
 
     def whole_of(self, edit_id: int) -> bytes | None:
-        rows = self._db.rows("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,))
-        whole = rows[0][0] if rows else None
-        return None if whole is None else self._db.decoded(decompress, whole)
+        find = "SELECT whole FROM edits WHERE edit_id = ? AND whole IS NOT NULL"
+        rows = self._db.rows(find, (edit_id,))
+        return self._db.decoded(decompress, rows[0][0]) if rows else None
 
     def prune(self, now_ms: int, keep_days: int, most_bytes: int) -> int:
         """Drop a share of the entries beyond `keep_days` of use, or the size; return how many.
@@ -1052,27 +1029,21 @@ class SqliteRecords(Records):
         """
         self._late.now()
         self._most_bytes = most_bytes
-        today = now_ms // DAY_MS
+        today, gone = now_ms // DAY_MS, 0
         with self._db.reading() as db:
-            if _fact(db, "pruned") == today and _size(db) <= most_bytes:
-                return 0  # the usual case, without a writing transaction
-        with self._db.writing() as db:
-            self._day = _note_day(db, now_ms)
-            gone = 0
-            if _fact(db, "pruned") != today:
+            is_first = _fact(db, "pruned") != today
+        if is_first:  # else there is usually no writing transaction
+            with self._db.writing() as db:
+                self._day = _note_day(db, now_ms)
+                old = None if _fact(db, "pruned") == today else due(_days(db), keep_days)
                 db.execute("INSERT OR REPLACE INTO facts VALUES ('pruned', ?)", (today,))
-                old = due(_days(db), keep_days)
                 if old is not None:
                     gone = _drop(db, old.newest, share(_count(db)))
                     db.execute("DELETE FROM days WHERE day < ?", (old.number,))
         return gone + self._drop_beyond_size()
 
-    def _drop_beyond_size(self, written: int | None = None) -> int:
+    def _drop_beyond_size(self) -> int:
         """Drop a share of the oldest entries if the file is too large; writes check that rarely."""
-        if written is not None:
-            self._written += written
-            if self._written * _LOOKS <= self._most_bytes:
-                return 0
         self._written = 0
         with self._db.reading() as db:
             if (excess := _size(db) - self._most_bytes) <= 0:
@@ -1092,11 +1063,11 @@ class SqliteRecords(Records):
         id_ = min(edit_id, _MOST_ID)
         with self._db.reading() as db:
             lost = "SELECT 1 FROM lost WHERE ? BETWEEN first AND next - 1"
-            is_lost = id_ < _fact(db, "first") or db.execute(lost, (id_,)).fetchone() is not None
+            is_lost = id_ < _fact(db, "first") or db.execute(lost, (id_,)).get is not None
             given = _last_id(db)
             older = db.execute(  # the oldest are pruned first
                 "SELECT 1 FROM edits WHERE edit_id < ? AND state <> 'open' LIMIT 1", (id_,)
-            ).fetchone()
+            ).get
         if edit_id <= 0 or id_ > given:
             return "unknown"
         return "replaced" if is_lost or older is not None else "pruned"
@@ -1109,19 +1080,19 @@ class SqliteRecords(Records):
     def _select(
         self, where: str, values: Sequence[Value] | Mapping[str, Value] = ()
     ) -> tuple[Entry, ...]:
-        rows = self._db.rows(f"SELECT {_ENTRY_COLUMNS} FROM edits WHERE {where}", values)
-        return self._db.decoded(_entries, rows) if rows else ()
+        find = f"SELECT edit_id, {', '.join(_COLUMNS)} FROM edits WHERE {where}"
+        return tuple(self._db.decoded(_entry, row) for row in self._db.rows(find, values))
 
     def _note_loss(self, db: Connection) -> None:
         """A file was lost in use: name the ids that are gone, and go on far above them."""
         given = _last_id(db)
-        last = max(given, self._highest, db.execute(_MINUTES).get)
+        next_ = max(given, self._highest, db.execute(_MINUTES).get) + 1
         below, is_there, above = db.execute(_AROUND, (self._highest,)).get
-        gone = (below or self._lowest - 1) + 1, self._highest, above or last + 1
+        loss = (below or self._lowest - 1) + 1, self._highest, above or next_
         if is_there:  # of another journal: only the ids that are passed over
-            gone = given + 1, given, last + 1
-        db.execute("INSERT OR REPLACE INTO lost VALUES (?, ?, ?)", gone)
-        _give_from(db, last + 1)
+            loss = given + 1, given, next_
+        db.execute("INSERT OR REPLACE INTO lost (first, last, next) VALUES (?, ?, ?)", loss)
+        _give_from(db, next_)
 
 
 def _key(hunk_id: str) -> int:
@@ -1134,19 +1105,16 @@ def _plan_row(plan: Plan) -> tuple[Value, ...]:
 
 
 def _decision(row: Sequence[Any]) -> Decision:
-    facts: dict[str, Any] = dict(zip(_DECIDED, row[2:], strict=True))
-    facts["told"] = bool(facts["told"])
-    return Decision((row[0], row[1]), **facts)
+    return replace(Decision((row[0], row[1]), *row[2:]), told=bool(row[-1]))
 
 
-def _why_not(db: Connection, hunk_id: str, plan: tuple[int | None, ...]) -> Exception:
+def _why_not(db: Connection, row: Mapping[str, Any]) -> Exception:
     """Why a plan may not be written: what was decided on it, or its end, which may be to come."""
-    key, created_ms, decided_ms = plan
     decided = f"SELECT time_ms FROM decisions WHERE {_ONE}"
-    if (db.execute(decided, (hunk_id, created_ms)).get or 0) != decided_ms:
+    if (db.execute(decided, (row["hunk_id"], row["created_ms"])).get or 0) != row["decided_ms"]:
         return TargetMoved()
     ends = "SELECT how FROM ended WHERE id = ?1 UNION ALL SELECT 'expired' FROM plans WHERE id = ?1"
-    return HunkNotFound(hunk_id, db.execute(ends, (key,)).get or "unknown")
+    return HunkNotFound(row["hunk_id"], db.execute(ends, (row["plan"],)).get or "unknown")
 
 
 _MINUTES = "SELECT (unixepoch() - 1577836800) / 60"
@@ -1214,61 +1182,41 @@ def _drop(db: Connection, last: int, most: int) -> int:
     return db.changes()
 
 
-_INVERSE, _DIFF, _HUNK, _BESIDE = 7, 8, 9, 14
-"""The columns of the texts, of the plan, and of what was changed besides."""
-
-
-def _row(entry: Entry) -> tuple[Any, ...]:
-    return (
-        entry.time_ms,
-        entry.member,
-        entry.tool,
-        str(entry.path),
-        entry.kind,
-        entry.before,
-        entry.after,
-        compress(encode(entry.inverse)),
-        compress(entry.diff),
-        entry.hunk_id,
-        entry.state,
-        entry.group,
-        entry.undoes,
-        entry.why,
-        compress(encode(entry.beside)) if entry.beside else None,
-    )
+def _row(entry: Entry, plan: Tied | None = None) -> dict[str, Any]:
+    """The columns of an entry by name, and the plan that is tied to it, as `_INSERT` names them."""
+    key, created_ms, decided_ms = (None,) * 3 if plan is None else (_key(plan[0]), *plan[1:])
+    return {
+        **{name: getattr(entry, name) for name in _AS_STORED},
+        "path": str(entry.path),
+        "inverse": compress(encode(entry.inverse)),
+        "diff": compress(entry.diff),
+        "group_id": entry.group,
+        "undo": compress(encode(entry.beside)) if entry.beside else None,
+        "plan": key,
+        "created_ms": created_ms,
+        "decided_ms": decided_ms,
+    }
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    time_ms, member, tool, path, kind, before, after, inverse, diff, hunk, edit_id, state = row[:12]
-    way: tuple[Any, ...] = () if row[14] is None else decode(decompress(row[14]))
+    """An entry from its id and its columns."""
+    columns: dict[str, Any] = dict(zip(("edit_id", *_COLUMNS), row, strict=True))
+    besides = _besides(columns["undo"])
     return Entry(
-        time_ms=time_ms,
-        member=member,
-        tool=tool,
-        path=RelPath.parse(path),
-        kind=cast(Kind, kind),
-        before=before,
-        after=after,
-        inverse=decode_inverse(inverse),
-        diff=decompress(diff),
-        hunk_id=hunk,
-        edit_id=edit_id,
-        state=cast(State, state),
-        group=row[12],
-        undoes=row[13],
-        undo=tuple(one for one in way if not isinstance(one, FileChange | Approval)),
-        file=tuple(one for one in way if isinstance(one, FileChange)),
-        why=row[15],
-        approval=next((one for one in way if isinstance(one, Approval)), None),
+        **{name: columns[name] for name in ("edit_id", *_AS_STORED)},
+        path=RelPath.parse(columns["path"]),
+        inverse=decode_inverse(columns["inverse"]),
+        diff=decompress(columns["diff"]),
+        group=columns["group_id"],
+        undo=tuple(part for part in besides if not isinstance(part, FileChange | Approval)),
+        file=tuple(part for part in besides if isinstance(part, FileChange)),
+        approval=next((part for part in besides if isinstance(part, Approval)), None),
     )
 
 
-def _entries(rows: Iterable[tuple[Any, ...]]) -> tuple[Entry, ...]:
-    return tuple(map(_entry, rows))
-
-
-def _decompressed(parts: Iterable[bytes]) -> tuple[Any, ...]:
-    return tuple(decode(decompress(part)) for part in parts)
+def _besides(packed: bytes | None) -> tuple[Any, ...]:
+    """What the column `undo` holds."""
+    return () if packed is None else unpack(packed)
 
 
 TEXTS = """
@@ -1296,7 +1244,7 @@ _LATELY = 8
 _TEXT_BYTES = 256
 """The minimum overhead of a text, in bytes."""
 
-_CHECKS = 64
+_TEXT_CHECKS = 64
 """The size is checked after storing one part in this many of the limit."""
 
 _PRUNED_AFTER = MOST_SHOWN // 8
@@ -1347,7 +1295,7 @@ class SqliteSnapshots(SnapshotStore):
         )
         self._lately.append(id_)
         self._unchecked += len(packed) + _TEXT_BYTES
-        if self._unchecked * _CHECKS > self._most:
+        if self._unchecked * _TEXT_CHECKS > self._most:
             self._unchecked = 0
             self._evict()
 
@@ -1368,22 +1316,23 @@ class SqliteSnapshots(SnapshotStore):
     def _remove(self, kept: Collection[str]) -> None:
         with self._db.writing() as db:
             db.execute("PRAGMA secure_delete = ON")
-            rows = db.execute("SELECT id, digest FROM texts").fetchall()
-            gone = [(id_,) for id_, digest in rows if digest not in kept]
+            texts = db.execute("SELECT id, digest FROM texts")
+            gone = [(id_,) for id_, digest in texts if digest not in kept]
             db.executemany("DELETE FROM texts WHERE id = ?", gone)
         self._db.scrub()
 
     def _evict(self) -> None:
         """Drop the least recently used texts until the used pages are within the limit.
 
-        A part of the limit is for SQLite's own journal. Unused pages beyond it are released.
+        An eighth of the limit is for SQLite's own journal, and two parts of it for what is stored
+        before the size is checked again. A sixteenth more is dropped, so that this is seldom.
+        Unused pages beyond the limit are released.
         """
-        most = (self._most * 7 // 8 - 2 * self._most // _CHECKS) // _PAGE_BYTES
+        most = (self._most * 7 // 8 - 2 * self._most // _TEXT_CHECKS) // _PAGE_BYTES
         excess = self._pragma("page_count") - self._pragma("freelist_count") - most
         if excess > 0:
             left = (excess + most // 16) * _PAGE_BYTES
-            oldest = self._db.rows("SELECT id, length(packed) FROM texts ORDER BY used")
-            for id_, size in oldest:
+            for id_, size in self._db.rows("SELECT id, length(packed) FROM texts ORDER BY used"):
                 if left > 0:
                     self._db.change("DELETE FROM texts WHERE id = ?", (id_,))
                     left -= size + _TEXT_BYTES

@@ -1,4 +1,4 @@
--- The steps that a Redis or Valkey server makes as one, for the modules beside this file.
+-- The steps that a Redis or Valkey server makes as one, for `redis.py` beside this file.
 --
 -- A section begins with `---- NAME: PIECES`; the pieces are sections that stand before it in the
 -- script. `p` is what all keys begin with; constants in capitals that no section defines come from
@@ -391,24 +391,22 @@ if redis.call('EXISTS', key) == 0 then
 end
 return redis.call('HMGET', key, 'packed', 'told')
 
----- decision_of
-return redis.call('HMGET', p .. 'decision:' .. ARGV[1], 'packed', 'told')
-
----- decisions_of
-local found = {}
-for _, name in ipairs(ARGV) do
-  local key = p .. 'decision:' .. name
-  local there = redis.call('EXISTS', key) == 1
-  found[#found + 1] = there and redis.call('HMGET', key, 'packed', 'told') or {}
+---- decisions
+-- Those of the named decisions that there are.
+local function decisions(names)
+  local found = {}
+  for _, name in ipairs(names) do
+    local packed, told = unpack(redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told'))
+    if packed then found[#found + 1] = {packed, told} end
+  end
+  return found
 end
-return found
 
----- decided
-local found = {}
-for _, name in ipairs(redis.call('ZRANGE', p .. 'decided', 0, -1)) do
-  found[#found + 1] = redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told')
-end
-return found
+---- decisions_of: decisions
+return decisions(ARGV)
+
+---- decided: decisions
+return decisions(redis.call('ZRANGE', p .. 'decided', 0, -1))
 
 ---- repack
 -- A decision, and what it holds from now on.
@@ -438,19 +436,11 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', p .. 'decided', '-inf', '(' ..
   if #plan == 8 and (not ended or tonumber(ended) < tonumber(ARGV[1])) then drop(name) end
 end
 
----- untold
-local found = {}
-for _, name in ipairs(redis.call('ZRANGE', p .. 'untold:' .. ARGV[1], 0, -1)) do
-  found[#found + 1] = redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told')
-end
-return found
+---- untold: decisions
+return decisions(redis.call('ZRANGE', p .. 'untold:' .. ARGV[1], 0, -1))
 
----- comments
-local found = {}
-for _, name in ipairs(redis.call('LRANGE', p .. 'comments:' .. ARGV[1], 0, -1)) do
-  found[#found + 1] = redis.call('HMGET', p .. 'decision:' .. name, 'packed', 'told')
-end
-return found
+---- comments: decisions
+return decisions(redis.call('LRANGE', p .. 'comments:' .. ARGV[1], 0, -1))
 
 ---- tell
 local key = p .. 'decision:' .. ARGV[1]

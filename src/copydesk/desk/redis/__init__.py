@@ -1,1 +1,0 @@
-"""Shared state on a Redis or Valkey server: plans, decisions, journal, snapshots, locks."""
