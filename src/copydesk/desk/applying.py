@@ -49,13 +49,13 @@ from copydesk.desk.transaction import (
     Opener,
     Part,
     Remove,
+    Replace,
     Step,
     Stopped,
     Writer,
     WriteRequest,
     again_and_again,
     attempted,
-    edit,
 )
 from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.kinds.base import Request
@@ -179,7 +179,7 @@ class _File:
         if self.opened is None:
             run = EXECUTABLE if self.items[0].request.is_executable else None
             return [Create(self.real, texts, run)] if texts else []
-        found: list[Step] = [edit(self.real, texts, self.opened)] if texts else []
+        found: list[Step] = [Replace(self.real, texts, self.opened)] if texts else []
         for item in self.items:
             if not item.request.is_operation:
                 continue
@@ -321,7 +321,7 @@ class Applying:
             return made
 
         job = WriteRequest(member, tool, path, (self._set.clock(), tool))
-        over = partial(again_and_again, "create", "directory is")
+        over = again_and_again("create", "directory is")
         return attempted(lambda: self._write_at_once(job, make, is_new=True), over)
 
     def edit(

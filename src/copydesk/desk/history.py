@@ -33,13 +33,13 @@ from copydesk.desk.transaction import (
     Move,
     Part,
     Remove,
+    Replace,
     Step,
     Stopped,
     Writer,
     WriteRequest,
     again_and_again,
     attempted,
-    edit,
 )
 from copydesk.edit.draft import ContextMatch, Plan
 from copydesk.edit.relocate import Drift, carried, drift_of, lines_of, needed
@@ -373,8 +373,8 @@ class Undoing:
         self, member: Member, tool: str, edits: Sequence[Entry], asked: Entry | None = None
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo these edits of files (oldest first) or none; raises as `undo`. One was `asked`."""
-        what, entry = "files are" if len(edits) > 1 else "file is", asked or edits[-1]
-        over = partial(again_and_again, "write", what)
+        entry = asked or edits[-1]
+        over = again_and_again("write", "files are" if len(edits) > 1 else "file is")
         return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 
     def _attempt(
@@ -482,7 +482,7 @@ class Undoing:
             for back in backs
             if not back.base.unchanged_by(back.change)
         }
-        whole = edit(at, [*left.values()], opened) if left else None
+        whole = Replace(at, [*left.values()], opened) if left else None
         found: list[_Back] = [
             (back, whole if back.entry.edit_id in left else None) for back in backs
         ]

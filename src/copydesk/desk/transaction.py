@@ -10,7 +10,6 @@ lock of that file is given.
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -128,6 +127,10 @@ class Found:
     before: tuple[Piece, ...] = ()
 
 
+End = tuple[Stamp | None, str]
+"""The stamp and the digest of what is at a path; None and empty if nothing is."""
+
+
 class Bench:
     """One transaction until its end: what its steps share, and how far they are.
 
@@ -187,7 +190,7 @@ class Step(ABC):
     `is_digested`: the digest after is computed while staging, before there is an entry.
     """
 
-    order: ClassVar[int] = 1
+    order: int = 1
     operation: ClassVar[str] = "write"
     keeps_text: ClassVar[bool] = False
     tells_doubt: ClassVar[bool] = False
@@ -234,34 +237,38 @@ class Step(ABC):
         if isinstance(error, Refusal) and not isinstance(error, Failed):
             return "not written"
         with suppress(Refusal, TargetMoved):
-            return self.look(at.files, at.journal, self.entries, self.real).how
+            paths = (self.real,) if self.to is None else (self.real, self.to)
+            return self.look(at.files, at.journal, self.entries, *paths).how
         return "unknown"
 
     @classmethod
-    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
-        """Tell what became of the file that the entries wrote, oldest first; it is at `at` now.
+    def look(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *paths: RelPath
+    ) -> Found:
+        """Tell what became of the file that the entries wrote, oldest first.
 
-        `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile, Failed
-        for what may pass.
+        It is at the path now; of a move, `paths` are both ends. `unknown` if the file was moved
+        since. Raises TargetMoved if it changes meanwhile, Failed for what may pass.
         """
-        first, last = entries[0], entries[-1]
         try:
-            real, stamp, digest = digest_at(files, at)
+            ends = [digest_at(files, path) for path in paths]
         except Refusal as refusal:
             return _unknown(entries, refusal)
-        if real != at:  # a link points to another file now
+        if tuple(real for real, *_ in ends) != paths:  # a link points to another file now
             return Found(entries, "unknown")
-        if digest == last.after:
-            back = tuple(kept_and_new(inverse_of(entries)))
-            return Found(entries, "written", stamp, digest, back)
-        if digest == first.before:
-            return Found(entries, "not written", stamp, digest)
-        return cls.look_closer(files, journal, Found(entries, "unknown", stamp, digest))
+        return cls.judged(files, journal, entries, *((stamp, digest) for _, stamp, digest in ends))
 
     @classmethod
-    def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
-        """Tell more of a file that is neither as before nor as after."""
-        return found
+    def judged(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *ends: End
+    ) -> Found:
+        """Tell it by the stamp and the digest of what is at each path."""
+        ((stamp, digest),) = ends
+        if digest == entries[-1].after:
+            back = tuple(kept_and_new(inverse_of(entries)))
+            return Found(entries, "written", stamp, digest, back)
+        how: How = "not written" if digest == entries[0].before else "unknown"
+        return Found(entries, how, stamp, digest)
 
     @classmethod
     @abstractmethod
@@ -293,35 +300,37 @@ class Step(ABC):
         )
 
 
-class Edit(Step):
-    """A file's content is replaced by exchanging it for a new file."""
+class Replace(Step):
+    """A file's content is replaced by exchanging it for a new file.
 
-    beside = sizes.BESIDE
-    """The least size of a text whose digest is computed while it is staged, in bytes."""
+    That of a file with several names is written in place: each name leads to it.
+    """
 
-    def __init__(self, real: RelPath, parts: Sequence[Part], opened: OpenText | None) -> None:
+    def __init__(self, real: RelPath, parts: Sequence[Part], opened: OpenText) -> None:
         super().__init__(real, parts, opened)
-        base = parts[0].made.base
-        if not isinstance(base, Snapshot):  # only some lines are loaded
-            self.is_digested = True
-        elif len(parts) == 1:
-            self.is_digested = base.size >= self.beside
+        base, in_place = parts[0].made.base, opened.stamp.nlink > 1
+        self.order = 0 if in_place else 1
+        # A text of which only some lines are loaded, or one so large that its digest is computed
+        # beside the staging.
+        is_large = len(parts) == 1 and not in_place and base.size >= sizes.BESIDE
+        self.is_digested = is_large or not isinstance(base, Snapshot)
 
     def stage(self, at: Bench) -> None:
         base = self.parts[0].made.base
-        staged = at.files.stage(
-            self.path,
-            self.stamp,
-            base.digest,
-            self._pieces(),
-            before_in_place=lambda old: at.journal.keep_whole(self.entries[0].edit_id, old),
-            digested=self.is_digested,
-            expected_real=self.real,
-            digest="" if self.is_digested else self.parts[-1].made.after.digest,
-            revocable=at.is_several,
-            content=base.data if isinstance(base, Snapshot) else None,
+        self.staged = at.held.enter_context(
+            at.files.stage(
+                self.path,
+                self.stamp,
+                base.digest,
+                self._pieces(),
+                before_in_place=lambda old: at.journal.keep_whole(self.entries[0].edit_id, old),
+                digested=self.is_digested,
+                expected_real=self.real,
+                digest="" if self.is_digested else self.parts[-1].made.after.digest,
+                revocable=at.is_several,
+                content=base.data if isinstance(base, Snapshot) else None,
+            )
         )
-        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Sequence[Entry]:
         made = [self._entry(part, at, "edit") for part in self.parts]
@@ -339,23 +348,28 @@ class Edit(Step):
         return kept_and_new(change)
 
     @classmethod
-    def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
+    def judged(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *ends: End
+    ) -> Found:
         """A write in place that was interrupted, within a minute of its entry, gets its bytes back.
 
         That of another program is told: who wrote what cannot be said.
         """
-        first, stamp = found.entries[0], found.stamp
-        if stamp is None or (old := journal.whole_of(first.edit_id)) is None:
+        found = super().judged(files, journal, entries, *ends)
+        first, stamp = entries[0], found.stamp
+        if found.how != "unknown" or stamp is None:
+            return found
+        if (old := journal.whole_of(first.edit_id)) is None:
             return found
         try:
             document = files.read(first.path)
         except Refusal as refusal:
-            return _unknown(found.entries, refusal)
+            return _unknown(entries, refusal)
         if document.stamp != stamp:
             raise TargetMoved()
         age_ms = stamp.mtime_ns // 1_000_000 - first.time_ms
         is_ours = -CLOCKS_MS <= age_ms <= TORN_MS
-        if is_ours and is_torn(document.data, old, inverse_of(found.entries)):
+        if is_ours and is_torn(document.data, old, inverse_of(entries)):
             return replace(found, how="torn", before=(old,))
         return found
 
@@ -370,12 +384,6 @@ class Edit(Step):
                 before_in_place=lambda now: None,  # the journal has the content before our write
                 expected_real=found.entries[0].path,
             )
-
-
-class EditInPlace(Edit):
-    """The content of a file with several names is written in place: each name leads to it."""
-
-    order, beside = 0, sys.maxsize
 
 
 class Create(Step):
@@ -454,15 +462,13 @@ class Chmod(Step):
         return (replace(entry, before=digest, after=digest, file=(*entry.file, change)),)
 
     @classmethod
-    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
-        (entry,) = entries
-        change = entry.mode_changed
+    def judged(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *ends: End
+    ) -> Found:
+        ((stamp, digest),) = ends
+        change = entries[0].mode_changed
         assert change is not None, "it is of a change of mode"
-        try:
-            real, stamp, digest = digest_at(files, at)
-        except Refusal as refusal:
-            return _unknown(entries, refusal)
-        mode = stamp.mode & 0o7777 if stamp is not None and real == at else None
+        mode = None if stamp is None else stamp.mode & 0o7777
         hows: dict[int | None, How] = {change.before: "not written", change.after: "written"}
         return Found(entries, hows.get(mode, "unknown"), stamp, digest)
 
@@ -511,24 +517,19 @@ class Move(Step):
         return (replace(source, file=(*entry.file, gone)), target)
 
     @classmethod
-    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
+    def judged(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *ends: End
+    ) -> Found:
         """Tell which end the file is at; `stamp` and `digest` are of the new end."""
         source, target = entries
+        (old, _), (new, digest) = ends
         inode = source.moved.inode if source.moved else (0, 0)
-        try:
-            old_real, old, _ = digest_at(files, source.path)
-            new_real, new, digest = digest_at(files, target.path)
-        except Refusal as refusal:
-            return _unknown(entries, refusal)
-        if (old_real, new_real) != (source.path, target.path):
-            return Found(entries, "unknown")
         stands_there = new is not None and (new.dev, new.ino) == inode
         if old is not None and (new is None or (old.dev, old.ino) == inode):
             linked = new if stands_there else None  # a move that links and unlinks was interrupted
             return Found(entries, "not written", linked, digest)
-        if new is not None and (stands_there or (old is None and digest == target.after)):
-            return Found(entries, "written", new, digest)
-        return Found(entries, "unknown", new, digest)
+        is_new = new is not None and (stands_there or (old is None and digest == target.after))
+        return Found(entries, "written" if is_new else "unknown", new, digest)
 
     @classmethod
     def put_back(cls, files: Files, found: Found) -> None:
@@ -573,17 +574,14 @@ class InStore(Step):
         return "not written" if is_known else "unknown"
 
     @classmethod
-    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
+    def look(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *paths: RelPath
+    ) -> Found:
         return Found(entries, "unknown")
 
     @classmethod
     def put_back(cls, files: Files, found: Found) -> None:
         """Do nothing: only the store can, and only from outside files."""
-
-
-def edit(real: RelPath, parts: Sequence[Part], opened: OpenText) -> Edit:
-    """The step that replaces the content of a file."""
-    return (EditInPlace if opened.stamp.nlink > 1 else Edit)(real, parts, opened)
 
 
 def step_of(entry: Entry) -> type[Step]:
@@ -594,7 +592,7 @@ def step_of(entry: Entry) -> type[Step]:
         return Move
     if entry.mode_changed is not None:
         return Chmod
-    own: dict[str, type[Step]] = {"edit": Edit, "create": Create, "remove": Remove}
+    own: dict[str, type[Step]] = {"edit": Replace, "create": Create, "remove": Remove}
     return own[entry.kind]
 
 
@@ -801,7 +799,7 @@ class Recovery:
     ) -> tuple[Settled, ...]:
         """Close all entries; if it raises TargetMoved, Refusal, NotPutBack, it can be run again."""
         chains = _by_path(entries)
-        moves = [self._look(one, one[0].path) for one in chains if one[0].moved]
+        moves = [self._look(one, one[0].path, one[1].path) for one in chains if one[0].moved]
         now_at = {one.entries[0].path: one.entries[1].path for one in moves if one.how == "written"}
         texts = [one for one in chains if not one[0].moved]
         found = [self._look(one, now_at.get(one[0].path, one[0].path)) for one in texts] + moves
@@ -822,8 +820,8 @@ class Recovery:
         self._close([entry for entry in entries if entry not in unsure], "failed")
         return tuple(Settled(e, "unsure" if e in unsure else "failed") for e in entries)
 
-    def _look(self, entries: tuple[Entry, ...], at: RelPath) -> Found:
-        return step_of(entries[0]).look(self._files, self._journal, entries, at)
+    def _look(self, entries: tuple[Entry, ...], *paths: RelPath) -> Found:
+        return step_of(entries[0]).look(self._files, self._journal, entries, *paths)
 
     def _put_back(self, found: Found, inodes: Collection[Inode]) -> None:
         """Restore a file, with the lock of its inode if it has several names."""
@@ -889,12 +887,12 @@ class Stopped(Exception):
 Opener = Callable[[], AbstractContextManager[OpenText]]
 
 
-def attempted(attempt: Callable[[], T], over: Callable[[], Refusal] | None = None) -> T:
+def attempted(attempt: Callable[[], T], over: Refusal | None = None) -> T:
     """The result of an attempt that another program did not disturb; after some, raises `over`."""
     for _ in range(ATTEMPTS):
         with suppress(TargetMoved):
             return attempt()
-    raise over() if over else again_and_again("write", "file is")
+    raise over or again_and_again("write", "file is")
 
 
 def again_and_again(operation: str, what: str) -> Failed:
@@ -905,9 +903,8 @@ def again_and_again(operation: str, what: str) -> Failed:
 class _Found(local):
     """Open entries that this thread found and must recover; until when it waits for locks."""
 
-    def __init__(self) -> None:
-        self.due: tuple[Entry, ...] = ()
-        self.until: Deadline | None = None
+    due: tuple[Entry, ...] = ()
+    until: Deadline | None = None
 
 
 class Locks:
@@ -926,11 +923,10 @@ class Locks:
         One that lives is not waited for, and who only reads needs no journal.
         """
         with suppress(Refusal):
-            found = self._journal.open_at(paths) if paths else None
-            if found is None:
-                found = tuple(entry.edit_id for entry in self._journal.in_doubt())
-            for edit_id in found:
-                if (entry := self._journal.get(edit_id)) is not None and entry.state == "open":
+            journal = self._journal
+            ids = journal.open_at(paths) if paths else [e.edit_id for e in journal.in_doubt()]
+            for entry in map(journal.get, ids):
+                if entry is not None and entry.state == "open":
                     self._recovery.settle(entry, Deadline(0.0))
 
     def of(

@@ -22,13 +22,13 @@ from copydesk.desk.transaction import (
     Create,
     InStore,
     Part,
+    Replace,
     Settled,
     Step,
     Stopped,
     Writer,
     WriteRequest,
     attempted,
-    edit,
 )
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.base import Request
@@ -624,7 +624,7 @@ class NotesDesk:
             hunks = [_located(home.store, hunk) for hunk in parsed]
         return attempted(
             lambda: self._on_blocks_now(member, hunks, request, operation),
-            lambda: Failed("read", _AGAIN),
+            Failed("read", _AGAIN),
         )
 
     def _prepared_changes(self, member: Member, changes: Sequence[Change], path: RelPath) -> Ready:
@@ -675,7 +675,7 @@ class NotesDesk:
                 over = stopped.refusal
                 raise TargetMoved from None
 
-        return attempted(attempt, lambda: over)
+        return attempted(attempt, over)
 
     def _on_blocks_now(
         self, member: Member, hunks: Sequence[BlockHunk], request: BlockDiff, operation: Operation
@@ -772,7 +772,7 @@ class NotesDesk:
             # one plan is tied once
             own = replace(job, path=document.path, is_stored=job.is_stored and not steps)
             parts = (Part(own, document, passed.approval, passed.decided_ms),)
-            steps.append(Create(real, parts) if there is None else edit(real, parts, there))
+            steps.append(Create(real, parts) if there is None else Replace(real, parts, there))
         entries = self._writer.write(steps, self._set.ids() + self._set.ids())
         ids: tuple[tuple[str, ...], ...] = ()
         with suppress(Refusal):  # the texts are written, only the ids are unknown
