@@ -116,21 +116,6 @@ class Drafted:
     fixed: Fixed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """Earlier edits of the same transaction in the same file.
-
-    `digest` is that of the file as it was read, `inverses` those of the edits made to it since,
-    first edit first.
-    """
-
-    digest: str = ""
-    inverses: tuple[ChangeSet, ...] = ()
-
-
-NOTHING_AHEAD = Ahead()
-
-
 class BlockEdits(Protocol):
     """Edits of blocks; a write passes the same locks, gates and records as one of files."""
 
