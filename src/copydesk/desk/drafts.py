@@ -40,6 +40,7 @@ from copydesk.errors import (
     FileExists,
     FileNotFound,
     FileTooLarge,
+    HunkNotFound,
     InvalidArgs,
     LineShown,
     PartialMatchFail,
@@ -121,11 +122,9 @@ class BlockEdits(Protocol):
 
     def draft(self, member: Member, request: Request) -> Draft:
         """The changes of a block diff; raises a Refusal."""
-        ...
 
     def planned(self, member: Member, plan: Plan) -> Draft:
         """A plan's changes to the current blocks, for members who may read them; like `apply`."""
-        ...
 
     def apply(
         self,
@@ -137,13 +136,11 @@ class BlockEdits(Protocol):
         is_stored: bool = True,
     ) -> Draft:
         """Apply a plan once; both calls are made under the locks, before and after the write."""
-        ...
 
     def undo(
         self, job: WriteRequest, entry: Entry, precondition: Callable[[], None]
     ) -> Undone | NotUndone:
         """Undo an edit outside files; `precondition` runs locked; refusals are NotUndone."""
-        ...
 
 
 Blocks = Callable[[], BlockEdits]
@@ -265,6 +262,13 @@ class Drafting:
         nothing = self.nothing_at(request.path)
         return compose(request, nothing, end_of(nothing), created=True)
 
+    def as_planned(self, plan: Plan, real: RelPath) -> Draft | None:
+        """A plan for a file as its owner was shown it; None if that text is no longer stored."""
+        if plan.base_digest is None:
+            return self.of_new(plan.request)
+        base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
+        return None if base is None else compose(plan.request, base, plan.place)
+
     def _places(
         self, request: Request, now: Source, real: RelPath, terms: Terms
     ) -> tuple[Place, tuple[Request, Place]]:
@@ -347,6 +351,14 @@ class Drafting:
         if tool is not None and plan.toolset != member.toolset:
             raise WrongMode(hunk_id, plan.tool, tool)
         return plan
+
+    def ended(self, hunk_id: str) -> str:
+        """Why no plan of this id is pending, as `HunkNotFound` says it; empty if one is."""
+        try:
+            self._set.registry.plan(hunk_id, self._set.clock())
+        except HunkNotFound as gone:
+            return gone.reason
+        return ""
 
     def waiting(self) -> tuple[Plan, ...]:
         """All pending plans, oldest first; those of a dead process are settled before."""

@@ -64,15 +64,16 @@ def after_of(made: Revision, to: RelPath | None) -> str:
     digest before and the change, which together determine them. For a move, of the digest and `to`,
     the real path of the target; for a new mode, of the digest and both modes.
     """
-    after = made.after
+    before = made.base.digest
     if to is not None:
-        return hashlib.sha256(f"{made.base.digest} {to}".encode()).hexdigest()
-    if isinstance(made, Draft) and (modes := made.request.modes):
-        bound = f"{made.base.digest} {modes[0]:o} {modes[1]:o}"
-        return hashlib.sha256(bound.encode()).hexdigest()
-    if isinstance(after, Snapshot):
-        return after.digest
-    return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()
+        bound = f"{before} {to}".encode()
+    elif isinstance(made, Draft) and (modes := made.request.modes):
+        bound = f"{before} {modes[0]:o} {modes[1]:o}".encode()
+    elif isinstance(made.after, Snapshot):
+        return made.after.digest
+    else:
+        bound = before.encode() + encode(made.change)
+    return hashlib.sha256(bound).hexdigest()
 
 
 def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
@@ -83,7 +84,7 @@ def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
     lines = max(line_counts(made.base, made.change)) if policy.has_limits else 0
     target = made.request.target if isinstance(made, Draft) else None
     paths = (path,) if target is None else (path, target)
-    return any(policy.human_reason(one, lines) is not None for one in paths)
+    return any(policy.human_reason(at, lines) is not None for at in paths)
 
 
 _OF_LATE_MS: Final = 60_000
@@ -332,10 +333,9 @@ class Checks:
                 if new is not None:
                     found += new
                     checked |= dict.fromkeys(one.path for one in batch)
-        told = _told.get()
-        if told is not None:
-            of = {path: [one for one in found if one.path == str(path)] for path in checked}
-            told |= {path: tuple(findings) for path, findings in of.items()}
+        if (told := _told.get()) is not None:
+            for path in checked:
+                told[path] = tuple(each for each in found if each.path == str(path))
         return tuple(found) if checked else None
 
     def gate(

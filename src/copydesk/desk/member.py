@@ -56,9 +56,8 @@ class Policy:
     @property
     def asks_nobody(self) -> bool:
         """Whether no edit at all needs a person."""
-        if self.approval == "human" or self.most_lines is not None or self.most_files is not None:
-            return False
-        return not self.paths or all(who == "self" for _, who in self.paths)
+        asks = self.approval == "human" or self.has_limits
+        return not asks and all(who == "self" for _, who in self.paths)
 
     @property
     def has_limits(self) -> bool:
@@ -100,11 +99,9 @@ class Permission(Protocol):
 
     def allows_read(self, path: RelPath) -> bool:
         """Whether the member may read the file."""
-        ...
 
     def allows_walk(self, path: RelPath) -> bool:
         """Whether something below the directory may be read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
