@@ -384,8 +384,7 @@ class Applying:
 
     def blocks(self, plan: Plan, member: Member | None = None) -> Draft:
         """The current result of a block diff's plan, for its owner or a member; may refuse."""
-        owner = self._set.members(plan.owner, plan.toolset)
-        return self._blocks().planned(member or owner, plan)
+        return self._blocks().planned(member or self._set.members(plan.owner, plan.toolset), plan)
 
     def _write_blocks(self, member: Member, plan: Plan, *, is_stored: bool) -> Applied:
         """Like `write`, for a block diff."""

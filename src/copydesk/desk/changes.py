@@ -824,8 +824,9 @@ class _Replay:
         if not hunks:
             return None
         base = Snapshot.of(b"".join(old), self._named)
-        facts = base, self._now, tuple(hunks), change
-        return FileChanges(self._path, was, kind, *facts, by_lines=self.by_lines)
+        return FileChanges(
+            self._path, was, kind, base, self._now, tuple(hunks), change, by_lines=self.by_lines
+        )
 
     def _removal(self, name: NetHunk, ours: Callable[[int], bool]) -> FileChanges | None:
         """The change that the file is gone, with the text that it would have without our edits."""
@@ -990,8 +991,7 @@ def _undoing(file: FileChanges, hunks: Sequence[ChangedHunk]) -> Iterator[_Wante
         elif hunk.kind == "remove":
             change = ChangeSet.of(0, [Edit(0, 0, file.base.data)])
             created = patch_of(file.path, file.now, change, created=True)
-            runs = bool(file.mode & 0o111)
-            yield replace(created, executable=runs), _NO_TERMS, [hunk]
+            yield replace(created, executable=bool(file.mode & 0o111)), _NO_TERMS, [hunk]
         elif hunk.kind == "move" and file.was is not None:
             yield MoveFile(file.path, file.was), _NO_TERMS, [hunk]
 

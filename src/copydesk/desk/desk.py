@@ -201,8 +201,9 @@ class FileDesk:
             self._set.locks.settle(real)
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
-                limits = range_text, most_lines, most_tokens
-                seen = _read_large(path, stamp, self._set.files, named, *limits)
+                seen = _read_large(
+                    path, stamp, self._set.files, named, range_text, most_lines, most_tokens
+                )
                 if seen.digest is not None:
                     lines = seen.total_lines or 0
                     self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
@@ -219,8 +220,7 @@ class FileDesk:
         except Refusal:
             self._set.bases.keep(base, document.real)  # the refusal may count its lines
             raise
-        note = Note(member.name, document.real, found.shown)
-        self._set.bases.keep(base, document.real, [note])
+        self._set.bases.keep(base, document.real, [Note(member.name, document.real, found.shown)])
         return found
 
     def contents(
@@ -339,8 +339,7 @@ class FileDesk:
         nothing = self._drafting.nothing_at(path)
         crlf = content[: content.rfind("\n") + 1].endswith("\r\n")
         new = nothing.encoding.encode(content + ("\r\n" if crlf else "\n") * added)
-        change = ChangeSet.of(0, [Edit(0, 0, new)])
-        made = FileEdit(path, nothing, change, created=True)
+        made = FileEdit(path, nothing, ChangeSet.of(0, [Edit(0, 0, new)]), created=True)
         self._check_signs(member, tool, made)
         written = self.applying.create(member, tool, path, made)
         note_whole(self._set.bases, member, self._drafting.real(path), made.after)
@@ -568,8 +567,9 @@ class Rewrite(FileEdit):
     @computed_once
     def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
         """What is reported about the change, computed while it is written."""
-        edit = self.base, self.change, str(self.path)
-        diff, whole = unified_start(*edit, SHOWN_DIFF, SHOWN_LINES, created=self.created)
+        diff, whole = unified_start(
+            self.base, self.change, str(self.path), SHOWN_DIFF, SHOWN_LINES, created=self.created
+        )
         return diff, whole, counts(diff) if whole else line_counts(self.base, self.change)
 
 

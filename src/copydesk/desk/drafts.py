@@ -406,8 +406,7 @@ def signs_in(member: Member, draft: Draft) -> tuple[str, ...]:
     if request.is_operation or request.in_notes:
         return ()
     found = signs_of(request.path, draft.base, draft.change, member.usual_signs)
-    by_number = request.by_number(draft.place)
-    return (*found, *repeated_lines(draft.base, by_number, member.usual_signs))
+    return (*found, *repeated_lines(draft.base, request.by_number(draft.place), member.usual_signs))
 
 
 def digest_of(diff: bytes) -> str:

@@ -160,8 +160,7 @@ class History:
 
     def not_found(self, member: Member, edit_id: int) -> EditNotFound:
         """The refusal for a missing edit, with the reason."""
-        reason = self._set.journal.why_missing(edit_id)
-        return EditNotFound(edit_id, reason, self.newest(member))
+        return EditNotFound(edit_id, self._set.journal.why_missing(edit_id), self.newest(member))
 
     def newest(self, member: Member) -> int | None:
         """The id of the newest edit that the member may see, if there is one."""
@@ -356,8 +355,7 @@ class Undoing:
         if entry.kind == "notes":
             at = located(journal, entry).path
             authorized(self._set.files, member, at, "write", "read")
-            ticket = self._set.clock(), tool
-            job = WriteRequest(member, tool, at, ticket, undoes=entry.edit_id)
+            job = WriteRequest(member, tool, at, (self._set.clock(), tool), undoes=entry.edit_id)
             undone = self._blocks().undo(job, entry, partial(self.check_stands, member, entry, at))
             return undone if isinstance(undone, NotUndone) else (undone,)
         moved = entry.moved
@@ -591,8 +589,7 @@ class Undoing:
         return text, reduce(lambda each, inverse: each.edited(inverse), reversed(known), text)
 
     def _created_again(self, entry: Entry, at: RelPath) -> Undone:
-        content = entry.inverse.apply(b"")
-        after = _as_text(content, self._set.named(entry.path))
+        after = _as_text(entry.inverse.apply(b""), self._set.named(entry.path))
         nothing = Snapshot(b"", replace(after.encoding, bom=b""))
         diff = unified(nothing, entry.inverse, str(entry.path), created=True)
         return Undone(entry, nothing, entry.inverse, after, diff, "exact", 0, at=at)
@@ -607,8 +604,7 @@ class Undoing:
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
         _, stamp = self._set.files.stat(at)
         diff = deleted(base, change, str(at), stamp.mode)
-        after = Snapshot(b"", base.encoding)
-        return Undone(entry, base, change, after, diff, "exact", 0, at=at)
+        return Undone(entry, base, change, Snapshot(b"", base.encoding), diff, "exact", 0, at=at)
 
     def _moved_back(self, entry: Entry, at: RelPath, now: Source) -> Undone:
         """Move the file back to its old path, with whatever copydesk wrote to it since."""
@@ -760,10 +756,9 @@ class Forgetting:
     def _kept(self, what: Forgettable) -> set[str]:
         """The digests of texts that other edits and plans need."""
         paths = set(what.paths)
-        others = islice(entries(self._set.journal), _MOST_KEPT)
         kept = {
             digest
-            for one in others
+            for one in islice(entries(self._set.journal), _MOST_KEPT)
             if not _covers(paths, one.path)
             for digest in (one.before, one.after)
         }

@@ -297,8 +297,7 @@ def line_change(base: Text, change: ChangeSet, *, own: bool = True) -> LineChang
             written.append((start + shift, stop + shift + grown))
         shift += grown
     if len(first.edits) < len(change.edits):
-        last = regions[-1][1]
-        regions.append((last, base.line_count, 0))
+        regions.append((regions[-1][1], base.line_count, 0))
     return LineChange(tuple(regions), tuple(written), amended=own)
 
 

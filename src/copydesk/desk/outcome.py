@@ -87,8 +87,7 @@ class ForeignWrites:
             theirs = ours + theirs
         if ours == theirs and not is_gone:
             return
-        named = self._named(real)
-        before = Snapshot.of(theirs, named)
+        before = Snapshot.of(theirs, self._named(real))
         change = ChangeSet.of(len(theirs), [_difference(theirs, ours)])
         entry = Entry(
             time_ms=self._clock(),

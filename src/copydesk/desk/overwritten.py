@@ -193,8 +193,7 @@ class Overwrites(Closing):
             return ChangeMode(at, bool(entry.mode_changed.after & 0o111))
         (patch,) = parse_diff(encoding_of_diff(entry.diff, None).decode(entry.diff))
         if entry.kind == "create":
-            run = patch.mode == EXECUTABLE
-            return PatchEdit(at, patch.hunks, creates=True, executable=run)
+            return PatchEdit(at, patch.hunks, creates=True, executable=patch.mode == EXECUTABLE)
         named = self._set.named(entry.path)
         after = self._history.text_after(entry, named)
         if after is None:  # then only to the one place that has its lines

@@ -399,10 +399,9 @@ class Create(Step):
 
     def stage(self, at: Bench) -> None:
         data = self.parts[-1].made.after.whole().data
-        staged = at.files.stage_new(
-            self.path, data, expected_real=self.real, removed=self._restores
+        self.staged = at.held.enter_context(
+            at.files.stage_new(self.path, data, expected_real=self.real, removed=self._restores)
         )
-        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Sequence[Entry]:
         first, *rest = self.parts
@@ -437,8 +436,7 @@ class Remove(Step):
     def put_back(cls, files: Files, found: Found) -> None:
         if found.how == "written":
             entry = found.entries[0]
-            content = lambda: entry.inverse.apply(b"")  # noqa: E731
-            files.restore(entry.path, entry.before, content, entry.removed)
+            files.restore(entry.path, entry.before, lambda: entry.inverse.apply(b""), entry.removed)
 
 
 class Chmod(Step):
@@ -451,9 +449,15 @@ class Chmod(Step):
         self._mode = mode
 
     def stage(self, at: Bench) -> None:
-        known = self._mode, at.stamps.get(self.real, self.stamp), self.entries[-1].after
-        staged = at.files.stage_chmod(self.real, *known, expected_real=self.real)
-        self.staged = at.held.enter_context(staged)
+        self.staged = at.held.enter_context(
+            at.files.stage_chmod(
+                self.real,
+                self._mode,
+                at.stamps.get(self.real, self.stamp),
+                self.entries[-1].after,
+                expected_real=self.real,
+            )
+        )
 
     def make_entries(self, at: Bench) -> Sequence[Entry]:
         entry = self._entry(self.parts[0], at, "edit")
@@ -492,11 +496,11 @@ class Move(Step):
 
     def stage(self, at: Bench) -> None:
         stamp, digest = at.stamps.get(self.real, self.stamp), self.entries[-1].after
-        ends = self.real, self._to
-        staged = at.files.stage_move(
-            *ends, stamp, digest, expected_real=self.real, expected_to=self._to
+        self.staged = at.held.enter_context(
+            at.files.stage_move(
+                self.real, self._to, stamp, digest, expected_real=self.real, expected_to=self._to
+            )
         )
-        self.staged = at.held.enter_context(staged)
 
     def make_entries(self, at: Bench) -> Sequence[Entry]:
         entry = self._entry(self.parts[0], at, "edit")
@@ -965,8 +969,7 @@ class Locks:
         `of_all` settles it first.
         """
         with self._queues.lock(inode_key(*inode), ticket, caller, self._found.until):
-            doubts = self._journal.in_doubt()
-            left = tuple(one for one in doubts if self._is_at(one.path, inode))
+            left = tuple(one for one in self._journal.in_doubt() if self._is_at(one.path, inode))
             if left:
                 self._found.due = left
                 raise TargetMoved()
@@ -985,8 +988,7 @@ class Locks:
             if isinstance(settled.refusal, Busy):
                 raise Busy(str(entry.path), settled.refusal.waited_seconds)
             if settled.state == "open":
-                where = f"{entry.path}: {settled.reason}"
-                raise Failed("recover an unfinished write", where)
+                raise Failed("recover an unfinished write", f"{entry.path}: {settled.reason}")
 
 
 class Writer:
