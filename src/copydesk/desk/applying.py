@@ -85,9 +85,10 @@ class _Item:
     """An edit to be written, and how far it is: refused, made, or written.
 
     A direct write is one of a plan that was never stored, with a neutral `request`; it has no
-    `plan`, `draft` and `context`. `is_new`: it makes a file, so that none is opened. `made` is the
-    edit on the current file, or on the result of the plans before it; `is_kept`: it changes
-    nothing. `context` is the plan's status in the file as it was read, without the others.
+    `plan` and `draft`, and its `context` is not used. `is_new`: it makes a file, so that none is
+    opened. `made` is the edit on the current file, or on the result of the plans before it; then it
+    is known whether it `changes_nothing`. `context` is the plan's status in the file as it was
+    read, without the others.
     """
 
     job: WriteRequest
@@ -97,7 +98,7 @@ class _Item:
     passed: Passed = _NOT_ASKED
     refusal: Refusal | None = None
     entry: Entry | None = None
-    is_kept: bool = True
+    changes_nothing: bool = True
     target: RelPath | None = None
     plan: Plan = field(init=False)
     made: Revision = field(init=False)
@@ -106,7 +107,7 @@ class _Item:
     @property
     def changes_text(self) -> bool:
         """Whether it changes the file's text."""
-        return not self.is_kept and not self.request.is_operation
+        return not self.changes_nothing and not self.request.is_operation
 
     @property
     def part(self) -> Part:
@@ -239,7 +240,7 @@ class Applying:
         self._set, self._drafting, self._writer = setting, drafting, writer
         self._blocks = blocks
         self._shown = DraftCache()
-        self.show, self.drop_drafts = self._shown.keep, self._shown.clear
+        self.keep_draft, self.drop_drafts = self._shown.keep, self._shown.clear
 
     def write(
         self, member: Member, plan: Plan, base: Text | None = None, *, is_stored: bool = True
@@ -338,7 +339,7 @@ class Applying:
             if item.refusal is not None:  # every answer reveals content, or that some exists
                 raise item.refusal
             made = item.made = make(outcome.files[0].opened)
-            item.is_kept = not is_new and made.base.unchanged_by(made.change)
+            item.changes_nothing = not is_new and made.base.unchanged_by(made.change)
             self._pass_and_write(outcome)
         if (refusal := outcome.refusal) is not None:
             raise refusal
@@ -482,7 +483,11 @@ class Applying:
         """A plan that a member writes; if not `is_stored`, it is not pending if it is refused."""
         member, age = member.because(plan.why, plan.task), (plan.created_ms, plan.id)
         job = WriteRequest(
-            *(member, plan.tool, plan.request.path, age, plan.id),
+            member,
+            plan.tool,
+            plan.request.path,
+            ticket=age,
+            hunk_id=plan.id,
             edited_by=plan.edited_by,
             is_stored=is_stored,
         )
@@ -582,14 +587,15 @@ class Applying:
         """Draft all plans for the file, each on the previous result."""
         now = file.opened.source if file.opened else None
         is_one = not file.items[1:]
+        # A text is drafted on the last one's result, which needs the whole file; a move is not.
         if now is not None and len(file.items) > 1 + (file.to is not None):
             try:
                 now = now.whole()
             except Refusal as refusal:
                 file.refuse(refusal)
                 return
-        read = "" if now is None or is_one else now.digest
-        base = now if isinstance(now, Snapshot) else None
+        read = "" if now is None or is_one else now.digest  # asked of several plans alone
+        as_read = now if isinstance(now, Snapshot) else None
         inverses: list[ChangeSet] = []
         for item in file.items:
             if item.refusal is not None:
@@ -598,8 +604,8 @@ class Applying:
             try:
                 if now is not None:
                     shown = None if inverses else self._shown.of(plan, now)
-                    known = base if read and plan.base_digest == read else planned_on
-                    draft = shown or self.draft(plan, file.real, now, known, read, inverses)
+                    base = as_read if read and plan.base_digest == read else planned_on
+                    draft = shown or self.draft(plan, file.real, now, base, read, inverses)
                 elif plan.base_digest is not None:
                     raise FileNotFound()
                 else:
@@ -612,8 +618,8 @@ class Applying:
                     outcome.current = now.around(start, stop)
                 continue
             item.draft = item.made = draft
-            item.is_kept = draft.replaces_nothing
-            item.context = "exact" if shown is not None else self._context(item, file, base)
+            item.changes_nothing = draft.replaces_nothing
+            item.context = "exact" if shown is not None else self._context(item, file, as_read)
             if not is_one:
                 inverses.append(draft.change.inverse(draft.base.slice))
                 if isinstance(draft.after, Snapshot):
@@ -639,14 +645,17 @@ class Applying:
         for file in files:
             ahead: ChangeSet | None = None
             for item in file.items:
-                if item.refusal is not None or item.is_kept:
+                if item.refusal is not None or item.changes_nothing:
                     continue
                 change, job = item.made.change, item.job
                 try:
                     is_alone = ahead is None or job.member.policy.asks_nobody
                     shown = item.made if is_alone else self._alone(file, item.plan)
                     item.passed = self._set.approving.check(
-                        *(job.member, job.plan, file.real, shown),
+                        job.member,
+                        job.plan,
+                        file.real,
+                        shown,
                         created=file.opened is None,
                         together=together,
                         to=None if item.target is None else file.to,
@@ -669,10 +678,14 @@ class Applying:
         for file in concerned:
             own = tuple(each for each in findings if each.path == str(file.items[0].job.path))
             for item in (item for item in file.items if item.changes_text):
-                member, is_new = item.job.member, file.opened is None
-                # Whether a person was shown the text as the plan makes it, and approved it.
-                bound = item.job.plan, file.real, item.made
-                approved = partial(self._set.approving.is_approved, *bound, created=is_new)
+                member = item.job.member
+                approved = partial(  # whether a person was shown the text as the plan makes it
+                    self._set.approving.is_approved,
+                    item.job.plan,
+                    file.real,
+                    item.made,
+                    created=file.opened is None,
+                )
                 try:
                     member.now().permission.check("write", file.to or file.real)
                     self._set.checks.gate(own, member.accept, item.job.hunk_id or None, approved)

@@ -65,7 +65,7 @@ _KEPT, _UNDONE, _CHECKPOINT = "kept", "undone", "checkpoint"
 
 _MOST_NAMED = 5
 _NAMED_BY = 2
-"""So many lines above and below a hunk are part of its id: another place is never meant by it."""
+"""So many lines above and below a hunk are part of its id, so that it never means another place."""
 
 _UNITS = {"m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 
@@ -260,8 +260,11 @@ class Changes:
         for key, files in self._open(reader, seen, {k: _ids(tasks[k]) for k in tasks}).items():
             first, last = tasks[key][0], tasks[key][-1]
             why = next((edit.why for edit in tasks[key] if edit.why and reads(edit.path)), "")
-            times = first.time_ms, last.time_ms
-            found.append(TaskChanges(key, first.task, first.member, why, *times, tuple(files)))
+            found.append(
+                TaskChanges(
+                    key, first.task, first.member, why, first.time_ms, last.time_ms, tuple(files)
+                )
+            )
         return tuple(sorted(found, key=lambda task: -task.last_ms))
 
     def older(self, reader: Member) -> int:
@@ -290,8 +293,15 @@ class Changes:
             raise AccessDenied("write", "a person approves its edits")
         chosen = self._chosen(person, what, hunks)
         for file, some in chosen:
-            facts = {"before": file.now.digest, "after": self._last_id(), "reason": _named(some)}
-            self._record(_KEPT, person, "kept", str(file.path), **facts)
+            self._record(
+                _KEPT,
+                person,
+                "kept",
+                str(file.path),
+                before=file.now.digest,
+                after=self._last_id(),
+                reason=_named(some),
+            )
         return sum(len(some) for _, some in chosen)
 
     def undo(
@@ -433,8 +443,14 @@ class Changes:
                 written = [Written(one.plan.request.path, one.edit_id) for one in outcome.applied]
                 for one, hunks in zip(written, planned.values(), strict=True):
                     if verdict == "undone":
-                        facts = {"after": str(one.edit_id), "reason": _named(hunks)}
-                        self._record(_UNDONE, member, verdict, str(one.path), **facts)
+                        self._record(
+                            _UNDONE,
+                            member,
+                            verdict,
+                            str(one.path),
+                            after=str(one.edit_id),
+                            reason=_named(hunks),
+                        )
                 all_hunks = [hunk for hunks in planned.values() for hunk in hunks]
                 self._tell(member, all_hunks, verdict, member.why)
                 return UndoneChanges(tuple(written), tuple(refused))
@@ -474,13 +490,23 @@ class Changes:
         reason: str = "",
     ) -> Decision:
         """Store what a person decided; one with an `owner` is told to that member."""
-        now_ms, plain = self._set.clock(), (before, after, reason)
-        told = not owner
-        said = Decision((key, 0), owner, path, verdict, person.name, now_ms, *plain, told)
+        said = Decision(
+            (key, 0),
+            owner,
+            path,
+            verdict,
+            by=person.name,
+            time_ms=self._set.clock(),
+            before=before,
+            after=after,
+            reason=reason,
+            told=not owner,
+        )
         return noted(self._set.decisions, said)
 
     def _last_id(self) -> str:
-        return "".join(str(edit.edit_id) for edit in self._set.journal.entries(most=1)) or "0"
+        newest = self._set.journal.entries(most=1)
+        return str(newest[0].edit_id if newest else 0)
 
     def _entries(self, since_ms: int = 0, after: int = 0) -> tuple[Entry, ...]:
         """The edits since then, oldest first; the newest ones if there are more.
@@ -840,8 +866,17 @@ class _Replay:
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
         mode = removed.removed.mode if removed.removed else 0o100644
         whole = self._hunk("remove", "", NetHunk(0, 0, old, authors=name.authors))
-        facts = base, Snapshot(b"", BYTES), (whole,), change
-        return FileChanges(self._path, None, "remove", *facts, mode, self.by_lines)
+        return FileChanges(
+            self._path,
+            None,
+            "remove",
+            base,
+            Snapshot(b"", BYTES),
+            (whole,),
+            change,
+            mode,
+            self.by_lines,
+        )
 
     def _text_hunks(
         self, texts: Sequence[NetHunk], old: Sequence[bytes]

@@ -30,11 +30,15 @@ from copydesk.desk.member import (
 from copydesk.desk.outcome import (
     Applied,
     Created,
+    NotUndone,
     Overwritten,
     Planned,
     Reading,
     Rejected,
     Saved,
+    Transacted,
+    Undone,
+    Withheld,
 )
 from copydesk.desk.overwritten import Overwrites
 from copydesk.desk.review import Review
@@ -98,13 +102,11 @@ class FileDesk:
         self._drafting = Drafting(setting)
         self.blocks = blocks
         self.applying = Applying(setting, self._drafting, writer, blocks)
-        self.apply_all, self.missing = self.applying.apply_all, self._drafting.missing
         self.history = History(setting)
         self.foreign = setting.foreign
         self.forgetting = Forgetting(setting, self._drafting, self.applying.lock)
-        undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
-        self.undo, self.undo_together = undoing.undo, undoing.undo_together
-        self.undo_all = undoing.undo_all
+        self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
+        self.undo_all = self._undoing.undo_all
         self.review = Review(setting, self._drafting, self.applying)
         self.changes = Changes(setting, self)
         self.overwrites = Overwrites(setting, self.history, self.contents)
@@ -120,7 +122,7 @@ class FileDesk:
             existing = self._drafting.own_plan(member, terms.existing_hunk_id, tool)
             if existing.tool != tool:
                 raise WrongMode(existing.id, existing.tool, tool)
-            # A version is known by its plan's time: within a millisecond as well.
+            # Id and time name a version of a plan: one of the same millisecond needs another.
             now_ms = max(now_ms, existing.created_ms + 1)
         if request.in_notes:
             draft = self.blocks().draft(member, request)
@@ -157,11 +159,12 @@ class FileDesk:
         )
         refusal: Refusal | None = None
         declined = self._declined(member, drafted, terms, signs) if terms.auto else None
-        is_written, is_stored = terms.auto and declined is None, existing is not None
-        if not is_written or is_stored:
+        writes_now, is_stored = terms.auto and declined is None, existing is not None
+        if not writes_now or is_stored:
             plan = self._reserved(plan, existing)
-        self.applying.show(plan, draft)
-        if is_written:
+        self.applying.keep_draft(plan, draft)
+        if writes_now:
+            # What is written at once is stored only if it is refused: its id must be free then.
             while not is_stored and self._drafting.ended(plan.id) != "unknown":  # it is taken
                 plan = replace(plan, id=self._set.ids())
             outcome = self.applying.write(member, plan, draft.base, is_stored=is_stored)
@@ -268,6 +271,29 @@ class FileDesk:
             raise HunkNotFound(hunk_id, "applied") if is_written else gone from None
         return self.applying.write(member, plan)
 
+    def apply_all(
+        self, member: Member, tool: str, hunk_ids: Sequence[str]
+    ) -> Transacted | Withheld:
+        """Write several plans, in one file or in several, all or none.
+
+        Raises what `apply` raises, and InvalidArgs for no ids or one given twice; what a file
+        refuses is returned as Withheld.
+        """
+        return self.applying.apply_all(member, tool, hunk_ids)
+
+    def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
+        """Undo an edit in the current file, even if other lines changed since.
+
+        Raises EditNotFound and AccessDenied; what the file refuses is returned as NotUndone.
+        """
+        return self._undoing.undo(member, tool, edit_id)
+
+    def undo_together(
+        self, member: Member, tool: str, edit_id: int
+    ) -> tuple[Undone, ...] | NotUndone:
+        """Undo all edits of an edit's transaction that are in effect, or none."""
+        return self._undoing.undo_together(member, tool, edit_id)
+
     def reapply(
         self, member: Member, tool: str, edit_id: int, *, auto: bool = True
     ) -> Applied | Planned | None:
@@ -323,6 +349,10 @@ class FileDesk:
         """Drop the texts in memory that answer later calls, as some were forgotten."""
         self.applying.drop_drafts()
         drop_plans()
+
+    def missing(self, member: Member, path: RelPath) -> FileNotFound:
+        """The refusal for a missing file, with similar names in its directory."""
+        return self._drafting.missing(member, path)
 
     def create(
         self, member: Member, tool: str, path: RelPath, content: str, *, may_be_diff: bool = False
@@ -442,7 +472,7 @@ class FileDesk:
         lines = draft.request.unguarded(drafted.named, terms)
         if not lines:
             return None
-        deletes = draft.request.deletes  # that takes no expected_old
+        deletes = draft.request.deletes  # then only a version says what: it takes no expected_old
         if version is None:
             unsaid = "no version says what is deleted"
             return unsaid if deletes else "neither version nor expected_old says what is replaced"
@@ -506,7 +536,10 @@ class Rewrite(FileEdit):
     ) -> Rewrite:
         """Return the result of the member's batch on `base`."""
         return Rewrite(
-            *(path, base, batch.change, created),
+            path,
+            base,
+            batch.change,
+            created,
             replacements=len(batch.spans) - batch.no_op_count,
             no_ops=batch.no_op_count,
             escapes=batch.escapes,
@@ -740,8 +773,8 @@ def _read_lines(
     `most_tokens` are those of the lines with their numbers.
     """
     start, stop, clipped = lines_wanted(range_text, base.line_count)
-    limits = most_lines, most_tokens
-    lines, at, cut, within = _shown(base, start, stop, *limits, tail=range_text.startswith("-"))
+    is_tail = range_text.startswith("-")
+    lines, at, cut, within = _shown(base, start, stop, most_lines, most_tokens, tail=is_tail)
     return Reading(
         path=path,
         first_line=at + 1,
@@ -771,7 +804,7 @@ def _read_large(
     most_lines: int,
     most_tokens: int | None = None,
 ) -> Reading:
-    """Like `read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
+    """Like `_read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
     last = tail_count(range_text)
     first = first_line_of(range_text)
     if last is not None:
@@ -794,8 +827,9 @@ def _read_large(
     else:
         start, stop, clipped = lines_wanted(range_text, facts.line_count)
     most = min(stop - start, have)
-    limits = most_lines, most_tokens
-    lines, _, cut, within = _shown(window, 0, most, *limits, tail=facts is None, number=start)
+    lines, _, cut, within = _shown(
+        window, 0, most, most_lines, most_tokens, tail=facts is None, number=start
+    )
     within = within or (parted and bool(lines))
     asked = stop - start if last is None else first
     most = min(asked, most_lines) if most_lines else asked

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from copydesk.desk.backends.api import Entry, Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.gates import Approving, Checks
-from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
+from copydesk.desk.member import Member, authorized, check_free, check_no_link, may_read
 from copydesk.desk.outcome import ForeignWrites, NotUndone, Undone
 from copydesk.desk.transaction import ATTEMPTS, Locks, Recovery, WriteRequest, again_and_again
 from copydesk.edit.draft import (
@@ -73,8 +73,9 @@ def hunk_id() -> str:
 class Setting:
     """What a desk works with: stores, caches, the clock (ms since 1970), ids, encodings.
 
-    `named` returns the encoding that the configuration names for a path, `ids` a new id of eight
-    hex characters, `members` a member by name and toolset. `ttl_ms` is how long a plan stays
+    `registry`, `journal`, `decisions` and `tally` are one object, by the name of the part that is
+    used. `named` returns the encoding that the configuration names for a path, `ids` a new id of
+    eight hex characters, `members` a member by name and toolset. `ttl_ms` is how long a plan stays
     pending, `approval_ttl_ms` how long one that a person has to approve.
     """
 
@@ -305,8 +306,13 @@ class Drafting:
         return known, () if known is not None else self._set.journal.chain(real, "", now) or ()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
-        """The refusal for a missing file, with similar names in its directory."""
-        return missing(self._set.files, member, path)
+        """The refusal for a missing file, with similar names that the member may read."""
+        files, real = self._set.files, self._set.files.resolve(path)
+        # The similar names are next to the link's target, not next to the link.
+        is_beside = files.resolve(path.parent) == real.parent
+        folder = path.parent if is_beside else real.parent
+        close = (folder / name for name in files.similar(path))
+        return FileNotFound(tuple(str(at) for at in close if may_read(files, member, at)) or None)
 
     def remember(self, text: Text, real: RelPath, notes: Sequence[Note] = ()) -> None:
         """Store the text as a base, if all of it is loaded, and the notes."""

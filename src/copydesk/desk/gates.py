@@ -96,7 +96,8 @@ def lapse(decisions: Records, approval: Decision, now_ms: int) -> None:
     decisions.withdraw(approval)
     lapsed = replace(
         approval,
-        plan=(approval.plan[0], -approval.time_ms),  # however many notice it, one is reported
+        # Negative: see Decision. However many notice it, one is reported.
+        plan=(approval.plan[0], -approval.time_ms),
         verdict="lapsed",
         time_ms=now_ms,
         reason="the change is no longer the one that was approved: the file has changed",
@@ -155,7 +156,8 @@ class Approving:
         if len(paths) > 1 or now.permission is not member.permission:  # else it was asked before
             now.permission.check("write", *paths)
             # Every answer shows content, and a refusal of the target reveals what is there.
-            now.permission.check("read", *(paths[1 + len(others) :] if created else paths))
+            target = () if to is None else (to,)
+            now.permission.check("read", *(target if created else paths))
         is_asked = not member.policy.asks_nobody
         is_asked = is_asked or (now is not member and not now.policy.asks_nobody)
         decision: Decision | None = None
@@ -210,7 +212,8 @@ class Approving:
     ) -> HumanReason | None:
         """Why a person has to approve the change of the paths; by the policy of then or of now.
 
-        That is of a transaction with all that the member wrote in the minute before.
+        Lines and files are counted over the whole transaction and over what the member wrote in
+        the minute before.
         """
         asking = [one for one in dict.fromkeys((member.policy, policy)) if not one.asks_nobody]
         lines, files = 0, set(others)
@@ -459,7 +462,10 @@ _Place = Callable[[int], object]
 
 
 def _places(edit: Edited) -> tuple[_Place, _Place]:
-    """Map a line before, and one after, to a comparable place: changed, or the line after."""
+    """Two functions that put lines of the old and of the new text on one scale.
+
+    By it findings are compared: `changed` within a change, else the line's number in the new text.
+    """
     runs = [(one.start, one.stop, len(one.new)) for one in regions(edit.base, edit.change)]
     grown = [new - (stop - start) for start, stop, new in runs]
     sums = accumulate(grown, initial=0)

@@ -262,7 +262,7 @@ def _since(journal: Records, path: RelPath, edit_id: int) -> list[Entry]:
 def between(
     journal: Records, entry: Entry, now_digest: str, since: Location | None = None
 ) -> tuple[Entry, ...] | None:
-    """The writes from the edit's text to another, oldest first; None as in `Journal.chain`."""
+    """The writes from the edit's text to another, oldest first; None as in `Records.chain`."""
     writes = (since or located(journal, entry)).writes
     links = ((e.before, e.after, e.state, e) for e in reversed(writes))
     found = linked(links, entry.after, now_digest)
@@ -438,7 +438,10 @@ class Undoing:
         together = [(back.path, back) for back, _ in left]
         for back, step in left:
             self._set.approving.check(
-                *(member, None, back.path, back),
+                member,
+                None,
+                back.path,
+                back,
                 created=back.entry.kind == "remove",
                 together=together,
                 to=step.to,

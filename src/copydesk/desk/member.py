@@ -20,7 +20,7 @@ from copydesk.desk.backends.snapshots import (
     Snapshots,
 )
 from copydesk.edit.draft import Draft
-from copydesk.errors import FileExists, FileNotFound, IncompleteRead, NotAFile, Refusal
+from copydesk.errors import FileExists, IncompleteRead, NotAFile, Refusal
 from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
@@ -147,7 +147,10 @@ class Member:
 
     @property
     def own_lock(self) -> tuple[RelPath, ...]:
-        """The key of a lock that its writes hold besides those of the files, if they are summed."""
+        """The key of a lock that its writes hold besides those of the files, if it has limits.
+
+        Else two at the same moment could each stay below a limit that both together exceed.
+        """
         name = f"\0member/{self.name}"  # no path contains a NUL
         return (RelPath((name,)),) if self.policy.has_limits else ()
 
@@ -296,7 +299,7 @@ def line_change(base: Text, change: ChangeSet, *, own: bool = True) -> LineChang
         if own and len(edits) == 1 and is_whole:
             written.append((start + shift, stop + shift + grown))
         shift += grown
-    if len(first.edits) < len(change.edits):
+    if len(first.edits) < len(change.edits):  # what is below those is not known any more
         regions.append((regions[-1][1], base.line_count, 0))
     return LineChange(tuple(regions), tuple(written), amended=own)
 
@@ -319,13 +322,3 @@ def _newlines(data: bytes, text: Text) -> int:
     if text.encoding.unit == 1:
         return data.count(b"\n")
     return text.encoding.decode(data).count("\n")
-
-
-def missing(files: Files, member: Member, path: RelPath) -> FileNotFound:
-    """The refusal for a missing file, with similar names that the member may read."""
-    real = files.resolve(path)
-    # The similar names are next to the link's target, not next to the link.
-    is_beside = files.resolve(path.parent) == real.parent
-    folder = path.parent if is_beside else real.parent
-    close = (folder / name for name in files.similar(path))
-    return FileNotFound(tuple(str(one) for one in close if may_read(files, member, one)) or None)

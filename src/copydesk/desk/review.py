@@ -480,10 +480,19 @@ class Review:
         reason: str = "",
     ) -> Decision:
         """A decision of now, which is not stored yet; old ones are dropped."""
-        now_ms, path = self._set.clock(), str(self._set.files.resolve(plan.request.path))
+        now_ms = self._set.clock()
         self._set.decisions.forget(now_ms - REMEMBERED_MS)
-        plain = before, after, reason
-        return Decision(version_of(plan), plan.owner, path, verdict, reviewer.name, now_ms, *plain)
+        return Decision(
+            version_of(plan),
+            plan.owner,
+            str(self._set.files.resolve(plan.request.path)),
+            verdict,
+            by=reviewer.name,
+            time_ms=now_ms,
+            before=before,
+            after=after,
+            reason=reason,
+        )
 
     def _standing(self, plan: Plan, decision: Decision | None) -> Decision | None:
         """The decision, unless it is an approval of other bytes than those that are there."""
@@ -535,7 +544,7 @@ class Review:
             amended = self._planned(plan, reviewer, draft, tool, plan.id)
             self._take(reviewer, plan, "amended")
             self._set.registry.put(amended)
-        self._applying.show(amended, draft)
+        self._applying.keep_draft(amended, draft)
         self._drafting.remember_planned(draft.base, self._drafting.real(amended.request.path))
         return self.show(reviewer, plan.id)
 
