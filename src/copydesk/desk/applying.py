@@ -65,7 +65,6 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
 )
-from copydesk.store.locks import Ticket
 from copydesk.store.protocol import EXECUTABLE, OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
@@ -266,23 +265,6 @@ class Applying:
         waiting = self.await_person(plan, refusal) if is_stored else plan
         return Rejected(waiting, refusal, current)
 
-    def apply_all(
-        self, member: Member, tool: str, hunk_ids: Sequence[str]
-    ) -> Transacted | Withheld:
-        """Write all plans to the current files, or none.
-
-        Raises InvalidArgs for no ids or one given twice, and as a single apply does InvalidHunkId,
-        HunkNotFound, WrongOwner, WrongMode, which name the id; what the files refuse is returned as
-        Withheld.
-        """
-        if not hunk_ids:
-            raise InvalidArgs("hunk_ids", "must not be empty")
-        for index, hunk_id in enumerate(hunk_ids):
-            if hunk_id in hunk_ids[:index]:
-                raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
-        plans = tuple(self._drafting.own_plan(member, hunk_id, tool) for hunk_id in hunk_ids)
-        return self.write_all(plans, lambda _: member)
-
     def write_all(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
         """Write plans, each as its owner, all or none."""
         for plan in plans:
@@ -447,8 +429,8 @@ class Applying:
 
     def lock(self, plan: Plan) -> AbstractContextManager[None]:
         """The lock of the plan's file: while held, the plan is not being applied."""
-        real = self._drafting.real(plan.request.path)
-        return self._set.locks.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
+        tickets = {self._drafting.real(plan.request.path): (plan.created_ms, plan.id)}
+        return self._set.locks.of_all(tickets, (plan.owner, plan.tool))
 
     def _run(
         self,
@@ -503,14 +485,11 @@ class Applying:
         """
         outcome, job = _Outcome(items), items[0].job
         files = self._resolved(items)
-        tickets: dict[RelPath, Ticket] = {}
-        for item in items:
-            for key in item.job.member.own_lock:
-                tickets[key] = job.ticket
-        for real, file in files.items():
-            if file.to is not None:
-                tickets[file.to] = job.ticket
-            tickets[real] = file.items[0].job.ticket
+        # A member with limits writes one transaction at a time, since what it wrote is summed.
+        keys = [key for item in items for key in item.job.member.own_lock]
+        keys += [file.to for file in files.values() if file.to is not None]
+        tickets = dict.fromkeys(keys, job.ticket)
+        tickets |= {real: file.items[0].job.ticket for real, file in files.items()}
         with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
             outcome.files = self._opened(files, job, held)
             yield outcome

@@ -276,23 +276,31 @@ class FileDesk:
     ) -> Transacted | Withheld:
         """Write several plans, in one file or in several, all or none.
 
-        Raises what `apply` raises, and InvalidArgs for no ids or one given twice; what a file
-        refuses is returned as Withheld.
+        Raises InvalidArgs for no ids or one given twice, and as a single apply does InvalidHunkId,
+        HunkNotFound, WrongOwner, WrongMode, which name the id; what the files refuse is returned as
+        Withheld.
         """
-        return self.applying.apply_all(member, tool, hunk_ids)
+        if not hunk_ids:
+            raise InvalidArgs("hunk_ids", "must not be empty")
+        for index, hunk_id in enumerate(hunk_ids):
+            if hunk_id in hunk_ids[:index]:
+                raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
+        plans = tuple(self._drafting.own_plan(member, hunk_id, tool) for hunk_id in hunk_ids)
+        return self.applying.write_all(plans, lambda _: member)
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Undo an edit in the current file, even if other lines changed since.
 
         Raises EditNotFound and AccessDenied; what the file refuses is returned as NotUndone.
         """
-        return self._undoing.undo(member, tool, edit_id)
+        outcome = self._undoing.undo(member, tool, edit_id, is_together=False)
+        return outcome if isinstance(outcome, NotUndone) else outcome[0]
 
     def undo_together(
         self, member: Member, tool: str, edit_id: int
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo all edits of an edit's transaction that are in effect, or none."""
-        return self._undoing.undo_together(member, tool, edit_id)
+        return self._undoing.undo(member, tool, edit_id, is_together=True)
 
     def reapply(
         self, member: Member, tool: str, edit_id: int, *, auto: bool = True
@@ -717,7 +725,10 @@ class Batching:
             check_shown(self._set.bases, member, real)
             text = whole_text(base, content)
             is_final = blindly and "\r\n" in text
-            return _whole(base, base.start(0), text if is_final else _styled(base, text))
+            if not is_final and base.newline_style != "none":  # it has line ends to be kept to
+                is_crlf = base.newline_name(base.dominant_newline) == "crlf"
+                text = text.replace("\r\n", "\n").replace("\n", "\r\n" if is_crlf else "\n")
+            return _whole(base, base.start(0), text)
 
         done = self.edit(member, tool, path, compiled, expected, dry=dry)
         if not dry:
@@ -743,14 +754,6 @@ def _whole(base: Snapshot, start: int, content: str) -> Batch:
     """The batch of one edit that replaces all bytes from `start` on by `content`."""
     edit = Edit(start, base.size, base.encoding.encode(content))
     return Batch(ChangeSet.of(base.size, [edit]), ((start, base.size),), 0)
-
-
-def _styled(base: Snapshot, content: str) -> str:
-    """The content with the file's most frequent line ends; unchanged if the file has none."""
-    if base.newline_style == "none":
-        return content
-    newline = "\r\n" if base.newline_name(base.dominant_newline) == "crlf" else "\n"
-    return content.replace("\r\n", "\n").replace("\n", newline)
 
 
 # Lines of files. No more is shown than requested, and an answer says what was cut: a range at its

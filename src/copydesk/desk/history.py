@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from copydesk.desk.backends.api import CHAIN_LENGTH, Decision, Entry, Records, State, linked
@@ -169,8 +169,8 @@ class History:
 
     def _past(self, member: Member, entry: Entry) -> Past:
         known = {field.name: getattr(entry, field.name) for field in fields(Entry)}
-        known |= _seen(member, entry)
-        return Past(**known, undone_by=taken_back_by(self._set.journal, entry.edit_id))
+        undone_by = taken_back_by(self._set.journal, entry.edit_id)
+        return Past(**known | _seen(member, entry), undone_by=undone_by)
 
 
 def _seen(member: Member, entry: Entry) -> dict[str, Any]:
@@ -250,13 +250,9 @@ def located(journal: Records, entry: Entry) -> Location:
 
 def _since(journal: Records, path: RelPath, edit_id: int) -> list[Entry]:
     """The entries of a path that are newer than an id, oldest first."""
-    found: list[Entry] = []
-    for one in islice(entries(journal, path), CHAIN_LENGTH):
-        if one.edit_id <= edit_id:
-            break
-        if one.path == path:
-            found.append(one)
-    return found[::-1]
+    latest = islice(entries(journal, path), CHAIN_LENGTH)
+    newer = takewhile(lambda entry: entry.edit_id > edit_id, latest)
+    return [entry for entry in newer if entry.path == path][::-1]
 
 
 def between(
@@ -333,20 +329,13 @@ class Undoing:
         self._history, self._writer = history, writer
         self._blocks = blocks
 
-    def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
-        """Undo an edit, keeping later ones; EditNotFound, AccessDenied, else NotUndone."""
-        outcome = self._undo(member, tool, edit_id, is_together=False)
-        return outcome if isinstance(outcome, NotUndone) else outcome[0]
-
-    def undo_together(
-        self, member: Member, tool: str, edit_id: int
-    ) -> tuple[Undone, ...] | NotUndone:
-        """Undo a transaction's edits, newest first, or none; raises as `undo`."""
-        return self._undo(member, tool, edit_id, is_together=True)
-
-    def _undo(
+    def undo(
         self, member: Member, tool: str, edit_id: int, *, is_together: bool
     ) -> tuple[Undone, ...] | NotUndone:
+        """Undo an edit, keeping later ones, or with it all of its transaction, newest first.
+
+        Raises EditNotFound, AccessDenied; what the file refuses is returned as NotUndone.
+        """
         journal = self._set.journal
         entry = journal.get(edit_id)
         if entry is None:
@@ -732,9 +721,8 @@ class Forgetting:
     ) -> Forgettable:
         edits = sorted(found, key=lambda entry: -entry.edit_id)
         closed = tuple(one for one in edits if one.state != "open" and not one.forgotten)
-        ids, last = {one.edit_id for one in edits}, dict[RelPath, int]()
-        for one in reversed(closed):
-            last[one.path] = one.edit_id
+        ids = {one.edit_id for one in edits}
+        last = {one.path: one.edit_id for one in reversed(closed)}
         lost = {
             entry.edit_id
             for path, newest in last.items()
