@@ -552,7 +552,7 @@ class Changes:
             for track in _tracks(seen)
             if not every.isdisjoint(track.ids)
             and (within is None or within.covers(track.path))
-            and self._may_read(reader, track)
+            and all(may_read(self._set.files, reader, path) for path in track.names)
         ]
         committed = self._set.files.committed({track.path: track.blob for track in tracks})
         decided: dict[str, list[Decision]] = {}
@@ -568,9 +568,6 @@ class Changes:
                     file = None if ids.isdisjoint(track.ids) else replay.changes(ids)
                     found.setdefault(key, []).extend([file] if file else ())
         return {key: files for key, files in found.items() if files}
-
-    def _may_read(self, reader: Member, track: _Track) -> bool:
-        return all(may_read(self._set.files, reader, path) for path in track.names)
 
     def checked(self, file: FileChanges) -> FileChanges:
         """The file with what its changes newly break, at the hunks that are nearest.
@@ -860,9 +857,8 @@ class _Replay:
         if removed is None or not name.old:
             return None
         old = self._last.net(ours)[0]
-        base = Snapshot.of(b"".join(old), self._named)
-        if not self.by_lines:
-            base = Snapshot(removed.inverse.apply(b""), BYTES)
+        text = Snapshot.of(b"".join(old), self._named)
+        base = text if self.by_lines else Snapshot(removed.inverse.apply(b""), BYTES)
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
         mode = removed.removed.mode if removed.removed else 0o100644
         whole = self._hunk("remove", "", NetHunk(0, 0, old, authors=name.authors))

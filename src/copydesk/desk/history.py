@@ -107,9 +107,7 @@ class History:
         `by` is the member that made them; `before`: only lower ids. Raises AccessDenied for a path
         that the member may not look into.
         """
-        real: RelPath | None = None
-        if path is not None:
-            real = check_look(self._set.files, member, path)
+        real = None if path is None else check_look(self._set.files, member, path)
         seen = entries(self._set.journal, real, by, before)
         allows = member.permission.allows_read
         readable = (entry for entry in islice(seen, MOST_SEEN) if allows(entry.path))
@@ -542,9 +540,8 @@ class Undoing:
             diff = unified(text, inverse, str(at))
             return Undone(entry, text, inverse, text.edited(inverse), diff, "exact", 0, at=at)
         writes = between(self._set.journal, entry, now.digest) or ()
-        known: tuple[ChangeSet, ...] | None = None
-        if writes and not any(write.forgotten for write in writes):
-            known = tuple(write.inverse for write in writes)
+        is_known = writes and not any(write.forgotten for write in writes)
+        known = tuple(write.inverse for write in writes) if is_known else None
         drift: Drift | None = None
         try:
             text, after = self._texts(entry, now, known)
@@ -568,9 +565,8 @@ class Undoing:
         """The current text and the one after the edit, with the relevant lines loaded."""
         named = self._set.named(entry.path)
         if known is None:
-            after = None
-            if now.size <= sizes.COMPARED:
-                after = self._history.text_after(entry, named)
+            is_small = now.size <= sizes.COMPARED
+            after = self._history.text_after(entry, named) if is_small else None
             if after is None:
                 raise ContentChanged("the file changed, and the text after the edit is not kept")
             return now.whole(), after

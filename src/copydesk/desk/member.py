@@ -232,10 +232,8 @@ def is_dir(files: Files, path: RelPath) -> bool:
     """Whether a directory exists at the path."""
     try:
         files.stat(path)
-    except NotAFile as refusal:
-        return refusal.kind == "directory"
-    except Refusal:
-        return False
+    except Refusal as refusal:
+        return isinstance(refusal, NotAFile) and refusal.kind == "directory"
     return False
 
 
