@@ -511,8 +511,9 @@ class Changes:
     def _entries(self, since_ms: int = 0, after: int = 0) -> tuple[Entry, ...]:
         """The edits since then, oldest first; the newest ones if there are more.
 
-        One that a clock dated wrongly hides none before it, and brings none in that is too old:
-        only a page of older ones is the end, and one of the future says nothing of the others.
+        An edit that a clock dated wrongly hides none before it, and brings none in that is too old:
+        the search ends only after a page (PAGE) of edits that are all too old, and one of the
+        future counts only if all newer ones do.
         """
         now_ms, count, seen = self._set.clock(), 0, list[Entry]()
         newest_first = takewhile(lambda edit: edit.edit_id > after, entries(self._set.journal))
@@ -717,13 +718,15 @@ class _Replay:
         self._set, self._path = setting, track.path
         self._known = {edit.edit_id: edit for edit in track.edits}
         self._ours = _ids(_of_members(track.edits)).__contains__
-        self._named = setting.named(track.path)
+        self._encoding = setting.named(track.path)
         self._removed = track.removed
         data = None if track.replaced else self._read()
         steps = self._steps(track.edits[::-1], data)
         first = next((step.edit for step in steps if step.edit is not None), None)
         path = track.path if first is None else first.moved.other if first.moved else first.path
         is_new = bool(steps) and steps[0].before is None
+        # The name and the text, as lines with their authors; `_last` is the text before the last
+        # removal, without what members wrote; `_undone` are hunks by the edit that undid them.
         self._name = Authored([] if is_new else [str(path).encode()])
         self._text = self._last = Authored(_lines(steps[0].before if steps else self._now))
         kept: dict[int, list[Sequence[_Named]]] = {}
@@ -766,8 +769,8 @@ class _Replay:
         """
         self.by_lines = True
         with suppress(BinaryFile):
-            self._now = None if data is None else Snapshot.of(data, self._named)
-            steps = [*steps_back(self._set, edits, self._now, self._named)]
+            self._now = None if data is None else Snapshot.of(data, self._encoding)
+            steps = [*steps_back(self._set, edits, self._now, self._encoding)]
             texts = (text for step in steps for text in step[1:] if text is not None)
             if max((text.size for text in texts), default=0) <= sizes.LARGE:
                 return steps[::-1]
@@ -776,6 +779,7 @@ class _Replay:
         return _by_digests(edits, self._now)
 
     def _take_in(self, step: Step) -> None:
+        """Do one step to the name and to the text; what it undoes is taken out with its authors."""
         edit, before, after = step
         author = BASE if edit is None or edit.member == MEMBER else edit.edit_id
         names = self._name.lines or [str(self._path).encode()]
@@ -846,7 +850,7 @@ class _Replay:
             hunks.append(self._hunk("move", str(was), NetHunk(0, 0, authors=name.authors)))
         if not hunks:
             return None
-        base = Snapshot.of(b"".join(old), self._named)
+        base = Snapshot.of(b"".join(old), self._encoding)
         return FileChanges(
             self._path, was, kind, base, self._now, tuple(hunks), change, by_lines=self.by_lines
         )
@@ -857,7 +861,7 @@ class _Replay:
         if removed is None or not name.old:
             return None
         old = self._last.net(ours)[0]
-        text = Snapshot.of(b"".join(old), self._named)
+        text = Snapshot.of(b"".join(old), self._encoding)
         base = text if self.by_lines else Snapshot(removed.inverse.apply(b""), BYTES)
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
         mode = removed.removed.mode if removed.removed else 0o100644
@@ -924,6 +928,8 @@ def _moment(steps: Sequence[Step], last_id: int, digest: str) -> int:
     count = done[-1] if done else 0
     if count == len(steps) or steps[count].edit is not None:
         return count
+    # Another program's step has no id. It came later if the text before it is the one that was
+    # kept, else the person has seen what it made.
     before = steps[count].before
     return count if before is not None and before.digest == digest else count + 1
 

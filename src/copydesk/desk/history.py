@@ -179,7 +179,10 @@ def _seen(member: Member, entry: Entry) -> dict[str, Any]:
 
 
 def taken_back_by(journal: Records, edit_id: int) -> int:
-    """The newest edit that undid another and is still in effect; 0 if there is none."""
+    """The newest edit that undid another and is still in effect; 0 if there is none.
+
+    Undos form a tree: from the newest on, an edit stands unless one that undid it stands.
+    """
     by: dict[int, tuple[int, ...]] = {}
     left = [edit_id]
     while left:
@@ -441,23 +444,23 @@ class Undoing:
         return self._writer.write(steps, "" if is_one else self._set.ids() + self._set.ids())
 
     def _file_back(self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack) -> list[_Back]:
-        """The inverses of the edits of one file, newest first, each with its new text."""
+        """The inverses of the edits of one file, newest oldest, each with its new text."""
         at, texts = job.path, [one for one in edits if not (one.moved or one.mode_changed)]
-        first = texts[-1] if texts else None
+        oldest = texts[-1] if texts else None
 
         def part(back: Undone, source: int = 0) -> Part:
             return Part(replace(job, undoes=back.entry.edit_id, undoes_source=source), back)
 
-        if first is not None and first.kind == "remove":
+        if oldest is not None and oldest.kind == "remove":
             self._set.files.check_new(at)
-            back = self._created_again(first, at)
-            return [(back, Create(at, [part(back)], first.removed))]
+            back = self._created_again(oldest, at)
+            return [(back, Create(at, [part(back)], oldest.removed))]
         opened = self._writer.opened({at: lambda: self._opening(at, texts)}, job, held)[at]
         if isinstance(opened, Refusal):
             raise opened
         now = opened.source
-        if first is not None and first.kind == "create":
-            back = self._removed(first, texts[0].after, at, now)
+        if oldest is not None and oldest.kind == "create":
+            back = self._removed(oldest, texts[0].after, at, now)
             return [(back, Remove(at, [part(back)], opened))]
         backs: list[Undone] = []
         text = now if len(texts) < 2 else now.whole()

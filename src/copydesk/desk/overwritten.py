@@ -347,11 +347,14 @@ def _blobs(data: bytes) -> frozenset[str]:
 
 def _lost_in(steps: Sequence[Step]) -> Iterable[_Lost]:
     """The edits that others' steps have overwritten, and that did not come back since."""
+    # After each step: `authored` are the lines with their authors, `counts` how many each has;
+    # `standing` the edits so far, with the ids under which lines of theirs may stand; `lost` those
+    # of them that are overwritten.
     authored = Authored(steps[0].old if steps else ())
     standing: dict[int, tuple[Entry, set[int]]] = {}
     lost: dict[int, _Lost] = {}
     left: dict[int, int] = {}  # lines of lost edits that are like others
-    seen: set[bytes] = set()
+    seen: set[bytes] = set()  # all lines that were there
     texts: dict[str, list[int]] = {}  # by digest, the edits that are in them
     counts: dict[int, int] = {}
     for step, later in zip_longest(steps, steps[1:]):
