@@ -26,7 +26,7 @@ from copydesk.edit.draft import (
     checked_id,
     foot_span,
 )
-from copydesk.edit.kinds.base import check_text
+from copydesk.edit.kinds.base import Request, check_text
 from copydesk.edit.kinds.lines import RangeEdit, range_edit_of
 from copydesk.errors import (
     AccessDenied,
@@ -170,9 +170,12 @@ class Review:
             planned = None if plan.request.in_notes else self._drafting.as_planned(plan, at)
             if planned is None:
                 raise
+            # A move and a mode read nothing of the file, which is shown all the same.
+            reads = plan.request.reads != "nothing"
+            request = plan.request if reads else Request(plan.request.path)
             now: Snapshot | None = None
             with suppress(Refusal):
-                now = self._drafting.at_hand(reviewer, plan.request, lambda one: one.whole())
+                now = self._drafting.at_hand(reviewer, request, lambda text: text.whole())
             decision = self.decision(plan)
             return Shown(plan, planned, "conflict", "", "", decision, refusal, now=now)
         to = None if target is None else self._drafting.real(target)
