@@ -173,7 +173,7 @@ def test_a_move_of_a_file_that_changed_is_shown_with_the_file_now(
 ) -> None:
     desk = opener()
     plan(desk, 1, "one\n")  # so that the text is stored
-    report = desk.call("ann", "prepare_file_move", {"path": "a.txt", "to": "b.txt"})
+    report = desk.call("ann", "prepare_file_move", {"path": "a.txt", "to": "moved.txt"})
     (tmp_path / "a.txt").write_text("other\n")
     shown = show(desk, str(report.fields["hunk_id"]))
     assert (shown.state, shown.now and shown.now.data) == ("conflict", b"other\n")
