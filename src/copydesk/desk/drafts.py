@@ -123,9 +123,11 @@ class BlockEdits(Protocol):
 
     def draft(self, member: Member, request: Request) -> Draft:
         """The changes of a block diff; raises a Refusal."""
+        ...
 
     def planned(self, member: Member, plan: Plan) -> Draft:
         """A plan's changes to the current blocks, for members who may read them; like `apply`."""
+        ...
 
     def apply(
         self,
@@ -137,11 +139,13 @@ class BlockEdits(Protocol):
         is_stored: bool = True,
     ) -> Draft:
         """Apply a plan once; both calls are made under the locks, before and after the write."""
+        ...
 
     def undo(
         self, job: WriteRequest, entry: Entry, precondition: Callable[[], None]
     ) -> Undone | NotUndone:
         """Undo an edit outside files; `precondition` runs locked; refusals are NotUndone."""
+        ...
 
 
 Blocks = Callable[[], BlockEdits]

@@ -99,9 +99,11 @@ class Permission(Protocol):
 
     def allows_read(self, path: RelPath) -> bool:
         """Whether the member may read the file."""
+        ...
 
     def allows_walk(self, path: RelPath) -> bool:
         """Whether something below the directory may be read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

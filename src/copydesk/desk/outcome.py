@@ -316,18 +316,22 @@ class Revision(Protocol):
     @property
     def base(self) -> Text:
         """The text before."""
+        ...
 
     @property
     def change(self) -> ChangeSet:
         """The change itself."""
+        ...
 
     @property
     def after(self) -> Text:
         """The text after."""
+        ...
 
     @property
     def diff(self) -> bytes:
         """The unified diff."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
