@@ -27,7 +27,7 @@ from copydesk.desk.drafts import (
     Setting,
     diff_of,
     digest_of,
-    made,
+    draft_plan,
 )
 from copydesk.desk.gates import Edited, Passed
 from copydesk.desk.member import (
@@ -401,7 +401,7 @@ class Applying:
         if plan.request.is_operation and digest != read:
             raise ContentChanged("the file changed since it was planned", version=now.version)
         if digest in (None, now.digest) or plan.place.foot is None:
-            return made(plan, now)
+            return draft_plan(plan, now)
         since: tuple[ChangeSet, ...] | None = ()
         own: tuple[ChangeSet, ...] = ()
         if digest != read:
@@ -413,7 +413,7 @@ class Applying:
                 return base
             return self._set.bases.find(digest, self._set.named(real), None)
 
-        return made(plan, now, find, since, (*own, *ahead))
+        return draft_plan(plan, now, find, since, (*own, *ahead))
 
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan is pending and unchanged."""
@@ -677,7 +677,7 @@ class Applying:
         if not steps:
             return
         if is_group or steps[-1].to is not None:
-            outcome.group = self._set.ids() + self._set.ids()
+            outcome.group = self._set.ids() + self._set.ids()  # no plan's id has 16 digits
         try:
             entries = self._writer.write(steps, outcome.group)
         except Stopped as stopped:

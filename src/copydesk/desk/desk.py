@@ -14,7 +14,7 @@ from copydesk.desk.applying import Applying
 from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import LARGEST, CarriedLines, Note, Run, ShownLines
 from copydesk.desk.changes import Changes
-from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, made, signs_in
+from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, draft_plan, signs_in
 from copydesk.desk.gates import Edited, needs_person
 from copydesk.desk.history import Forgetting, History, Undoing
 from copydesk.desk.member import (
@@ -349,7 +349,7 @@ class FileDesk:
             return Planned(plan, self.blocks().draft(member, plan.request))
         draft = self._drafting.as_planned(plan, real)
         if draft is None:
-            draft = self._drafting.at_hand(member, plan.request, lambda now: made(plan, now))
+            draft = self._drafting.at_hand(member, plan.request, lambda now: draft_plan(plan, now))
         checks = self._set.checks.judge(*Edited.of_plan(real, draft))
         return Planned(plan, draft, checks=checks, signs=signs_in(member, draft))
 

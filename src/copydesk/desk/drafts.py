@@ -1,4 +1,4 @@
-"""Drafts: a request, or a plan carried to the file as it is now, and what they are made with.
+"""Drafts of requests and of plans on the files as they are now, and what a desk works with.
 
 Invariant: a member is shown nothing of a file that it may not read, neither by the path as spelled
 nor by what that pointed to when it was opened.
@@ -307,7 +307,10 @@ class Drafting:
         Then come those of the writes after the last of another program; else none.
         """
         known = self._set.journal.chain(real, base, now)
-        return known, () if known is not None else self._set.journal.chain(real, "", now) or ()
+        if known is not None:
+            return known, ()
+        # Without a base the chain goes back to a gap: the last write of another program.
+        return None, self._set.journal.chain(real, "", now) or ()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with similar names that the member may read."""
@@ -398,7 +401,7 @@ def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
         return None
 
 
-def made(
+def draft_plan(
     plan: Plan,
     now: Source,
     find: Callable[[], Snapshot | None] = lambda: None,

@@ -1,4 +1,4 @@
-"""Members of the workspace: whether one may do this at a path, which is resolved here.
+"""Members: what one may do at a path, which is resolved here, and what lines one was shown.
 
 A path is judged both as spelled and by what it currently points to.
 """

@@ -60,6 +60,8 @@ _MOST_EDITS = 500
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
+# `bench/overwritten.py` measures what these tell of real commits, miss, and tell falsely.
+
 _FEW_NAMES = 2
 """So many names may be replaced in the lines of an edit, or more if each is in several places."""
 

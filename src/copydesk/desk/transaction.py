@@ -964,8 +964,9 @@ class Locks:
     def of_all(self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY) -> Generator[None]:
         """Hold the locks of several files; first recovers transactions that are open there.
 
-        The writer of such a one held all its locks, so it is gone. Raises Failed if it cannot be
-        recovered, or Busy.
+        The writer of such a one held all its locks, so it is gone. Locks are taken in the order of
+        their keys, those of inodes after those of paths. Raises Failed if one cannot be recovered,
+        or Busy.
         """
         keys = {str(real): ticket for real, ticket in tickets.items()}
         until = self._of_thread.until = Deadline(self._queues.seconds)
