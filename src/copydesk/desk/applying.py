@@ -429,8 +429,8 @@ class Applying:
 
     def lock(self, plan: Plan) -> AbstractContextManager[None]:
         """The lock of the plan's file: while held, the plan is not being applied."""
-        tickets = {self._drafting.real(plan.request.path): (plan.created_ms, plan.id)}
-        return self._set.locks.of_all(tickets, (plan.owner, plan.tool))
+        real = self._drafting.real(plan.request.path)
+        return self._set.locks.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
 
     def _run(
         self,

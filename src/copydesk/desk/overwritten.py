@@ -453,8 +453,7 @@ class _Foreign:
         gone = brought & self._gone & self._words(left)
         if self._is_renamed(hunk):
             return False
-        low, high = self._alignment.room_of(hunk.new_line, len(hunk.new))  # its lines were there
-        is_clear = brought.total() >= _CLEAR or self._seen.issuperset(self._now[low:high])
+        is_clear = brought.total() >= _CLEAR or self._seen.issuperset(self._room(hunk))
         return is_clear and gone.total() >= _GONE * brought.total()
 
     def _is_renamed(self, hunk: NetHunk) -> bool:
@@ -496,6 +495,11 @@ class _Foreign:
             and 2 * sum(self._alignment.base_of(k) is None for k in range(at, at + size)) >= size
             for at in range(max(low - size, 0), high + 1)
         )
+
+    def _room(self, hunk: NetHunk) -> Sequence[bytes]:
+        """The lines that are now where those of the hunk were."""
+        low, high = self._alignment.room_of(hunk.new_line, len(hunk.new))
+        return self._now[low:high]
 
     def _brought(self, hunk: NetHunk) -> Counter[str]:
         """The words of the new lines that the old ones do not have."""
