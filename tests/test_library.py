@@ -20,7 +20,7 @@ import copydesk
 from copydesk import Desk
 from copydesk.app.config import ConfigError
 from copydesk.desk.backends.snapshots import SMALL_BASE
-from copydesk.desk.batch import Rewrite
+from copydesk.desk.desk import Rewrite
 from copydesk.desk.outcome import Applied, Created, Overwritten, Planned, Reading
 from copydesk.edit.draft import Plan
 from copydesk.edit.request import (

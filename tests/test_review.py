@@ -168,6 +168,17 @@ def test_of_a_plan_in_conflict_what_was_planned_is_shown(opener: Open, tmp_path:
             desk.desk.review.approve(desk.member("eve"), *one)
 
 
+def test_a_move_of_a_file_that_changed_is_shown_with_the_file_now(
+    opener: Open, tmp_path: Path
+) -> None:
+    desk = opener()
+    plan(desk, 1, "one\n")  # so that the text is stored
+    report = desk.call("ann", "prepare_file_move", {"path": "a.txt", "to": "moved.txt"})
+    (tmp_path / "a.txt").write_text("other\n")
+    shown = show(desk, str(report.fields["hunk_id"]))
+    assert (shown.state, shown.now and shown.now.data) == ("conflict", b"other\n")
+
+
 def test_who_may_not_read_sees_nothing_and_who_may_not_write_decides_nothing(
     opener: Open,
 ) -> None:

@@ -22,8 +22,8 @@ from copydesk import errors
 from copydesk.app.config import ConfigError, load
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Decision, Entry
-from copydesk.desk.batch import Rewrite
 from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection, UndoneChanges
+from copydesk.desk.desk import Rewrite
 from copydesk.desk.history import Past
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import (

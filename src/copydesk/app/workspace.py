@@ -32,8 +32,7 @@ from copydesk.desk.backends.sqlite import (
     SqliteRecords,
     SqliteSnapshots,
 )
-from copydesk.desk.batch import Batching
-from copydesk.desk.desk import FileDesk
+from copydesk.desk.desk import Batching, FileDesk
 from copydesk.desk.drafts import Setting, hunk_id
 from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.history import Past

@@ -21,15 +21,13 @@ from copydesk.desk.backends.api import (
     counts,
 )
 from copydesk.desk.drafts import (
-    NOTHING_AHEAD,
-    Ahead,
     Blocks,
     DraftCache,
     Drafting,
     Setting,
     diff_of,
     digest_of,
-    made,
+    draft_plan,
 )
 from copydesk.desk.gates import Edited, Passed
 from copydesk.desk.member import (
@@ -49,13 +47,13 @@ from copydesk.desk.transaction import (
     Opener,
     Part,
     Remove,
+    Replace,
     Step,
     Stopped,
     Writer,
     WriteRequest,
     again_and_again,
     attempted,
-    edit,
 )
 from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.kinds.base import Request
@@ -67,18 +65,11 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
 )
-from copydesk.store.locks import Ticket
 from copydesk.store.protocol import EXECUTABLE, OpenText, TargetMoved
 from copydesk.text.change import ChangeSet
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text
-
-
-def _as_it_waits(found: Plan, plan: Plan) -> Plan:
-    """The plan found, with those fields of the other that may change while it is pending."""
-    return replace(found, expires_ms=plan.expires_ms, transaction=plan.transaction)
-
 
 Owner = Callable[[Plan], Member]
 """Returns the member that made a plan, in whose name it is written."""
@@ -93,9 +84,10 @@ class _Item:
     """An edit to be written, and how far it is: refused, made, or written.
 
     A direct write is one of a plan that was never stored, with a neutral `request`; it has no
-    `plan`, `draft` and `context`. `is_new`: it makes a file, so that none is opened. `made` is the
-    edit on the current file, or on the result of the plans before it; `is_kept`: it changes
-    nothing. `context` is the plan's status in the file as it was read, without the others.
+    `plan` and `draft`, and its `context` is not used. `is_new`: it makes a file, so that none is
+    opened. `made` is the edit on the current file, or on the result of the plans before it; then it
+    is known whether it `changes_nothing`. `context` is the plan's status in the file as it was
+    read, without the others.
     """
 
     job: WriteRequest
@@ -105,7 +97,7 @@ class _Item:
     passed: Passed = _NOT_ASKED
     refusal: Refusal | None = None
     entry: Entry | None = None
-    is_kept: bool = True
+    changes_nothing: bool = True
     target: RelPath | None = None
     plan: Plan = field(init=False)
     made: Revision = field(init=False)
@@ -114,7 +106,7 @@ class _Item:
     @property
     def changes_text(self) -> bool:
         """Whether it changes the file's text."""
-        return not self.is_kept and not self.request.is_operation
+        return not self.changes_nothing and not self.request.is_operation
 
     @property
     def part(self) -> Part:
@@ -179,7 +171,7 @@ class _File:
         if self.opened is None:
             run = EXECUTABLE if self.items[0].request.is_executable else None
             return [Create(self.real, texts, run)] if texts else []
-        found: list[Step] = [edit(self.real, texts, self.opened)] if texts else []
+        found: list[Step] = [Replace(self.real, texts, self.opened)] if texts else []
         for item in self.items:
             if not item.request.is_operation:
                 continue
@@ -209,10 +201,8 @@ class _Outcome:
     @property
     def refusal(self) -> Refusal | None:
         """Why nothing was written, if so."""
-        for item in self.items:
-            if item.refusal is not None:
-                return item.refusal
-        return self.stopped
+        refusals = (item.refusal for item in self.items if item.refusal is not None)
+        return next(refusals, self.stopped)
 
 
 def _transacted(outcome: _Outcome) -> Transacted:
@@ -249,7 +239,7 @@ class Applying:
         self._set, self._drafting, self._writer = setting, drafting, writer
         self._blocks = blocks
         self._shown = DraftCache()
-        self.show, self.drop_drafts = self._shown.keep, self._shown.clear
+        self.keep_draft, self.drop_drafts = self._shown.keep, self._shown.clear
 
     def write(
         self, member: Member, plan: Plan, base: Text | None = None, *, is_stored: bool = True
@@ -275,36 +265,21 @@ class Applying:
         waiting = self.await_person(plan, refusal) if is_stored else plan
         return Rejected(waiting, refusal, current)
 
-    def apply_all(
-        self, member: Member, tool: str, hunk_ids: Sequence[str]
-    ) -> Transacted | Withheld:
-        """Write all plans to the current files, or none.
-
-        Raises InvalidArgs for no ids or one given twice, and as a single apply does InvalidHunkId,
-        HunkNotFound, WrongOwner, WrongMode, which name the id; what the files refuse is returned as
-        Withheld.
-        """
-        if not hunk_ids:
-            raise InvalidArgs("hunk_ids", "must not be empty")
-        for index, hunk_id in enumerate(hunk_ids):
-            if hunk_id in hunk_ids[:index]:
-                raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
-        plans = tuple(self._drafting.own_plan(member, hunk_id, tool) for hunk_id in hunk_ids)
-        return self.write_all(plans, lambda _: member)
-
     def write_all(self, plans: tuple[Plan, ...], owner: Owner) -> Transacted | Withheld:
         """Write plans, each as its owner, all or none."""
         for plan in plans:
             if plan.request.in_notes:
                 raise InvalidArgs("hunk_ids", f"{plan.id} is a block diff: apply it by itself")
         outcome = self._run(plans, owner, is_group=True)
-        if outcome.refusal is None:
+        refusal = outcome.refusal
+        if refusal is None:
             return _transacted(outcome)
         verdicts = tuple(
-            Verdict(one.plan, "rejected" if one.refusal else one.context, one.refusal)
-            for one in outcome.items
+            Verdict(item.plan, "rejected" if item.refusal else item.context, item.refusal)
+            for item in outcome.items
         )
-        withheld = Withheld.of(verdicts, outcome.stopped)
+        first = next((verdict.plan for verdict in verdicts if verdict.refusal is not None), None)
+        withheld = Withheld(outcome.stopped or refusal, first, verdicts)
         ids = "".join(sorted(plan.id for plan in plans))
         transaction = hashlib.sha256(ids.encode()).hexdigest()[:8]
         for verdict in verdicts:
@@ -346,7 +321,7 @@ class Applying:
             if item.refusal is not None:  # every answer reveals content, or that some exists
                 raise item.refusal
             made = item.made = make(outcome.files[0].opened)
-            item.is_kept = not is_new and made.base.unchanged_by(made.change)
+            item.changes_nothing = not is_new and made.base.unchanged_by(made.change)
             self._pass_and_write(outcome)
         if (refusal := outcome.refusal) is not None:
             raise refusal
@@ -392,16 +367,15 @@ class Applying:
 
     def blocks(self, plan: Plan, member: Member | None = None) -> Draft:
         """The current result of a block diff's plan, for its owner or a member; may refuse."""
-        owner = self._set.members(plan.owner, plan.toolset)
-        return self._blocks().planned(member or owner, plan)
+        return self._blocks().planned(member or self._set.members(plan.owner, plan.toolset), plan)
 
     def _write_blocks(self, member: Member, plan: Plan, *, is_stored: bool) -> Applied:
         """Like `write`, for a block diff."""
         draft = self._blocks().apply(
             member.because(plan.why, plan.task),
             plan,
-            partial(self.check_waits, plan) if is_stored else _nothing,
-            partial(self.end, plan) if is_stored else _nothing,
+            partial(self.check_waits, plan) if is_stored else lambda: None,
+            partial(self.end, plan) if is_stored else lambda: None,
             is_stored=is_stored,
         )
         context: ContextMatch = "exact" if digest_of(draft.diff) == plan.diff_digest else "fuzz"
@@ -415,54 +389,48 @@ class Applying:
         real: RelPath,
         now: Source,
         base: Text | None = None,
-        ahead: Ahead = NOTHING_AHEAD,
+        read: str = "",
+        ahead: Sequence[ChangeSet] = (),
     ) -> Draft:
-        """The plan's edit on the current text; may refuse. `base`: its base text, if loaded."""
-        digest = plan.base_digest
-        read = ahead.digest or now.digest
+        """The plan's edit on the current text; may refuse. `base`: its base text, if loaded.
+
+        `ahead` are the inverses of earlier edits of the same transaction, oldest first, that made
+        this text of the one that was read, of the digest `read`.
+        """
+        digest, read = plan.base_digest, read or now.digest
         if plan.request.is_operation and digest != read:
             raise ContentChanged("the file changed since it was planned", version=now.version)
         if digest in (None, now.digest) or plan.place.foot is None:
-            return made(plan, now)
+            return draft_plan(plan, now)
         since: tuple[ChangeSet, ...] | None = ()
         own: tuple[ChangeSet, ...] = ()
         if digest != read:
             since, own = self._drafting.known_since(real, digest, read)
-        since = None if since is None else (*since, *ahead.inverses)
+        since = None if since is None else (*since, *ahead)
 
         def find() -> Snapshot | None:
             if isinstance(base, Snapshot):
                 return base
             return self._set.bases.find(digest, self._set.named(real), None)
 
-        return made(plan, now, find, since, (*own, *ahead.inverses))
+        return draft_plan(plan, now, find, since, (*own, *ahead))
 
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan is pending and unchanged."""
-        now_ms = self._set.clock()
-        found = self._set.registry.plan(plan.id, now_ms)
-        if found is not plan and _as_it_waits(found, plan) != plan:
+        stored = self._set.registry.plan(plan.id, self._set.clock())
+        if stored is plan:
+            return
+        # These two may change while it is pending.
+        as_it_was = replace(stored, expires_ms=plan.expires_ms, transaction=plan.transaction)
+        if as_it_was != plan:
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named
             )
 
-    def _ended(self, item: _Item) -> Refusal | None:
-        """Why the plan is not pending any more."""
-        try:
-            if item.job.is_stored:
-                self.check_waits(item.plan)
-        except Refusal as ended:
-            return ended
-        return None
-
-    def real(self, plan: Plan) -> RelPath:
-        """The real path of the plan's file."""
-        return self._drafting.real(plan.request.path)
-
     def lock(self, plan: Plan) -> AbstractContextManager[None]:
         """The lock of the plan's file: while held, the plan is not being applied."""
-        age, caller = (plan.created_ms, plan.id), (plan.owner, plan.tool)
-        return self._set.locks.of(self.real(plan), age, caller)
+        real = self._drafting.real(plan.request.path)
+        return self._set.locks.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
 
     def _run(
         self,
@@ -497,7 +465,11 @@ class Applying:
         """A plan that a member writes; if not `is_stored`, it is not pending if it is refused."""
         member, age = member.because(plan.why, plan.task), (plan.created_ms, plan.id)
         job = WriteRequest(
-            *(member, plan.tool, plan.request.path, age, plan.id),
+            member,
+            plan.tool,
+            plan.request.path,
+            ticket=age,
+            hunk_id=plan.id,
             edited_by=plan.edited_by,
             is_stored=is_stored,
         )
@@ -513,20 +485,20 @@ class Applying:
         """
         outcome, job = _Outcome(items), items[0].job
         files = self._resolved(items)
-        tickets: dict[RelPath, Ticket] = {}
-        for item in items:
-            for key in item.job.member.own_lock:
-                tickets[key] = job.ticket
-        for real, file in files.items():
-            if file.to is not None:
-                tickets[file.to] = job.ticket
-            tickets[real] = file.items[0].job.ticket
+        # A member with limits writes one transaction at a time, since what it wrote is summed.
+        keys = [key for item in items for key in item.job.member.own_lock]
+        keys += [file.to for file in files.values() if file.to is not None]
+        tickets = dict.fromkeys(keys, job.ticket)
+        tickets |= {real: file.items[0].job.ticket for real, file in files.items()}
         with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
             outcome.files = self._opened(files, job, held)
             yield outcome
 
     def _resolved(self, items: Sequence[_Item]) -> dict[RelPath, _File]:
-        """The files that the members may write, by their real paths."""
+        """The files that the members may write, by their real paths, and where they are moved.
+
+        Each file is moved to a path that is free of other writes and moves.
+        """
         files: dict[RelPath, _File] = {}
         for item in sorted(items, key=_created) if items[1:] else items:
             job = item.job
@@ -541,20 +513,17 @@ class Applying:
         for file in files.values():
             if file.items[1:]:
                 file.put_in_order()
-            if (to := file.items[-1].target) is not None:
-                self._aim(file, to, files)
+            item = file.items[-1]
+            if item.target is None:
+                continue
+            try:
+                to = authorized(self._set.files, item.job.member, item.target, "write", "read")
+                if to in files or to in [other.to for other in files.values()]:
+                    raise FileExists(to=str(to))
+                file.to = to
+            except Refusal as refusal:
+                item.refusal = refusal
         return files
-
-    def _aim(self, file: _File, to: RelPath, files: Mapping[RelPath, _File]) -> None:
-        """Say where a file is moved, by a real path that is free of other writes and moves."""
-        item = file.items[-1]
-        try:
-            to = authorized(self._set.files, item.job.member, to, "write", "read")
-            if to in files or to in [other.to for other in files.values()]:
-                raise FileExists(to=str(to))
-            file.to = to
-        except Refusal as refusal:
-            item.refusal = refusal
 
     def _opened(
         self, files: Mapping[RelPath, _File], job: WriteRequest, held: ExitStack
@@ -584,28 +553,28 @@ class Applying:
                 except Refusal as refusal:
                     file.items[-1].refusal = refusal
             same = found.setdefault((stamp.dev, stamp.ino), file)
-            if same is file:
-                continue
-            if same.operation or file.operation:
+            if same is not file and (same.operation or file.operation):
                 names = f"{same.real} and {real}"
                 raise InvalidArgs(
                     "hunk_ids", f"{names} are names of one file, which is to be deleted or moved"
                 )
-            same.items = sorted([*same.items, *file.items], key=_created)
+            if same is not file:
+                same.items = sorted([*same.items, *file.items], key=_created)
         return [*found.values()]
 
     def _draft(self, file: _File, outcome: _Outcome, planned_on: Text | None) -> None:
         """Draft all plans for the file, each on the previous result."""
         now = file.opened.source if file.opened else None
         is_one = not file.items[1:]
-        if now is not None and not is_one and len(file.items) > 1 + (file.to is not None):
+        # A text is drafted on the last one's result, which needs the whole file; a move is not.
+        if now is not None and len(file.items) > 1 + (file.to is not None):
             try:
                 now = now.whole()
             except Refusal as refusal:
                 file.refuse(refusal)
                 return
-        read = "" if now is None or is_one else now.digest
-        base = now if isinstance(now, Snapshot) else None
+        read = "" if now is None or is_one else now.digest  # asked of several plans alone
+        as_read = now if isinstance(now, Snapshot) else None
         inverses: list[ChangeSet] = []
         for item in file.items:
             if item.refusal is not None:
@@ -614,9 +583,8 @@ class Applying:
             try:
                 if now is not None:
                     shown = None if inverses else self._shown.of(plan, now)
-                    known = base if read and plan.base_digest == read else planned_on
-                    ahead = Ahead(read, tuple(inverses)) if inverses else NOTHING_AHEAD
-                    draft = shown or self.draft(plan, file.real, now, known, ahead)
+                    base = as_read if read and plan.base_digest == read else planned_on
+                    draft = shown or self.draft(plan, file.real, now, base, read, inverses)
                 elif plan.base_digest is not None:
                     raise FileNotFound()
                 else:
@@ -629,8 +597,8 @@ class Applying:
                     outcome.current = now.around(start, stop)
                 continue
             item.draft = item.made = draft
-            item.is_kept = draft.replaces_nothing
-            item.context = "exact" if shown is not None else self._context(item, file, base)
+            item.changes_nothing = draft.replaces_nothing
+            item.context = "exact" if shown is not None else self._context(item, file, as_read)
             if not is_one:
                 inverses.append(draft.change.inverse(draft.base.slice))
                 if isinstance(draft.after, Snapshot):
@@ -641,7 +609,9 @@ class Applying:
     ) -> None:
         """Write the edits that were made, if they pass the gates of people and of checks."""
         self._approve(outcome.files, is_first=is_first)
-        if outcome.refusal is None and self._check(outcome.files):
+        if outcome.refusal is None:
+            self._check(outcome.files)
+        if outcome.refusal is None:
             self._write(outcome, is_group=is_group)
 
     def _approve(self, files: Sequence[_File], *, is_first: bool) -> None:
@@ -654,14 +624,17 @@ class Applying:
         for file in files:
             ahead: ChangeSet | None = None
             for item in file.items:
-                if item.refusal is not None or item.is_kept:
+                if item.refusal is not None or item.changes_nothing:
                     continue
                 change, job = item.made.change, item.job
                 try:
                     is_alone = ahead is None or job.member.policy.asks_nobody
-                    shown = item.made if is_alone else self._alone(file, item)
+                    shown = item.made if is_alone else self._alone(file, item.plan)
                     item.passed = self._set.approving.check(
-                        *(job.member, job.plan, file.real, shown),
+                        job.member,
+                        job.plan,
+                        file.real,
+                        shown,
                         created=file.opened is None,
                         together=together,
                         to=None if item.target is None else file.to,
@@ -677,29 +650,26 @@ class Applying:
                     item.refusal = refusal
                 ahead = change if ahead is None else ahead.then(change)
 
-    def _check(self, files: Sequence[_File]) -> bool:
-        """Whether checks find nothing new in the resulting texts; else refuse the edits there."""
+    def _check(self, files: Sequence[_File]) -> None:
+        """Refuse those edits in whose resulting texts checks find something new."""
         concerned = [file for file in files if self._set.checks.concern(file.to or file.real)]
-        if not concerned:
-            return True
-        found = self._set.checks.judge(*[file.edited for file in concerned]) or ()
-        passed = True
+        findings = self._set.checks.judge(*[file.edited for file in concerned]) or ()
         for file in concerned:
-            own = tuple(one for one in found if one.path == str(file.items[0].job.path))
+            own = tuple(each for each in findings if each.path == str(file.items[0].job.path))
             for item in (item for item in file.items if item.changes_text):
                 member = item.job.member
-                approved = partial(self._is_approved, file, item)
+                approved = partial(  # whether a person was shown the text as the plan makes it
+                    self._set.approving.is_approved,
+                    item.job.plan,
+                    file.real,
+                    item.made,
+                    created=file.opened is None,
+                )
                 try:
                     member.now().permission.check("write", file.to or file.real)
                     self._set.checks.gate(own, member.accept, item.job.hunk_id or None, approved)
                 except Refusal as refusal:
-                    item.refusal, passed = refusal, False
-        return passed
-
-    def _is_approved(self, file: _File, item: _Item) -> bool:
-        """Whether a person was shown the text as the plan makes it, and approved it."""
-        bound = item.job.plan, file.real, item.made
-        return self._set.approving.is_approved(*bound, created=file.opened is None)
+                    item.refusal = refusal
 
     def _write(self, outcome: _Outcome, *, is_group: bool) -> None:
         """Do the steps of all files, all or none."""
@@ -707,7 +677,7 @@ class Applying:
         if not steps:
             return
         if is_group or steps[-1].to is not None:
-            outcome.group = self._set.ids() + self._set.ids()
+            outcome.group = self._set.ids() + self._set.ids()  # no plan's id has 16 digits
         try:
             entries = self._writer.write(steps, outcome.group)
         except Stopped as stopped:
@@ -715,15 +685,18 @@ class Applying:
             for file in outcome.files:
                 if file.real == stopped.real:
                     file.refuse(stopped.refusal)
-            return
-        written = {entry.hunk_id: entry for entry in entries}  # of a move, at its new path
-        for item in outcome.items:
-            item.entry = written.get(item.job.hunk_id)
+        else:
+            written = {entry.hunk_id: entry for entry in entries}  # of a move, at its new path
+            for item in outcome.items:
+                item.entry = written.get(item.job.hunk_id)
 
     def _explain(self, outcome: _Outcome) -> None:
         """Refuse as ended the plans that have: that explains why they do not fit."""
         for item in outcome.items:
-            if (ended := self._ended(item)) is not None:
+            try:
+                if item.job.is_stored:
+                    self.check_waits(item.plan)
+            except Refusal as ended:
                 item.refusal, outcome.stopped = ended, None
 
     def _note_written(self, outcome: _Outcome) -> None:
@@ -736,19 +709,18 @@ class Applying:
         for file in outcome.files:
             self._note_changes(file)
 
-    def _alone(self, file: _File, item: _Item) -> Revision:
+    def _alone(self, file: _File, plan: Plan) -> Draft:
         """The plan on the file as it was read, without the others."""
         if file.opened is None:
-            return self._drafting.of_new(item.plan.request)
-        return self.draft(item.plan, file.real, file.opened.source.whole())
+            return self._drafting.of_new(plan.request)
+        return self.draft(plan, file.real, file.opened.source.whole())
 
     def _context(self, item: _Item, file: _File, base: Snapshot | None) -> ContextMatch:
         """The plan's status in the file as read, which is `base` if loaded."""
         plan, draft = item.plan, item.draft
         is_new = file.opened is None and plan.base_digest is None
-        if is_new or plan.request.is_operation:
-            return "exact"
-        if digest_of(draft.diff) == plan.diff_digest:
+        is_same = is_new or plan.request.is_operation
+        if is_same or digest_of(draft.diff) == plan.diff_digest:
             return "exact"
         if base is None or draft.base is base:
             return "fuzz"
@@ -777,10 +749,6 @@ class Applying:
         if moved is not None and moved.entry is not None:
             plan = moved.plan
             self._drafting.note_moved(plan.owner, file.real, plan.request, moved.draft.base)
-
-
-def _nothing() -> None:
-    """Do nothing: the plan is not stored."""
 
 
 _AT_ONCE: Final = Request(RelPath(()))

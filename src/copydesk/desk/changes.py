@@ -65,7 +65,7 @@ _KEPT, _UNDONE, _CHECKPOINT = "kept", "undone", "checkpoint"
 
 _MOST_NAMED = 5
 _NAMED_BY = 2
-"""So many lines above and below a hunk are part of its id: another place is never meant by it."""
+"""So many lines above and below a hunk are part of its id, so that it never means another place."""
 
 _UNITS = {"m": 60_000, "h": HOUR_MS, "d": DAY_MS}
 
@@ -260,8 +260,11 @@ class Changes:
         for key, files in self._open(reader, seen, {k: _ids(tasks[k]) for k in tasks}).items():
             first, last = tasks[key][0], tasks[key][-1]
             why = next((edit.why for edit in tasks[key] if edit.why and reads(edit.path)), "")
-            times = first.time_ms, last.time_ms
-            found.append(TaskChanges(key, first.task, first.member, why, *times, tuple(files)))
+            found.append(
+                TaskChanges(
+                    key, first.task, first.member, why, first.time_ms, last.time_ms, tuple(files)
+                )
+            )
         return tuple(sorted(found, key=lambda task: -task.last_ms))
 
     def older(self, reader: Member) -> int:
@@ -290,8 +293,15 @@ class Changes:
             raise AccessDenied("write", "a person approves its edits")
         chosen = self._chosen(person, what, hunks)
         for file, some in chosen:
-            facts = {"before": file.now.digest, "after": self._last_id(), "reason": _named(some)}
-            self._record(_KEPT, person, "kept", str(file.path), **facts)
+            self._record(
+                _KEPT,
+                person,
+                "kept",
+                str(file.path),
+                before=file.now.digest,
+                after=self._last_id(),
+                reason=_named(some),
+            )
         return sum(len(some) for _, some in chosen)
 
     def undo(
@@ -433,8 +443,14 @@ class Changes:
                 written = [Written(one.plan.request.path, one.edit_id) for one in outcome.applied]
                 for one, hunks in zip(written, planned.values(), strict=True):
                     if verdict == "undone":
-                        facts = {"after": str(one.edit_id), "reason": _named(hunks)}
-                        self._record(_UNDONE, member, verdict, str(one.path), **facts)
+                        self._record(
+                            _UNDONE,
+                            member,
+                            verdict,
+                            str(one.path),
+                            after=str(one.edit_id),
+                            reason=_named(hunks),
+                        )
                 all_hunks = [hunk for hunks in planned.values() for hunk in hunks]
                 self._tell(member, all_hunks, verdict, member.why)
                 return UndoneChanges(tuple(written), tuple(refused))
@@ -474,19 +490,30 @@ class Changes:
         reason: str = "",
     ) -> Decision:
         """Store what a person decided; one with an `owner` is told to that member."""
-        now_ms, plain = self._set.clock(), (before, after, reason)
-        told = not owner
-        said = Decision((key, 0), owner, path, verdict, person.name, now_ms, *plain, told)
+        said = Decision(
+            (key, 0),
+            owner,
+            path,
+            verdict,
+            by=person.name,
+            time_ms=self._set.clock(),
+            before=before,
+            after=after,
+            reason=reason,
+            told=not owner,
+        )
         return noted(self._set.decisions, said)
 
     def _last_id(self) -> str:
-        return "".join(str(edit.edit_id) for edit in self._set.journal.entries(most=1)) or "0"
+        newest = self._set.journal.entries(most=1)
+        return str(newest[0].edit_id if newest else 0)
 
     def _entries(self, since_ms: int = 0, after: int = 0) -> tuple[Entry, ...]:
         """The edits since then, oldest first; the newest ones if there are more.
 
-        One that a clock dated wrongly hides none before it, and brings none in that is too old:
-        only a page of older ones is the end, and one of the future says nothing of the others.
+        An edit that a clock dated wrongly hides none before it, and brings none in that is too old:
+        the search ends only after a page (PAGE) of edits that are all too old, and one of the
+        future counts only if all newer ones do.
         """
         now_ms, count, seen = self._set.clock(), 0, list[Entry]()
         newest_first = takewhile(lambda edit: edit.edit_id > after, entries(self._set.journal))
@@ -526,7 +553,7 @@ class Changes:
             for track in _tracks(seen)
             if not every.isdisjoint(track.ids)
             and (within is None or within.covers(track.path))
-            and self._may_read(reader, track)
+            and all(may_read(self._set.files, reader, path) for path in track.names)
         ]
         committed = self._set.files.committed({track.path: track.blob for track in tracks})
         decided: dict[str, list[Decision]] = {}
@@ -542,9 +569,6 @@ class Changes:
                     file = None if ids.isdisjoint(track.ids) else replay.changes(ids)
                     found.setdefault(key, []).extend([file] if file else ())
         return {key: files for key, files in found.items() if files}
-
-    def _may_read(self, reader: Member, track: _Track) -> bool:
-        return all(may_read(self._set.files, reader, path) for path in track.names)
 
     def checked(self, file: FileChanges) -> FileChanges:
         """The file with what its changes newly break, at the hunks that are nearest.
@@ -694,13 +718,15 @@ class _Replay:
         self._set, self._path = setting, track.path
         self._known = {edit.edit_id: edit for edit in track.edits}
         self._ours = _ids(_of_members(track.edits)).__contains__
-        self._named = setting.named(track.path)
+        self._encoding = setting.named(track.path)
         self._removed = track.removed
         data = None if track.replaced else self._read()
         steps = self._steps(track.edits[::-1], data)
         first = next((step.edit for step in steps if step.edit is not None), None)
         path = track.path if first is None else first.moved.other if first.moved else first.path
         is_new = bool(steps) and steps[0].before is None
+        # The name and the text, as lines with their authors; `_last` is the text before the last
+        # removal, without what members wrote; `_undone` are hunks by the edit that undid them.
         self._name = Authored([] if is_new else [str(path).encode()])
         self._text = self._last = Authored(_lines(steps[0].before if steps else self._now))
         kept: dict[int, list[Sequence[_Named]]] = {}
@@ -743,8 +769,8 @@ class _Replay:
         """
         self.by_lines = True
         with suppress(BinaryFile):
-            self._now = None if data is None else Snapshot.of(data, self._named)
-            steps = [*steps_back(self._set, edits, self._now, self._named)]
+            self._now = None if data is None else Snapshot.of(data, self._encoding)
+            steps = [*steps_back(self._set, edits, self._now, self._encoding)]
             texts = (text for step in steps for text in step[1:] if text is not None)
             if max((text.size for text in texts), default=0) <= sizes.LARGE:
                 return steps[::-1]
@@ -753,6 +779,7 @@ class _Replay:
         return _by_digests(edits, self._now)
 
     def _take_in(self, step: Step) -> None:
+        """Do one step to the name and to the text; what it undoes is taken out with its authors."""
         edit, before, after = step
         author = BASE if edit is None or edit.member == MEMBER else edit.edit_id
         names = self._name.lines or [str(self._path).encode()]
@@ -823,9 +850,10 @@ class _Replay:
             hunks.append(self._hunk("move", str(was), NetHunk(0, 0, authors=name.authors)))
         if not hunks:
             return None
-        base = Snapshot.of(b"".join(old), self._named)
-        facts = base, self._now, tuple(hunks), change
-        return FileChanges(self._path, was, kind, *facts, by_lines=self.by_lines)
+        base = Snapshot.of(b"".join(old), self._encoding)
+        return FileChanges(
+            self._path, was, kind, base, self._now, tuple(hunks), change, by_lines=self.by_lines
+        )
 
     def _removal(self, name: NetHunk, ours: Callable[[int], bool]) -> FileChanges | None:
         """The change that the file is gone, with the text that it would have without our edits."""
@@ -833,14 +861,22 @@ class _Replay:
         if removed is None or not name.old:
             return None
         old = self._last.net(ours)[0]
-        base = Snapshot.of(b"".join(old), self._named)
-        if not self.by_lines:
-            base = Snapshot(removed.inverse.apply(b""), BYTES)
+        text = Snapshot.of(b"".join(old), self._encoding)
+        base = text if self.by_lines else Snapshot(removed.inverse.apply(b""), BYTES)
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
         mode = removed.removed.mode if removed.removed else 0o100644
         whole = self._hunk("remove", "", NetHunk(0, 0, old, authors=name.authors))
-        facts = base, Snapshot(b"", BYTES), (whole,), change
-        return FileChanges(self._path, None, "remove", *facts, mode, self.by_lines)
+        return FileChanges(
+            self._path,
+            None,
+            "remove",
+            base,
+            Snapshot(b"", BYTES),
+            (whole,),
+            change,
+            mode,
+            self.by_lines,
+        )
 
     def _text_hunks(
         self, texts: Sequence[NetHunk], old: Sequence[bytes]
@@ -892,6 +928,8 @@ def _moment(steps: Sequence[Step], last_id: int, digest: str) -> int:
     count = done[-1] if done else 0
     if count == len(steps) or steps[count].edit is not None:
         return count
+    # Another program's step has no id. It came later if the text before it is the one that was
+    # kept, else the person has seen what it made.
     before = steps[count].before
     return count if before is not None and before.digest == digest else count + 1
 
@@ -990,8 +1028,7 @@ def _undoing(file: FileChanges, hunks: Sequence[ChangedHunk]) -> Iterator[_Wante
         elif hunk.kind == "remove":
             change = ChangeSet.of(0, [Edit(0, 0, file.base.data)])
             created = patch_of(file.path, file.now, change, created=True)
-            runs = bool(file.mode & 0o111)
-            yield replace(created, executable=runs), _NO_TERMS, [hunk]
+            yield replace(created, executable=bool(file.mode & 0o111)), _NO_TERMS, [hunk]
         elif hunk.kind == "move" and file.was is not None:
             yield MoveFile(file.path, file.was), _NO_TERMS, [hunk]
 

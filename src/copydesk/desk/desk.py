@@ -1,4 +1,4 @@
-"""The desk of files: prepare, apply, discard, create, overwrite, undo, for one member at a time.
+"""The desk of files: prepare, apply, discard, undo, edits without a plan, for one member at a time.
 
 Invariants: only `Writer` writes; a plan that was refused stays pending; a plan is applied once.
 """
@@ -6,21 +6,23 @@ Invariants: only `Writer` writes; a plan that was refused stays pending; a plan 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 from copydesk.desk.applying import Applying
 from copydesk.desk.backends.api import drop_plans
-from copydesk.desk.backends.snapshots import Note, Run, ShownLines
+from copydesk.desk.backends.snapshots import LARGEST, CarriedLines, Note, Run, ShownLines
 from copydesk.desk.changes import Changes
-from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, made, signs_in
-from copydesk.desk.gates import Edited, Findings, needs_person
+from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, draft_plan, signs_in
+from copydesk.desk.gates import Edited, needs_person
 from copydesk.desk.history import Forgetting, History, Undoing
 from copydesk.desk.member import (
     Member,
     authorized,
     check_look,
     check_shown,
+    line_change,
     may_read,
     note_whole,
     unshown,
@@ -33,6 +35,7 @@ from copydesk.desk.outcome import (
     Planned,
     Reading,
     Rejected,
+    Saved,
     Transacted,
     Undone,
     Withheld,
@@ -40,10 +43,11 @@ from copydesk.desk.outcome import (
 from copydesk.desk.overwritten import Overwrites
 from copydesk.desk.review import Review
 from copydesk.desk.transaction import Writer
-from copydesk.edit.draft import Draft, Plan, checked_id, compose, foot_span, whole_text
-from copydesk.edit.kinds.base import Fixed
+from copydesk.edit.draft import Plan, checked_id, foot_span, whole_text
+from copydesk.edit.kinds.base import Fixed, Preconditions
 from copydesk.edit.kinds.lines import first_line_of, lines_wanted, tail_count
 from copydesk.edit.kinds.patch import patch_of
+from copydesk.edit.kinds.replace import Batch, compile_in_order
 from copydesk.edit.request import (
     Request,
     Terms,
@@ -54,10 +58,13 @@ from copydesk.errors import (
     BinaryFile,
     ContentChanged,
     EditNotFound,
+    EncodingRefused,
     Failed,
+    FileExists,
     FileNotFound,
     HunkNotFound,
     InvalidArgs,
+    RangeOutOfBounds,
     Refusal,
     StaleRead,
     StatsMismatch,
@@ -65,14 +72,15 @@ from copydesk.errors import (
     Unsettled,
     WrongMode,
 )
+from copydesk.store.checks import suffix_of
 from copydesk.store.files import Files
 from copydesk.store.protocol import Document, Stamp
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.encoding import Encoding
+from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, of_new_file
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Source, newline_style
-from copydesk.text.unified import FileEdit
+from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Source, computed_once, newline_style
+from copydesk.text.unified import FileEdit, counts, line_counts, unified, unified_start
 
 ON_NO_TERMS = Terms()
 
@@ -114,7 +122,7 @@ class FileDesk:
             existing = self._drafting.own_plan(member, terms.existing_hunk_id, tool)
             if existing.tool != tool:
                 raise WrongMode(existing.id, existing.tool, tool)
-            # A version is known by its plan's time: within a millisecond as well.
+            # Id and time name a version of a plan: one of the same millisecond needs another.
             now_ms = max(now_ms, existing.created_ms + 1)
         if request.in_notes:
             draft = self.blocks().draft(member, request)
@@ -129,7 +137,8 @@ class FileDesk:
             raise InvalidArgs("existing_hunk_id", reason)
         asks, fixed = needs_person(member, draft, drafted.real), drafted.fixed
         life_ms = self._set.life_ms(needs_person=asks) if fixed is None else _CORRECTED_MS
-        checks, signs = self._checked(drafted.real, draft), signs_in(member, draft)
+        checks = self._set.checks.judge(*Edited.of_plan(drafted.real, draft))
+        signs = signs_in(member, draft)
         plan = Plan(
             id=existing.id if existing else self._set.ids(),
             owner=member.name,
@@ -148,17 +157,15 @@ class FileDesk:
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
         )
-        declined: str | None = None
         refusal: Refusal | None = None
-        if terms.auto:
-            declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
-            declined = declined or _uncorrected(member, fixed)
-        is_written, is_stored = terms.auto and declined is None, existing is not None
-        if not is_written or is_stored:
+        declined = self._declined(member, drafted, terms, signs) if terms.auto else None
+        writes_now, is_stored = terms.auto and declined is None, existing is not None
+        if not writes_now or is_stored:
             plan = self._reserved(plan, existing)
-        self.applying.show(plan, draft)
-        if is_written:
-            while not is_stored and self._is_taken(plan.id):
+        self.applying.keep_draft(plan, draft)
+        if writes_now:
+            # What is written at once is stored only if it is refused: its id must be free then.
+            while not is_stored and self._drafting.ended(plan.id) != "unknown":  # it is taken
                 plan = replace(plan, id=self._set.ids())
             outcome = self.applying.write(member, plan, draft.base, is_stored=is_stored)
             if isinstance(outcome, Applied):
@@ -178,9 +185,8 @@ class FileDesk:
         """Why a plan may not be written without being shown first; None if it may."""
         draft = planned.draft
         real = planned.real or self._drafting.real(draft.request.path)
-        uncertain = self._uncertain(member, Drafted(draft, real, draft.place), terms)
-        declined = uncertain or next(iter(planned.signs), None)
-        return declined or _uncorrected(member, planned.fixed)
+        drafted = Drafted(draft, real, draft.place, planned.fixed)
+        return self._declined(member, drafted, terms, planned.signs)
 
     def read(
         self,
@@ -198,8 +204,9 @@ class FileDesk:
             self._set.locks.settle(real)
             if stamp.size > sizes.LARGE:
                 named = self._set.named(real)
-                limits = range_text, most_lines, most_tokens
-                seen = _read_large(path, stamp, self._set.files, named, *limits)
+                seen = _read_large(
+                    path, stamp, self._set.files, named, range_text, most_lines, most_tokens
+                )
                 if seen.digest is not None:
                     lines = seen.total_lines or 0
                     self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
@@ -216,8 +223,7 @@ class FileDesk:
         except Refusal:
             self._set.bases.keep(base, document.real)  # the refusal may count its lines
             raise
-        note = Note(member.name, document.real, found.shown)
-        self._set.bases.keep(base, document.real, [note])
+        self._set.bases.keep(base, document.real, [Note(member.name, document.real, found.shown)])
         return found
 
     def contents(
@@ -270,23 +276,31 @@ class FileDesk:
     ) -> Transacted | Withheld:
         """Write several plans, in one file or in several, all or none.
 
-        Raises what `apply` raises, and InvalidArgs for no ids or one given twice; what a file
-        refuses is returned as Withheld.
+        Raises InvalidArgs for no ids or one given twice, and as a single apply does InvalidHunkId,
+        HunkNotFound, WrongOwner, WrongMode, which name the id; what the files refuse is returned as
+        Withheld.
         """
-        return self.applying.apply_all(member, tool, hunk_ids)
+        if not hunk_ids:
+            raise InvalidArgs("hunk_ids", "must not be empty")
+        for index, hunk_id in enumerate(hunk_ids):
+            if hunk_id in hunk_ids[:index]:
+                raise InvalidArgs("hunk_ids", f"{hunk_id[:100]!r} is given twice")
+        plans = tuple(self._drafting.own_plan(member, hunk_id, tool) for hunk_id in hunk_ids)
+        return self.applying.write_all(plans, lambda _: member)
 
     def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
         """Undo an edit in the current file, even if other lines changed since.
 
         Raises EditNotFound and AccessDenied; what the file refuses is returned as NotUndone.
         """
-        return self._undoing.undo(member, tool, edit_id)
+        outcome = self._undoing.undo(member, tool, edit_id, is_together=False)
+        return outcome if isinstance(outcome, NotUndone) else outcome[0]
 
     def undo_together(
         self, member: Member, tool: str, edit_id: int
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo all edits of an edit's transaction that are in effect, or none."""
-        return self._undoing.undo_together(member, tool, edit_id)
+        return self._undoing.undo(member, tool, edit_id, is_together=True)
 
     def reapply(
         self, member: Member, tool: str, edit_id: int, *, auto: bool = True
@@ -333,17 +347,11 @@ class FileDesk:
         real, *_ = (authorized(self._set.files, member, one, "read") for one in plan.request.paths)
         if plan.request.in_notes:
             return Planned(plan, self.blocks().draft(member, plan.request))
-        base = None
-        if plan.base_digest is not None:
-            base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
-        if base is not None:
-            draft = compose(plan.request, base, plan.place)
-        elif plan.base_digest is None:
-            draft = self._drafting.of_new(plan.request)
-        else:
-            draft = self._drafting.at_hand(member, plan.request, lambda now: made(plan, now))
-        checks, signs = self._checked(real, draft), signs_in(member, draft)
-        return Planned(plan, draft, checks=checks, signs=signs)
+        draft = self._drafting.as_planned(plan, real)
+        if draft is None:
+            draft = self._drafting.at_hand(member, plan.request, lambda now: draft_plan(plan, now))
+        checks = self._set.checks.judge(*Edited.of_plan(real, draft))
+        return Planned(plan, draft, checks=checks, signs=signs_in(member, draft))
 
     def drop_texts(self) -> None:
         """Drop the texts in memory that answer later calls, as some were forgotten."""
@@ -369,8 +377,7 @@ class FileDesk:
         nothing = self._drafting.nothing_at(path)
         crlf = content[: content.rfind("\n") + 1].endswith("\r\n")
         new = nothing.encoding.encode(content + ("\r\n" if crlf else "\n") * added)
-        change = ChangeSet.of(0, [Edit(0, 0, new)])
-        made = FileEdit(path, nothing, change, created=True)
+        made = FileEdit(path, nothing, ChangeSet.of(0, [Edit(0, 0, new)]), created=True)
         self._check_signs(member, tool, made)
         written = self.applying.create(member, tool, path, made)
         note_whole(self._set.bases, member, self._drafting.real(path), made.after)
@@ -452,14 +459,16 @@ class FileDesk:
             assert isinstance(planned, Planned), "it was not to be written"
             raise SuspiciousText(signs, planned.plan.id)
 
-    def _checked(self, real: RelPath, draft: Draft) -> Findings | None:
-        """New findings of checks in the text that the plan would write."""
-        if not self._set.checks.concern(real):
-            return None
-        return self._set.checks.judge(*Edited.of_plan(real, draft))
+    def _declined(
+        self, member: Member, drafted: Drafted, terms: Terms, signs: Sequence[str]
+    ) -> str | None:
+        """The same; `signs` say why its new text may not be what is meant."""
+        declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
+        is_as_given = drafted.fixed is None or (drafted.fixed.is_certain and member.corrects)
+        return declined or (None if is_as_given else "the old text is not in the file as given")
 
     def _uncertain(self, member: Member, drafted: Drafted, terms: Terms) -> str | None:
-        """Why an edit may not be made without being shown first; None if it may."""
+        """Why the place of an edit, or what it replaces, is not certain; None if it is."""
         draft = drafted.draft
         place, version = draft.place, terms.version
         is_one = not place.parts
@@ -471,11 +480,10 @@ class FileDesk:
         lines = draft.request.unguarded(drafted.named, terms)
         if not lines:
             return None
-        deletes = draft.request.deletes  # that takes no expected_old
-        if version is None and deletes:
-            return "no version says what is deleted"
+        deletes = draft.request.deletes  # then only a version says what: it takes no expected_old
         if version is None:
-            return "neither version nor expected_old says what is replaced"
+            unsaid = "no version says what is deleted"
+            return unsaid if deletes else "neither version nor expected_old says what is replaced"
         is_old = version != draft.base.version
         missing = unshown(self._set.bases, member, drafted.real, version, *lines, is_old=is_old)
         if not missing:
@@ -484,14 +492,6 @@ class FileDesk:
         shown += ", ..." * (len(missing) > _MOST_NAMED)
         how_on = _HOW_ON_DELETING if deletes else _HOW_ON
         return f"lines {shown} of version {version} were not shown to you; {how_on}"
-
-    def _is_taken(self, hunk_id: str) -> bool:
-        """Whether a plan has, or had, this id."""
-        try:
-            self._set.registry.plan(hunk_id, self._set.clock())
-        except HunkNotFound as gone:
-            return gone.reason != "unknown"
-        return True
 
     def _reserved(self, plan: Plan, existing: Plan | None) -> Plan:
         """Store the plan under a new id, or in place of `existing`."""
@@ -505,23 +505,261 @@ class FileDesk:
         return plan
 
 
-def _uncorrected(member: Member, fixed: Fixed | None) -> str | None:
-    """Why a corrected edit is not written without being shown; None if it may be."""
-    if fixed is None or (fixed.is_certain and member.corrects):
-        return None
-    return "the old text is not in the file as given"
-
-
 def as_corrected(outcome: Applied, fixed: Fixed | None) -> Applied:
     """The outcome of an edit that was corrected and written."""
     return outcome if fixed is None else replace(outcome, context="fuzz", causes=fixed.causes)
+
+
+# Edits without a plan: several strings, one string everywhere, new lines, a whole file.
+
+SHOWN_DIFF = 16 << 10
+"""Bytes; of a larger diff only the start is made before the answer; the journal gets all."""
+
+SHOWN_LINES = 100
+"""The same limit in lines."""
+
+_MARKUP = frozenset([".htm", ".html", ".markdown", ".md", ".svg", ".tex", ".txt", ".xhtml", ".xml"])
+"""Suffixes of texts where a line that is indented less still means the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rewrite(FileEdit):
+    """A whole file as it was and as it is, or would be (`edit_id` 0: nothing was written).
+
+    `diff` is the unified diff of all edits, or the start of a long one. `digest` is the SHA-256 of
+    the text after, if writing computed it. Make one with `of`.
+    """
+
+    replacements: int
+    no_ops: int
+    edit_id: int = 0
+    digest: str = ""
+    escapes: Escapes = NO_ESCAPES
+    foreign_writes: tuple[Saved, ...] = ()
+    signs: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        member: Member, path: RelPath, base: Snapshot, batch: Batch, *, created: bool = False
+    ) -> Rewrite:
+        """Return the result of the member's batch on `base`."""
+        return Rewrite(
+            path,
+            base,
+            batch.change,
+            created,
+            replacements=len(batch.spans) - batch.no_op_count,
+            no_ops=batch.no_op_count,
+            escapes=batch.escapes,
+            signs=signs_of(path, base, batch.change, member.usual_signs),
+        )
+
+    def check_signs(self) -> Rewrite:
+        """The same; raises SuspiciousText if its new text may not be what is meant."""
+        if self.signs:
+            raise SuspiciousText(self.signs)
+        return self
+
+    def written(self, edit_id: int, digest: str) -> Rewrite:
+        """The same, now written."""
+        rewrite = replace(self, edit_id=edit_id, digest=digest)
+        rewrite.__dict__["_shown"] = self._shown
+        if "after" in self.__dict__:
+            rewrite.__dict__["after"] = replace(self.after, told=lambda: digest)
+        return rewrite
+
+    @property
+    def version(self) -> str:
+        return (self.digest or self.after.digest)[:VERSION_LENGTH]
+
+    @property
+    def size(self) -> int:
+        return self.change.new_length
+
+    @computed_once
+    def after(self) -> Snapshot:
+        """The text after; a large one takes a while to make."""
+        after, known = self.base.edited(self.change), self.digest
+        return replace(after, told=lambda: known) if known else after
+
+    @computed_once
+    def diff(self) -> bytes:
+        """The part of the unified diff that is shown."""
+        return self._shown[0]
+
+    @property
+    def is_whole_diff(self) -> bool:
+        """Whether `diff` is all of it."""
+        return self._shown[1]
+
+    def carried(self) -> CarriedLines:
+        """The lines of the text after that are known by those of the base."""
+        change = line_change(self.base, self.change)
+        return CarriedLines(self.base.version, self.version, self.after.line_count, (change,))
+
+    def whole_diff(self) -> bytes:
+        """Make all of the diff; with very many edits it takes longer than making them."""
+        return unified(self.base, self.change, str(self.path), created=self.created)
+
+    @property
+    def line_counts(self) -> tuple[int, int]:
+        return self._shown[2]
+
+    @computed_once
+    def _shown(self) -> tuple[bytes, bool, tuple[int, int]]:
+        """What is reported about the change, computed while it is written."""
+        diff, whole = unified_start(
+            self.base, self.change, str(self.path), SHOWN_DIFF, SHOWN_LINES, created=self.created
+        )
+        return diff, whole, counts(diff) if whole else line_counts(self.base, self.change)
+
+
+Compiled = Callable[[Snapshot], Batch]
+"""Makes the edits of a text, or refuses them."""
+
+
+def in_order(path: RelPath, edits: Sequence[tuple[str, str]]) -> Compiled:
+    """What makes the edits one after the other; raises as `compile_in_order`."""
+    return partial(compile_in_order, edits=edits, is_code=suffix_of(path) not in _MARKUP)
+
+
+def insert(base: Snapshot, after_line: int, content: str) -> Batch:
+    """Insert the lines of `content` after a line, 1-based; 0 inserts at the start.
+
+    A newline at the end of the content begins one more, empty line; after the newline at the
+    end of the file there is one more line to insert after. All other bytes stay, the end of the
+    file too. Raises RangeOutOfBounds, EncodingRefused.
+    """
+    total = base.line_count
+    lines = total + (base.ends_with_newline or not total)
+    if after_line > lines:
+        raise RangeOutOfBounds(str(after_line), lines)
+    if base.ragged and after_line == lines:
+        raise EncodingRefused(base.encoding.name, "a broken code unit at the end", 0)
+    at = min(after_line, total)
+    offset, beside = base.start(at), base.raw(max(after_line - 1, 0), min(after_line + 1, total))
+    text, escapes = base.encoding.meant(content.replace("\r\n", "\n"), beside)
+    newline = base.newline_near(at, at)
+    new = newline.join(map(base.encoding.bytes_of, text.split("\n")))
+    new = newline + new if after_line == lines else new + newline
+    change = ChangeSet.of(base.size, [Edit(offset, offset, new)])
+    return Batch(change, ((offset, offset),), 0, escapes)
+
+
+class Batching:
+    """The edits of one workspace that are made without a plan."""
+
+    def __init__(self, setting: Setting, applying: Applying) -> None:
+        self._set, self._applying = setting, applying
+
+    def edit(
+        self,
+        member: Member,
+        tool: str,
+        path: RelPath,
+        compiled: Compiled,
+        expected: Preconditions,
+        *,
+        dry: bool,
+    ) -> Rewrite:
+        """Make all that is `compiled` or none (`dry`: none); raises as that, Conflict, the file's.
+
+        `compiled` gets the text under the file's lock, and again if that changes meanwhile.
+        """
+        real = authorized(self._set.files, member, path, "write", "read")
+
+        def revise(now: Source) -> Rewrite:
+            base = now.whole()
+            if not expected.nothing:
+                _, stamp = self._set.files.stat(path)
+                expected.check(base, stamp.mtime_ns // 1_000_000)
+            return Rewrite.of(member, path, base, compiled(base))
+
+        if dry:
+            with self._set.files.text(path, self._set.named) as opened:
+                rewrite = revise(opened.source)
+            if not rewrite.base.unchanged_by(rewrite.change):
+                self._set.checks.judge(Edited.of(path, real, rewrite, created=False))
+            return rewrite
+        written = self._applying.edit(member, tool, path, lambda now: revise(now).check_signs())
+        done = written.made.written(written.edit_id, written.digest)
+        if done.size <= LARGEST:
+            self._set.bases.keep(done.after, real, [Note(member.name, real, done.carried)])
+        if done.edit_id and not done.is_whole_diff:
+            self._set.journal.amend(done.edit_id, done.whole_diff)
+        return done
+
+    def write(
+        self,
+        member: Member,
+        tool: str,
+        path: RelPath,
+        content: str,
+        expected: Preconditions,
+        *,
+        overwrite: bool,
+        blindly: bool = False,
+        dry: bool = False,
+    ) -> Rewrite:
+        """Write a whole file: a new one, or with `overwrite` one that is as expected.
+
+        `blindly`: also overwrite without expectations, and keep CRLF in the content. A new file
+        gets exactly the content. An overwritten one keeps its encoding, its byte order mark and its
+        most frequent line ends. Raises FileExists, FileNotFound if something was expected of a
+        missing file, InvalidArgs if nothing was of an existing one, IncompleteRead if the member
+        was shown only a part of it, and EncodingRefused.
+        """
+        real = authorized(self._set.files, member, path, "write", "read")
+        try:
+            size = self._set.files.stat(path)[1].size
+        except FileNotFound:
+            if not expected.nothing:
+                raise
+            return self._create(member, tool, path, content, dry=dry)
+        if not overwrite:
+            raise FileExists(size)
+        if expected.nothing and not blindly:
+            raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
+
+        def compiled(base: Snapshot) -> Batch:
+            check_shown(self._set.bases, member, real)
+            text = whole_text(base, content)
+            is_final = blindly and "\r\n" in text
+            if not is_final and base.newline_style != "none":  # it has line ends to be kept to
+                is_crlf = base.newline_name(base.dominant_newline) == "crlf"
+                text = text.replace("\r\n", "\n").replace("\n", "\r\n" if is_crlf else "\n")
+            return _whole(base, base.start(0), text)
+
+        done = self.edit(member, tool, path, compiled, expected, dry=dry)
+        if not dry:
+            note_whole(self._set.bases, member, real, done.after)
+        return done
+
+    def _create(
+        self, member: Member, tool: str, path: RelPath, content: str, *, dry: bool
+    ) -> Rewrite:
+        real = self._set.files.resolve(path)
+        nothing = Snapshot(b"", of_new_file(self._set.named(real)))
+        rewrite = Rewrite.of(member, path, nothing, _whole(nothing, 0, content), created=True)
+        if dry:
+            return rewrite
+        rewrite.check_signs()
+        written = self._applying.create(member, tool, path, rewrite)
+        done = rewrite.written(written.edit_id, written.digest)
+        note_whole(self._set.bases, member, real, done.after)
+        return done
+
+
+def _whole(base: Snapshot, start: int, content: str) -> Batch:
+    """The batch of one edit that replaces all bytes from `start` on by `content`."""
+    edit = Edit(start, base.size, base.encoding.encode(content))
+    return Batch(ChangeSet.of(base.size, [edit]), ((start, base.size),), 0)
 
 
 # Lines of files. No more is shown than requested, and an answer says what was cut: a range at its
 # end, one that is counted from the end of the file at its start.
 
 MOST_CHARACTERS = 100_000
-_AT_ONCE = 64
 _NUMBER = 2  # tokens of a line number below 1,000 and the line end; its separator joins a word
 
 
@@ -538,8 +776,8 @@ def _read_lines(
     `most_tokens` are those of the lines with their numbers.
     """
     start, stop, clipped = lines_wanted(range_text, base.line_count)
-    limits = most_lines, most_tokens
-    lines, at, cut, within = _shown(base, start, stop, *limits, tail=range_text.startswith("-"))
+    is_tail = range_text.startswith("-")
+    lines, at, cut, within = _shown(base, start, stop, most_lines, most_tokens, tail=is_tail)
     return Reading(
         path=path,
         first_line=at + 1,
@@ -569,7 +807,7 @@ def _read_large(
     most_lines: int,
     most_tokens: int | None = None,
 ) -> Reading:
-    """Like `read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
+    """Like `_read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
     last = tail_count(range_text)
     first = first_line_of(range_text)
     if last is not None:
@@ -592,8 +830,9 @@ def _read_large(
     else:
         start, stop, clipped = lines_wanted(range_text, facts.line_count)
     most = min(stop - start, have)
-    limits = most_lines, most_tokens
-    lines, _, cut, within = _shown(window, 0, most, *limits, tail=facts is None, number=start)
+    lines, _, cut, within = _shown(
+        window, 0, most, most_lines, most_tokens, tail=facts is None, number=start
+    )
     within = within or (parted and bool(lines))
     asked = stop - start if last is None else first
     most = min(asked, most_lines) if most_lines else asked

@@ -1,4 +1,4 @@
-"""Drafts: a request, or a plan carried to the file as it is now, and what they are made with.
+"""Drafts of requests and of plans on the files as they are now, and what a desk works with.
 
 Invariant: a member is shown nothing of a file that it may not read, neither by the path as spelled
 nor by what that pointed to when it was opened.
@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from copydesk.desk.backends.api import Entry, Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.gates import Approving, Checks
-from copydesk.desk.member import Member, authorized, check_free, check_no_link, missing
+from copydesk.desk.member import Member, authorized, check_free, check_no_link, may_read
 from copydesk.desk.outcome import ForeignWrites, NotUndone, Undone
 from copydesk.desk.transaction import ATTEMPTS, Locks, Recovery, WriteRequest, again_and_again
 from copydesk.edit.draft import (
@@ -40,6 +40,7 @@ from copydesk.errors import (
     FileExists,
     FileNotFound,
     FileTooLarge,
+    HunkNotFound,
     InvalidArgs,
     LineShown,
     PartialMatchFail,
@@ -72,8 +73,9 @@ def hunk_id() -> str:
 class Setting:
     """What a desk works with: stores, caches, the clock (ms since 1970), ids, encodings.
 
-    `named` returns the encoding that the configuration names for a path, `ids` a new id of eight
-    hex characters, `members` a member by name and toolset. `ttl_ms` is how long a plan stays
+    `registry`, `journal`, `decisions` and `tally` are one object, by the name of the part that is
+    used. `named` returns the encoding that the configuration names for a path, `ids` a new id of
+    eight hex characters, `members` a member by name and toolset. `ttl_ms` is how long a plan stays
     pending, `approval_ttl_ms` how long one that a person has to approve.
     """
 
@@ -114,21 +116,6 @@ class Drafted:
     real: RelPath
     named: Place
     fixed: Fixed | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """Earlier edits of the same transaction in the same file.
-
-    `digest` is that of the file as it was read, `inverses` those of the edits made to it since,
-    first edit first.
-    """
-
-    digest: str = ""
-    inverses: tuple[ChangeSet, ...] = ()
-
-
-NOTHING_AHEAD = Ahead()
 
 
 class BlockEdits(Protocol):
@@ -280,6 +267,13 @@ class Drafting:
         nothing = self.nothing_at(request.path)
         return compose(request, nothing, end_of(nothing), created=True)
 
+    def as_planned(self, plan: Plan, real: RelPath) -> Draft | None:
+        """A plan for a file as its owner was shown it; None if that text is no longer stored."""
+        if plan.base_digest is None:
+            return self.of_new(plan.request)
+        base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
+        return None if base is None else compose(plan.request, base, plan.place)
+
     def _places(
         self, request: Request, now: Source, real: RelPath, terms: Terms
     ) -> tuple[Place, tuple[Request, Place]]:
@@ -313,11 +307,19 @@ class Drafting:
         Then come those of the writes after the last of another program; else none.
         """
         known = self._set.journal.chain(real, base, now)
-        return known, () if known is not None else self._set.journal.chain(real, "", now) or ()
+        if known is not None:
+            return known, ()
+        # Without a base the chain goes back to a gap: the last write of another program.
+        return None, self._set.journal.chain(real, "", now) or ()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
-        """The refusal for a missing file, with similar names in its directory."""
-        return missing(self._set.files, member, path)
+        """The refusal for a missing file, with similar names that the member may read."""
+        files, real = self._set.files, self._set.files.resolve(path)
+        # The similar names are next to the link's target, not next to the link.
+        is_beside = files.resolve(path.parent) == real.parent
+        folder = path.parent if is_beside else real.parent
+        close = (folder / name for name in files.similar(path))
+        return FileNotFound(tuple(str(at) for at in close if may_read(files, member, at)) or None)
 
     def remember(self, text: Text, real: RelPath, notes: Sequence[Note] = ()) -> None:
         """Store the text as a base, if all of it is loaded, and the notes."""
@@ -363,6 +365,14 @@ class Drafting:
             raise WrongMode(hunk_id, plan.tool, tool)
         return plan
 
+    def ended(self, hunk_id: str) -> str:
+        """Why no plan of this id is pending, as `HunkNotFound` says it; empty if one is."""
+        try:
+            self._set.registry.plan(hunk_id, self._set.clock())
+        except HunkNotFound as gone:
+            return gone.reason
+        return ""
+
     def waiting(self) -> tuple[Plan, ...]:
         """All pending plans, oldest first; those of a dead process are settled before."""
         self._set.locks.settle()
@@ -391,7 +401,7 @@ def _standing(request: Request, now: Source) -> tuple[LineShown, ...] | None:
         return None
 
 
-def made(
+def draft_plan(
     plan: Plan,
     now: Source,
     find: Callable[[], Snapshot | None] = lambda: None,
@@ -409,8 +419,7 @@ def signs_in(member: Member, draft: Draft) -> tuple[str, ...]:
     if request.is_operation or request.in_notes:
         return ()
     found = signs_of(request.path, draft.base, draft.change, member.usual_signs)
-    by_number = request.by_number(draft.place)
-    return (*found, *repeated_lines(draft.base, by_number, member.usual_signs))
+    return (*found, *repeated_lines(draft.base, request.by_number(draft.place), member.usual_signs))
 
 
 def digest_of(diff: bytes) -> str:

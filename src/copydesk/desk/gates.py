@@ -64,15 +64,16 @@ def after_of(made: Revision, to: RelPath | None) -> str:
     digest before and the change, which together determine them. For a move, of the digest and `to`,
     the real path of the target; for a new mode, of the digest and both modes.
     """
-    after = made.after
+    before = made.base.digest
     if to is not None:
-        return hashlib.sha256(f"{made.base.digest} {to}".encode()).hexdigest()
-    if isinstance(made, Draft) and (modes := made.request.modes):
-        bound = f"{made.base.digest} {modes[0]:o} {modes[1]:o}"
-        return hashlib.sha256(bound.encode()).hexdigest()
-    if isinstance(after, Snapshot):
-        return after.digest
-    return hashlib.sha256(made.base.digest.encode() + encode(made.change)).hexdigest()
+        bound = f"{before} {to}".encode()
+    elif isinstance(made, Draft) and (modes := made.request.modes):
+        bound = f"{before} {modes[0]:o} {modes[1]:o}".encode()
+    elif isinstance(made.after, Snapshot):
+        return made.after.digest
+    else:
+        bound = before.encode() + encode(made.change)
+    return hashlib.sha256(bound).hexdigest()
 
 
 def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
@@ -83,7 +84,7 @@ def needs_person(member: Member, made: Revision, path: RelPath) -> bool:
     lines = max(line_counts(made.base, made.change)) if policy.has_limits else 0
     target = made.request.target if isinstance(made, Draft) else None
     paths = (path,) if target is None else (path, target)
-    return any(policy.human_reason(one, lines) is not None for one in paths)
+    return any(policy.human_reason(at, lines) is not None for at in paths)
 
 
 _OF_LATE_MS: Final = 60_000
@@ -95,7 +96,8 @@ def lapse(decisions: Records, approval: Decision, now_ms: int) -> None:
     decisions.withdraw(approval)
     lapsed = replace(
         approval,
-        plan=(approval.plan[0], -approval.time_ms),  # however many notice it, one is reported
+        # Negative: see Decision. However many notice it, one is reported.
+        plan=(approval.plan[0], -approval.time_ms),
         verdict="lapsed",
         time_ms=now_ms,
         reason="the change is no longer the one that was approved: the file has changed",
@@ -154,7 +156,8 @@ class Approving:
         if len(paths) > 1 or now.permission is not member.permission:  # else it was asked before
             now.permission.check("write", *paths)
             # Every answer shows content, and a refusal of the target reveals what is there.
-            now.permission.check("read", *(paths[1 + len(others) :] if created else paths))
+            target = () if to is None else (to,)
+            now.permission.check("read", *(target if created else paths))
         is_asked = not member.policy.asks_nobody
         is_asked = is_asked or (now is not member and not now.policy.asks_nobody)
         decision: Decision | None = None
@@ -209,7 +212,8 @@ class Approving:
     ) -> HumanReason | None:
         """Why a person has to approve the change of the paths; by the policy of then or of now.
 
-        That is of a transaction with all that the member wrote in the minute before.
+        Lines and files are counted over the whole transaction and over what the member wrote in
+        the minute before.
         """
         asking = [one for one in dict.fromkeys((member.policy, policy)) if not one.asks_nobody]
         lines, files = 0, set(others)
@@ -332,10 +336,9 @@ class Checks:
                 if new is not None:
                     found += new
                     checked |= dict.fromkeys(one.path for one in batch)
-        told = _told.get()
-        if told is not None:
-            of = {path: [one for one in found if one.path == str(path)] for path in checked}
-            told |= {path: tuple(findings) for path, findings in of.items()}
+        if (told := _told.get()) is not None:
+            for path in checked:
+                told[path] = tuple(each for each in found if each.path == str(path))
         return tuple(found) if checked else None
 
     def gate(
@@ -459,7 +462,10 @@ _Place = Callable[[int], object]
 
 
 def _places(edit: Edited) -> tuple[_Place, _Place]:
-    """Map a line before, and one after, to a comparable place: changed, or the line after."""
+    """Two functions that put lines of the old and of the new text on one scale.
+
+    By it findings are compared: `changed` within a change, else the line's number in the new text.
+    """
     runs = [(one.start, one.stop, len(one.new)) for one in regions(edit.base, edit.change)]
     grown = [new - (stop - start) for start, stop, new in runs]
     sums = accumulate(grown, initial=0)

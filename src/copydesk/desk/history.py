@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from copydesk.desk.backends.api import CHAIN_LENGTH, Decision, Entry, Records, State, linked
@@ -33,13 +33,13 @@ from copydesk.desk.transaction import (
     Move,
     Part,
     Remove,
+    Replace,
     Step,
     Stopped,
     Writer,
     WriteRequest,
     again_and_again,
     attempted,
-    edit,
 )
 from copydesk.edit.draft import ContextMatch, Plan
 from copydesk.edit.relocate import Drift, carried, drift_of, lines_of, needed
@@ -107,9 +107,7 @@ class History:
         `by` is the member that made them; `before`: only lower ids. Raises AccessDenied for a path
         that the member may not look into.
         """
-        real: RelPath | None = None
-        if path is not None:
-            real = check_look(self._set.files, member, path)
+        real = None if path is None else check_look(self._set.files, member, path)
         seen = entries(self._set.journal, real, by, before)
         allows = member.permission.allows_read
         readable = (entry for entry in islice(seen, MOST_SEEN) if allows(entry.path))
@@ -160,8 +158,7 @@ class History:
 
     def not_found(self, member: Member, edit_id: int) -> EditNotFound:
         """The refusal for a missing edit, with the reason."""
-        reason = self._set.journal.why_missing(edit_id)
-        return EditNotFound(edit_id, reason, self.newest(member))
+        return EditNotFound(edit_id, self._set.journal.why_missing(edit_id), self.newest(member))
 
     def newest(self, member: Member) -> int | None:
         """The id of the newest edit that the member may see, if there is one."""
@@ -170,8 +167,8 @@ class History:
 
     def _past(self, member: Member, entry: Entry) -> Past:
         known = {field.name: getattr(entry, field.name) for field in fields(Entry)}
-        known |= _seen(member, entry)
-        return Past(**known, undone_by=taken_back_by(self._set.journal, entry.edit_id))
+        undone_by = taken_back_by(self._set.journal, entry.edit_id)
+        return Past(**known | _seen(member, entry), undone_by=undone_by)
 
 
 def _seen(member: Member, entry: Entry) -> dict[str, Any]:
@@ -182,7 +179,10 @@ def _seen(member: Member, entry: Entry) -> dict[str, Any]:
 
 
 def taken_back_by(journal: Records, edit_id: int) -> int:
-    """The newest edit that undid another and is still in effect; 0 if there is none."""
+    """The newest edit that undid another and is still in effect; 0 if there is none.
+
+    Undos form a tree: from the newest on, an edit stands unless one that undid it stands.
+    """
     by: dict[int, tuple[int, ...]] = {}
     left = [edit_id]
     while left:
@@ -251,19 +251,15 @@ def located(journal: Records, entry: Entry) -> Location:
 
 def _since(journal: Records, path: RelPath, edit_id: int) -> list[Entry]:
     """The entries of a path that are newer than an id, oldest first."""
-    found: list[Entry] = []
-    for one in islice(entries(journal, path), CHAIN_LENGTH):
-        if one.edit_id <= edit_id:
-            break
-        if one.path == path:
-            found.append(one)
-    return found[::-1]
+    latest = islice(entries(journal, path), CHAIN_LENGTH)
+    newer = takewhile(lambda entry: entry.edit_id > edit_id, latest)
+    return [entry for entry in newer if entry.path == path][::-1]
 
 
 def between(
     journal: Records, entry: Entry, now_digest: str, since: Location | None = None
 ) -> tuple[Entry, ...] | None:
-    """The writes from the edit's text to another, oldest first; None as in `Journal.chain`."""
+    """The writes from the edit's text to another, oldest first; None as in `Records.chain`."""
     writes = (since or located(journal, entry)).writes
     links = ((e.before, e.after, e.state, e) for e in reversed(writes))
     found = linked(links, entry.after, now_digest)
@@ -334,20 +330,13 @@ class Undoing:
         self._history, self._writer = history, writer
         self._blocks = blocks
 
-    def undo(self, member: Member, tool: str, edit_id: int) -> Undone | NotUndone:
-        """Undo an edit, keeping later ones; EditNotFound, AccessDenied, else NotUndone."""
-        outcome = self._undo(member, tool, edit_id, is_together=False)
-        return outcome if isinstance(outcome, NotUndone) else outcome[0]
-
-    def undo_together(
-        self, member: Member, tool: str, edit_id: int
-    ) -> tuple[Undone, ...] | NotUndone:
-        """Undo a transaction's edits, newest first, or none; raises as `undo`."""
-        return self._undo(member, tool, edit_id, is_together=True)
-
-    def _undo(
+    def undo(
         self, member: Member, tool: str, edit_id: int, *, is_together: bool
     ) -> tuple[Undone, ...] | NotUndone:
+        """Undo an edit, keeping later ones, or with it all of its transaction, newest first.
+
+        Raises EditNotFound, AccessDenied; what the file refuses is returned as NotUndone.
+        """
         journal = self._set.journal
         entry = journal.get(edit_id)
         if entry is None:
@@ -356,8 +345,7 @@ class Undoing:
         if entry.kind == "notes":
             at = located(journal, entry).path
             authorized(self._set.files, member, at, "write", "read")
-            ticket = self._set.clock(), tool
-            job = WriteRequest(member, tool, at, ticket, undoes=entry.edit_id)
+            job = WriteRequest(member, tool, at, (self._set.clock(), tool), undoes=entry.edit_id)
             undone = self._blocks().undo(job, entry, partial(self.check_stands, member, entry, at))
             return undone if isinstance(undone, NotUndone) else (undone,)
         moved = entry.moved
@@ -373,8 +361,8 @@ class Undoing:
         self, member: Member, tool: str, edits: Sequence[Entry], asked: Entry | None = None
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo these edits of files (oldest first) or none; raises as `undo`. One was `asked`."""
-        what, entry = "files are" if len(edits) > 1 else "file is", asked or edits[-1]
-        over = partial(again_and_again, "write", what)
+        entry = asked or edits[-1]
+        over = partial(again_and_again, "write", "files are" if len(edits) > 1 else "file is")
         return attempted(lambda: self._attempt(member, tool, entry, edits), over)
 
     def _attempt(
@@ -440,7 +428,10 @@ class Undoing:
         together = [(back.path, back) for back, _ in left]
         for back, step in left:
             self._set.approving.check(
-                *(member, None, back.path, back),
+                member,
+                None,
+                back.path,
+                back,
                 created=back.entry.kind == "remove",
                 together=together,
                 to=step.to,
@@ -453,23 +444,23 @@ class Undoing:
         return self._writer.write(steps, "" if is_one else self._set.ids() + self._set.ids())
 
     def _file_back(self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack) -> list[_Back]:
-        """The inverses of the edits of one file, newest first, each with its new text."""
+        """The inverses of the edits of one file, newest oldest, each with its new text."""
         at, texts = job.path, [one for one in edits if not (one.moved or one.mode_changed)]
-        first = texts[-1] if texts else None
+        oldest = texts[-1] if texts else None
 
         def part(back: Undone, source: int = 0) -> Part:
             return Part(replace(job, undoes=back.entry.edit_id, undoes_source=source), back)
 
-        if first is not None and first.kind == "remove":
+        if oldest is not None and oldest.kind == "remove":
             self._set.files.check_new(at)
-            back = self._created_again(first, at)
-            return [(back, Create(at, [part(back)], first.removed))]
+            back = self._created_again(oldest, at)
+            return [(back, Create(at, [part(back)], oldest.removed))]
         opened = self._writer.opened({at: lambda: self._opening(at, texts)}, job, held)[at]
         if isinstance(opened, Refusal):
             raise opened
         now = opened.source
-        if first is not None and first.kind == "create":
-            back = self._removed(first, texts[0].after, at, now)
+        if oldest is not None and oldest.kind == "create":
+            back = self._removed(oldest, texts[0].after, at, now)
             return [(back, Remove(at, [part(back)], opened))]
         backs: list[Undone] = []
         text = now if len(texts) < 2 else now.whole()
@@ -482,7 +473,7 @@ class Undoing:
             for back in backs
             if not back.base.unchanged_by(back.change)
         }
-        whole = edit(at, [*left.values()], opened) if left else None
+        whole = Replace(at, [*left.values()], opened) if left else None
         found: list[_Back] = [
             (back, whole if back.entry.edit_id in left else None) for back in backs
         ]
@@ -552,9 +543,8 @@ class Undoing:
             diff = unified(text, inverse, str(at))
             return Undone(entry, text, inverse, text.edited(inverse), diff, "exact", 0, at=at)
         writes = between(self._set.journal, entry, now.digest) or ()
-        known: tuple[ChangeSet, ...] | None = None
-        if writes and not any(write.forgotten for write in writes):
-            known = tuple(write.inverse for write in writes)
+        is_known = writes and not any(write.forgotten for write in writes)
+        known = tuple(write.inverse for write in writes) if is_known else None
         drift: Drift | None = None
         try:
             text, after = self._texts(entry, now, known)
@@ -578,9 +568,8 @@ class Undoing:
         """The current text and the one after the edit, with the relevant lines loaded."""
         named = self._set.named(entry.path)
         if known is None:
-            after = None
-            if now.size <= sizes.COMPARED:
-                after = self._history.text_after(entry, named)
+            is_small = now.size <= sizes.COMPARED
+            after = self._history.text_after(entry, named) if is_small else None
             if after is None:
                 raise ContentChanged("the file changed, and the text after the edit is not kept")
             return now.whole(), after
@@ -591,8 +580,7 @@ class Undoing:
         return text, reduce(lambda each, inverse: each.edited(inverse), reversed(known), text)
 
     def _created_again(self, entry: Entry, at: RelPath) -> Undone:
-        content = entry.inverse.apply(b"")
-        after = _as_text(content, self._set.named(entry.path))
+        after = _as_text(entry.inverse.apply(b""), self._set.named(entry.path))
         nothing = Snapshot(b"", replace(after.encoding, bom=b""))
         diff = unified(nothing, entry.inverse, str(entry.path), created=True)
         return Undone(entry, nothing, entry.inverse, after, diff, "exact", 0, at=at)
@@ -607,8 +595,7 @@ class Undoing:
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
         _, stamp = self._set.files.stat(at)
         diff = deleted(base, change, str(at), stamp.mode)
-        after = Snapshot(b"", base.encoding)
-        return Undone(entry, base, change, after, diff, "exact", 0, at=at)
+        return Undone(entry, base, change, Snapshot(b"", base.encoding), diff, "exact", 0, at=at)
 
     def _moved_back(self, entry: Entry, at: RelPath, now: Source) -> Undone:
         """Move the file back to its old path, with whatever copydesk wrote to it since."""
@@ -733,9 +720,8 @@ class Forgetting:
     ) -> Forgettable:
         edits = sorted(found, key=lambda entry: -entry.edit_id)
         closed = tuple(one for one in edits if one.state != "open" and not one.forgotten)
-        ids, last = {one.edit_id for one in edits}, dict[RelPath, int]()
-        for one in reversed(closed):
-            last[one.path] = one.edit_id
+        ids = {one.edit_id for one in edits}
+        last = {one.path: one.edit_id for one in reversed(closed)}
         lost = {
             entry.edit_id
             for path, newest in last.items()
@@ -760,10 +746,9 @@ class Forgetting:
     def _kept(self, what: Forgettable) -> set[str]:
         """The digests of texts that other edits and plans need."""
         paths = set(what.paths)
-        others = islice(entries(self._set.journal), _MOST_KEPT)
         kept = {
             digest
-            for one in others
+            for one in islice(entries(self._set.journal), _MOST_KEPT)
             if not _covers(paths, one.path)
             for digest in (one.before, one.after)
         }

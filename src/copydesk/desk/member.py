@@ -1,4 +1,4 @@
-"""Members of the workspace: whether one may do this at a path, which is resolved here.
+"""Members: what one may do at a path, which is resolved here, and what lines one was shown.
 
 A path is judged both as spelled and by what it currently points to.
 """
@@ -20,7 +20,7 @@ from copydesk.desk.backends.snapshots import (
     Snapshots,
 )
 from copydesk.edit.draft import Draft
-from copydesk.errors import FileExists, FileNotFound, IncompleteRead, NotAFile, Refusal
+from copydesk.errors import FileExists, IncompleteRead, NotAFile, Refusal
 from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
@@ -56,9 +56,8 @@ class Policy:
     @property
     def asks_nobody(self) -> bool:
         """Whether no edit at all needs a person."""
-        if self.approval == "human" or self.most_lines is not None or self.most_files is not None:
-            return False
-        return not self.paths or all(who == "self" for _, who in self.paths)
+        asks = self.approval == "human" or self.has_limits
+        return not asks and all(who == "self" for _, who in self.paths)
 
     @property
     def has_limits(self) -> bool:
@@ -150,7 +149,10 @@ class Member:
 
     @property
     def own_lock(self) -> tuple[RelPath, ...]:
-        """The key of a lock that its writes hold besides those of the files, if they are summed."""
+        """The key of a lock that its writes hold besides those of the files, if it has limits.
+
+        Else two at the same moment could each stay below a limit that both together exceed.
+        """
         name = f"\0member/{self.name}"  # no path contains a NUL
         return (RelPath((name,)),) if self.policy.has_limits else ()
 
@@ -232,10 +234,8 @@ def is_dir(files: Files, path: RelPath) -> bool:
     """Whether a directory exists at the path."""
     try:
         files.stat(path)
-    except NotAFile as refusal:
-        return refusal.kind == "directory"
-    except Refusal:
-        return False
+    except Refusal as refusal:
+        return isinstance(refusal, NotAFile) and refusal.kind == "directory"
     return False
 
 
@@ -299,9 +299,8 @@ def line_change(base: Text, change: ChangeSet, *, own: bool = True) -> LineChang
         if own and len(edits) == 1 and is_whole:
             written.append((start + shift, stop + shift + grown))
         shift += grown
-    if len(first.edits) < len(change.edits):
-        last = regions[-1][1]
-        regions.append((last, base.line_count, 0))
+    if len(first.edits) < len(change.edits):  # what is below those is not known any more
+        regions.append((regions[-1][1], base.line_count, 0))
     return LineChange(tuple(regions), tuple(written), amended=own)
 
 
@@ -323,13 +322,3 @@ def _newlines(data: bytes, text: Text) -> int:
     if text.encoding.unit == 1:
         return data.count(b"\n")
     return text.encoding.decode(data).count("\n")
-
-
-def missing(files: Files, member: Member, path: RelPath) -> FileNotFound:
-    """The refusal for a missing file, with similar names that the member may read."""
-    real = files.resolve(path)
-    # The similar names are next to the link's target, not next to the link.
-    is_beside = files.resolve(path.parent) == real.parent
-    folder = path.parent if is_beside else real.parent
-    close = (folder / name for name in files.similar(path))
-    return FileNotFound(tuple(str(one) for one in close if may_read(files, member, one)) or None)

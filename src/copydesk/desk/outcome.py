@@ -19,7 +19,7 @@ from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.desk.member import Member
 from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.kinds.base import Fixed
-from copydesk.errors import CheckFinding, Failed, FileNotFound, Refusal
+from copydesk.errors import CheckFinding, FileNotFound, Refusal
 from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Named
@@ -87,8 +87,7 @@ class ForeignWrites:
             theirs = ours + theirs
         if ours == theirs and not is_gone:
             return
-        named = self._named(real)
-        before = Snapshot.of(theirs, named)
+        before = Snapshot.of(theirs, self._named(real))
         change = ChangeSet.of(len(theirs), [_difference(theirs, ours)])
         entry = Entry(
             time_ms=self._clock(),
@@ -246,14 +245,6 @@ class Withheld:
     refusal: Refusal
     plan: Plan | None
     verdicts: tuple[Verdict, ...]
-
-    @staticmethod
-    def of(verdicts: tuple[Verdict, ...], instead: Refusal | None = None) -> Withheld:
-        """Of what would have happened; `instead` replaces that of the first that was refused."""
-        first = next((one for one in verdicts if one.refusal is not None), None)
-        reason = first.refusal if first is not None else None
-        refusal = instead or reason or Failed("write", "")
-        return Withheld(refusal, first.plan if first is not None else None, verdicts)
 
 
 @dataclass(frozen=True, slots=True)

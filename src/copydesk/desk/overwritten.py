@@ -60,6 +60,8 @@ _MOST_EDITS = 500
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
+# `bench/overwritten.py` measures what these tell of real commits, miss, and tell falsely.
+
 _FEW_NAMES = 2
 """So many names may be replaced in the lines of an edit, or more if each is in several places."""
 
@@ -193,8 +195,7 @@ class Overwrites(Closing):
             return ChangeMode(at, bool(entry.mode_changed.after & 0o111))
         (patch,) = parse_diff(encoding_of_diff(entry.diff, None).decode(entry.diff))
         if entry.kind == "create":
-            run = patch.mode == EXECUTABLE
-            return PatchEdit(at, patch.hunks, creates=True, executable=run)
+            return PatchEdit(at, patch.hunks, creates=True, executable=patch.mode == EXECUTABLE)
         named = self._set.named(entry.path)
         after = self._history.text_after(entry, named)
         if after is None:  # then only to the one place that has its lines
@@ -348,11 +349,14 @@ def _blobs(data: bytes) -> frozenset[str]:
 
 def _lost_in(steps: Sequence[Step]) -> Iterable[_Lost]:
     """The edits that others' steps have overwritten, and that did not come back since."""
+    # After each step: `authored` are the lines with their authors, `counts` how many each has;
+    # `standing` the edits so far, with the ids under which lines of theirs may stand; `lost` those
+    # of them that are overwritten.
     authored = Authored(steps[0].old if steps else ())
     standing: dict[int, tuple[Entry, set[int]]] = {}
     lost: dict[int, _Lost] = {}
     left: dict[int, int] = {}  # lines of lost edits that are like others
-    seen: set[bytes] = set()
+    seen: set[bytes] = set()  # all lines that were there
     texts: dict[str, list[int]] = {}  # by digest, the edits that are in them
     counts: dict[int, int] = {}
     for step, later in zip_longest(steps, steps[1:]):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying
@@ -24,10 +24,9 @@ from copydesk.edit.draft import (
     Draft,
     Plan,
     checked_id,
-    compose,
     foot_span,
 )
-from copydesk.edit.kinds.base import check_text
+from copydesk.edit.kinds.base import Request, check_text
 from copydesk.edit.kinds.lines import RangeEdit, range_edit_of
 from copydesk.errors import (
     AccessDenied,
@@ -164,18 +163,21 @@ class Review:
     def show(self, reviewer: Member, hunk_id: str) -> Shown:
         """The plan on the file now; raises InvalidHunkId, HunkNotFound, AccessDenied, others."""
         plan = self._plan(reviewer, hunk_id, "read")
+        at, target = self._drafting.real(plan.request.path), plan.request.target
         try:
             draft = self._draft(plan, reviewer)
         except Refusal as refusal:
-            planned = self._as_planned(plan)
+            planned = None if plan.request.in_notes else self._drafting.as_planned(plan, at)
             if planned is None:
                 raise
+            # A move and a mode read nothing of the file, which is shown all the same.
+            reads = plan.request.reads != "nothing"
+            request = plan.request if reads else Request(plan.request.path)
             now: Snapshot | None = None
             with suppress(Refusal):
-                now = self._drafting.at_hand(reviewer, plan.request, lambda one: one.whole())
+                now = self._drafting.at_hand(reviewer, request, lambda text: text.whole())
             decision = self.decision(plan)
             return Shown(plan, planned, "conflict", "", "", decision, refusal, now=now)
-        at, target = self._drafting.real(plan.request.path), plan.request.target
         to = None if target is None else self._drafting.real(target)
         before, after = before_of(draft, created=draft.created), after_of(draft, to)
         decision = self._set.decisions.of(version_of(plan))
@@ -191,7 +193,7 @@ class Review:
             decision = None
         state = _state_of(plan, draft)
         checks = self._set.checks.judge(*Edited.of_plan(at, draft))
-        signs = signs_in(self._set.members(plan.owner, plan.toolset), draft)
+        signs = signs_in(self._owner(plan), draft)
         return Shown(plan, draft, state, before, after, decision, checks=checks, signs=signs)
 
     def rights(self, reviewer: Member, shown: Shown, together: int = 1) -> Rights:
@@ -372,18 +374,19 @@ class Review:
             raise InvalidArgs("hunk_ids", "holds one twice")
         shown = [self._as_seen(reviewer, one) for one in seen]
         self._check_may_approve(reviewer, shown, len(shown))
-        taken: list[Decision] = []
-        done = False
-        try:
-            for one in shown:
-                if one.decision is None or one.decision.verdict != "approved":
-                    taken.append(self._take(reviewer, one.plan, "approved", one))
-            outcome = self._written(tuple(one.plan for one in shown))
-            done = isinstance(outcome, Applied | Transacted)
-        finally:
-            if not done:
-                for decision in taken:
-                    self._set.decisions.withdraw(decision)
+        first, plans = shown[0].plan, tuple(each.plan for each in shown)
+        outcome: Applied | Rejected | Transacted | Withheld
+        with ExitStack() as unless_written:
+            for each in shown:
+                if each.decision is None or each.decision.verdict != "approved":
+                    approved = self._take(reviewer, each.plan, "approved", each)
+                    unless_written.callback(self._set.decisions.withdraw, approved)
+            if len(plans) == 1:
+                outcome = self._applying.write(self._owner(first), first)
+            else:
+                outcome = self._applying.write_all(plans, self._owner)
+            if isinstance(outcome, Applied | Transacted):
+                unless_written.pop_all()
         return outcome
 
     def news(self, member: Member, most: int = 20) -> tuple[tuple[Decision, bool], ...]:
@@ -391,30 +394,17 @@ class Review:
 
         Besides them, all of its edits that were overwritten in files that it may read.
         """
-        found = self._set.decisions.untold(member.name)
-        may_read = member.permission.allows_read
-        lost = [one for one in found if one.verdict == "overwritten"]
-        told = [one for one in lost if may_read(RelPath.parse(one.path))]
-        others = [one for one in found if one not in lost][:most]
-        written = [(decision, self._is_written(decision)) for decision in others]
-        return (*written, *((decision, False) for decision in told))
+        untold = self._set.decisions.untold(member.name)
+        allows, ended = member.permission.allows_read, self._drafting.ended
+        lost = [said for said in untold if said.verdict == "overwritten"]
+        others = [said for said in untold if said not in lost][:most]
+        written = [(said, ended(said.plan[0]) == "applied") for said in others]
+        return (*written, *((said, False) for said in lost if allows(RelPath.parse(said.path))))
 
     def tell(self, decisions: Sequence[Decision]) -> None:
         """Mark the decisions as reported to their owners."""
         for decision in decisions:
             self._set.decisions.tell(decision)
-
-    def _is_written(self, decision: Decision) -> bool:
-        try:
-            self._set.registry.plan(decision.plan[0], self._set.clock())
-        except HunkNotFound as ended:
-            return ended.reason == "applied"
-        return False
-
-    def _written(self, plans: tuple[Plan, ...]) -> Applied | Rejected | Transacted | Withheld:
-        if len(plans) == 1:
-            return self._applying.write(self._owner(plans[0]), plans[0])
-        return self._applying.write_all(plans, self._owner)
 
     def _owner(self, plan: Plan) -> Member:
         return self._set.members(plan.owner, plan.toolset)
@@ -493,10 +483,19 @@ class Review:
         reason: str = "",
     ) -> Decision:
         """A decision of now, which is not stored yet; old ones are dropped."""
-        now_ms, path = self._set.clock(), str(self._set.files.resolve(plan.request.path))
+        now_ms = self._set.clock()
         self._set.decisions.forget(now_ms - REMEMBERED_MS)
-        plain = before, after, reason
-        return Decision(version_of(plan), plan.owner, path, verdict, reviewer.name, now_ms, *plain)
+        return Decision(
+            version_of(plan),
+            plan.owner,
+            str(self._set.files.resolve(plan.request.path)),
+            verdict,
+            by=reviewer.name,
+            time_ms=now_ms,
+            before=before,
+            after=after,
+            reason=reason,
+        )
 
     def _standing(self, plan: Plan, decision: Decision | None) -> Decision | None:
         """The decision, unless it is an approval of other bytes than those that are there."""
@@ -523,18 +522,12 @@ class Review:
         except Refusal:
             return "conflict"
         key = (version_of(plan), real, stamp)
-        state = self._states.get(key)
-        if state is None:
-            state = self._judged(plan)
-            if stamp.settled:
-                _keep(self._states, key, state)
-        return state
+        return _known(self._states, key, stamp, lambda: self._judged(plan))
 
     def _judged(self, plan: Plan) -> State:
         try:
-            if not plan.request.in_notes and self._digest(plan) == plan.base_digest:
-                return "exact"
-            return _state_of(plan, self._draft(plan))
+            is_base = not plan.request.in_notes and self._digest(plan) == plan.base_digest
+            return "exact" if is_base else _state_of(plan, self._draft(plan))
         except Refusal:
             return "conflict"
 
@@ -542,13 +535,9 @@ class Review:
         """The SHA-256 of the plan's current file; raises FileNotFound and others."""
         if plan.request.in_notes:
             return self._applying.blocks(plan).base.digest
-        key = self._set.files.stat(plan.request.path)
-        digest = self._digests.get(key)
-        if digest is None:
-            digest = self._drafting.at_hand(None, plan.request, lambda now: now.digest)
-            if key[1].settled:  # else it may change without another stamp
-                _keep(self._digests, key, digest)
-        return digest
+        real, stamp = self._set.files.stat(plan.request.path)
+        at_hand = partial(self._drafting.at_hand, None, plan.request)
+        return _known(self._digests, (real, stamp), stamp, lambda: at_hand(lambda now: now.digest))
 
     def _amend(self, reviewer: Member, plan: Plan, make: Callable[[], Draft], tool: str) -> Shown:
         """Replace the plan by what `make` drafts under its lock, and decide that it was amended."""
@@ -558,14 +547,13 @@ class Review:
             amended = self._planned(plan, reviewer, draft, tool, plan.id)
             self._take(reviewer, plan, "amended")
             self._set.registry.put(amended)
-        self._applying.show(amended, draft)
+        self._applying.keep_draft(amended, draft)
         self._drafting.remember_planned(draft.base, self._drafting.real(amended.request.path))
         return self.show(reviewer, plan.id)
 
     def _planned(self, plan: Plan, reviewer: Member, draft: Draft, tool: str, hunk_id: str) -> Plan:
         now_ms = max(self._set.clock(), plan.created_ms + 1)  # a decided version stays another plan
-        owner = self._set.members(plan.owner, plan.toolset)
-        asks = needs_person(owner, draft, self._drafting.real(draft.request.path))
+        asks = needs_person(self._owner(plan), draft, self._drafting.real(draft.request.path))
         return replace(
             plan,
             id=hunk_id,
@@ -605,16 +593,6 @@ class Review:
                 raise
             return self._drafting.of_new(request)
 
-    def _as_planned(self, plan: Plan) -> Draft | None:
-        """The plan as its owner was shown it; None if that text is no longer stored."""
-        if plan.request.in_notes:
-            return None
-        if plan.base_digest is None:
-            return self._drafting.of_new(plan.request)
-        named = self._set.named(self._drafting.real(plan.request.path))
-        base = self._set.bases.find(plan.base_digest, named, None)
-        return None if base is None else compose(plan.request, base, plan.place)
-
 
 def noted(decisions: Records, said: Decision) -> Decision:
     """Store one of many decisions under a key, by its time, or the next one that is free."""
@@ -652,7 +630,13 @@ def _range_tool(plan: Plan) -> str:
     return plan.tool.replace(plan.tool.removeprefix("team_mgmt_"), RANGE_EDIT)
 
 
-def _keep(known: dict[K, V], key: K, value: V) -> None:
-    if len(known) >= _MOST_STATES:
-        known.clear()
-    known[key] = value
+def _known(known: dict[K, V], key: K, stamp: Stamp, make: Callable[[], V]) -> V:
+    """What is known of a file in this state; it is made, and kept if the state is settled."""
+    value = known.get(key)
+    if value is None:
+        value = make()
+        if stamp.settled:  # else it may change without another stamp
+            if len(known) >= _MOST_STATES:
+                known.clear()
+            known[key] = value
+    return value

@@ -1,4 +1,4 @@
-"""The one way in which files are written: steps, all or none, told truly; locks; recovery.
+"""The one way in which files are written: steps, recovery of what died, locks, and the writer.
 
 Locks, then reading and composing, the gates, one flushed record of the intents, the steps in order,
 the mark that they are done, and only then the locks go. Invariants: what was read is what is
@@ -10,7 +10,6 @@ lock of that file is given.
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -128,8 +127,12 @@ class Found:
     before: tuple[Piece, ...] = ()
 
 
-class Bench:
-    """One transaction until its end: what its steps share, and how far they are.
+End = tuple[Stamp | None, str]
+"""The stamp and the digest of what is at a path; None and empty if nothing is."""
+
+
+class Transaction:
+    """One transaction until its end: what its steps share, and how far it has got.
 
     `is_several`: there is more than one step, so that each may be taken back. `stamps` and
     `digests` are the states and contents that earlier steps left of their files. `left` are the
@@ -153,7 +156,7 @@ class Bench:
         if self.is_committing and self.now is not None:
             how = self.now.after_error(self, error)
             if how == "written" and self.now is self.steps[-1]:
-                self.is_written = True
+                self.is_written = True  # the error came after the last name was exchanged
                 return
             self.now.is_committed = how == "written"
             if how not in ("written", "not written"):
@@ -183,11 +186,12 @@ class Step(ABC):
     edits may have named it in several ways); `to` is where the file is moved.
     Steps are done by their `order`: writes in place are the only ones that can still run out of
     space, so they come when nothing has to be restored yet; modes and moves follow the texts.
-    `keeps_text`: only the name or the mode changes. `tells_doubt`: its own errors say so.
+    `keeps_text`: only the name or the mode changes. `tells_doubt`: the errors of its
+    `commit` say themselves what is in doubt, so that no Unsettled is raised.
     `is_digested`: the digest after is computed while staging, before there is an entry.
     """
 
-    order: ClassVar[int] = 1
+    order: int = 1
     operation: ClassVar[str] = "write"
     keeps_text: ClassVar[bool] = False
     tells_doubt: ClassVar[bool] = False
@@ -207,75 +211,80 @@ class Step(ABC):
         return self.opened.stamp
 
     @abstractmethod
-    def stage(self, at: Bench) -> None:
+    def stage(self, transaction: Transaction) -> None:
         """Prepare the change, until the end of the transaction."""
 
     @abstractmethod
-    def make_entries(self, at: Bench) -> Sequence[Entry]:
+    def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
         """The journal entries, in the order of the parts."""
 
-    def commit(self, at: Bench) -> None:
+    def commit(self, transaction: Transaction) -> None:
         """Make the change. Raises TargetMoved, Refusal, NotPutBack."""
         assert self.staged is not None, "it is staged first"
         self.staged.commit()
         self.is_committed = True
-        if at.is_several:
-            at.stamps[self.real] = self.staged.stamp()
+        if transaction.is_several:
+            transaction.stamps[self.real] = self.staged.stamp()
 
     def take_back(self) -> None:
         """Undo the commit; raises Refusal, TargetMoved, NotPutBack."""
         assert self.staged is not None, "it was committed"
         self.staged.put_back(self.entries[-1].after)
 
-    def after_error(self, at: Bench, error: BaseException) -> How:
+    def after_error(self, transaction: Transaction, error: BaseException) -> How:
         """What the file is like after an error of `commit`."""
         if self.staged is None or isinstance(error, TargetMoved | LockLost):
             return "not written"
         if isinstance(error, Refusal) and not isinstance(error, Failed):
-            return "not written"
+            return "not written"  # checks refuse before the exchange; only the system may after it
         with suppress(Refusal, TargetMoved):
-            return self.look(at.files, at.journal, self.entries, self.real).how
+            paths = (self.real,) if self.to is None else (self.real, self.to)
+            return self.look(transaction.files, transaction.journal, self.entries, *paths).how
         return "unknown"
 
     @classmethod
-    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
-        """Tell what became of the file that the entries wrote, oldest first; it is at `at` now.
+    def look(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *paths: RelPath
+    ) -> Found:
+        """Tell what became of the file that the entries wrote, oldest first.
 
-        `unknown` if the file was moved since. Raises TargetMoved if it changes meanwhile, Failed
-        for what may pass.
+        It is at the path now; of a move, `paths` are both ends. `unknown` if the file was moved
+        since. Raises TargetMoved if it changes meanwhile, Failed for what may pass.
         """
-        first, last = entries[0], entries[-1]
         try:
-            real, stamp, digest = digest_at(files, at)
+            ends = [digest_at(files, path) for path in paths]
         except Refusal as refusal:
             return _unknown(entries, refusal)
-        if real != at:  # a link points to another file now
+        if tuple(real for real, *_ in ends) != paths:  # a link points to another file now
             return Found(entries, "unknown")
-        if digest == last.after:
-            back = tuple(kept_and_new(inverse_of(entries)))
-            return Found(entries, "written", stamp, digest, back)
-        if digest == first.before:
-            return Found(entries, "not written", stamp, digest)
-        return cls.look_closer(files, journal, Found(entries, "unknown", stamp, digest))
+        return cls.judged(files, journal, entries, *((stamp, digest) for _, stamp, digest in ends))
 
     @classmethod
-    def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
-        """Tell more of a file that is neither as before nor as after."""
-        return found
+    def judged(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *ends: End
+    ) -> Found:
+        """Tell it by the stamp and the digest of what is at each path."""
+        ((stamp, digest),) = ends
+        if digest == entries[-1].after:
+            back = tuple(kept_and_new(inverse_of(entries)))
+            return Found(entries, "written", stamp, digest, back)
+        how: How = "not written" if digest == entries[0].before else "unknown"
+        return Found(entries, how, stamp, digest)
 
     @classmethod
     @abstractmethod
     def put_back(cls, files: Files, found: Found) -> None:
         """Restore the content before, if known; TargetMoved, Refusal, NotPutBack leave it so."""
 
-    def _entry(self, part: Part, at: Bench, kind: Kind) -> Entry:
+    def _entry(self, part: Part, transaction: Transaction, kind: Kind) -> Entry:
         """An entry of a part; the last has the digest of the staged file, if there is one yet."""
         job, made = part.job, part.made
-        inverse, diff = made.change.inverse(made.base.slice), made.diff  # before the digest is due
+        # Made while a thread still hashes the new text, whose digest the entry waits for.
+        inverse, diff = made.change.inverse(made.base.slice), made.diff
         is_last = self.staged is not None and part is self.parts[-1]
         after = self.staged.digest if self.staged is not None and is_last else ""
         return Entry(
-            time_ms=at.now_ms,
+            time_ms=transaction.now_ms,
             member=job.member.name,
             tool=job.tool,
             path=self.real,
@@ -286,46 +295,50 @@ class Step(ABC):
             diff=diff,
             hunk_id=job.hunk_id,
             undoes=job.undoes,
-            group=at.group,
+            group=transaction.group,
             why=job.member.why,
             file=(OfTask(job.member.task),) if job.member.task else (),
             approval=part.approval,
         )
 
 
-class Edit(Step):
-    """A file's content is replaced by exchanging it for a new file."""
+class Replace(Step):
+    """A file's content is replaced by exchanging it for a new file.
 
-    beside = sizes.BESIDE
-    """The least size of a text whose digest is computed while it is staged, in bytes."""
+    That of a file with several names is written in place: each name leads to it.
+    """
 
-    def __init__(self, real: RelPath, parts: Sequence[Part], opened: OpenText | None) -> None:
+    def __init__(self, real: RelPath, parts: Sequence[Part], opened: OpenText) -> None:
         super().__init__(real, parts, opened)
-        base = parts[0].made.base
-        if not isinstance(base, Snapshot):  # only some lines are loaded
-            self.is_digested = True
-        elif len(parts) == 1:
-            self.is_digested = base.size >= self.beside
+        base, in_place = parts[0].made.base, opened.stamp.nlink > 1
+        self.order = 0 if in_place else 1
+        # A text of which only some lines are loaded, or one so large that its digest is computed
+        # beside the staging.
+        is_large = len(parts) == 1 and not in_place and base.size >= sizes.BESIDE
+        self.is_digested = is_large or not isinstance(base, Snapshot)
 
-    def stage(self, at: Bench) -> None:
+    def stage(self, transaction: Transaction) -> None:
         base = self.parts[0].made.base
-        staged = at.files.stage(
-            self.path,
-            self.stamp,
-            base.digest,
-            self._pieces(),
-            before_in_place=lambda old: at.journal.keep_whole(self.entries[0].edit_id, old),
-            digested=self.is_digested,
-            expected_real=self.real,
-            digest="" if self.is_digested else self.parts[-1].made.after.digest,
-            revocable=at.is_several,
-            content=base.data if isinstance(base, Snapshot) else None,
+        self.staged = transaction.held.enter_context(
+            transaction.files.stage(
+                self.path,
+                self.stamp,
+                base.digest,
+                self._pieces(),
+                before_in_place=lambda old: transaction.journal.keep_whole(
+                    self.entries[0].edit_id, old
+                ),
+                digested=self.is_digested,
+                expected_real=self.real,
+                digest="" if self.is_digested else self.parts[-1].made.after.digest,
+                revocable=transaction.is_several,
+                content=base.data if isinstance(base, Snapshot) else None,
+            )
         )
-        self.staged = at.held.enter_context(staged)
 
-    def make_entries(self, at: Bench) -> Sequence[Entry]:
-        made = [self._entry(part, at, "edit") for part in self.parts]
-        at.digests[self.real] = made[-1].after
+    def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
+        made = [self._entry(part, transaction, "edit") for part in self.parts]
+        transaction.digests[self.real] = made[-1].after
         return made
 
     def _pieces(self) -> Iterable[Piece]:
@@ -339,23 +352,28 @@ class Edit(Step):
         return kept_and_new(change)
 
     @classmethod
-    def look_closer(cls, files: Files, journal: Records, found: Found) -> Found:
+    def judged(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *ends: End
+    ) -> Found:
         """A write in place that was interrupted, within a minute of its entry, gets its bytes back.
 
         That of another program is told: who wrote what cannot be said.
         """
-        first, stamp = found.entries[0], found.stamp
-        if stamp is None or (old := journal.whole_of(first.edit_id)) is None:
+        found = super().judged(files, journal, entries, *ends)
+        first, stamp = entries[0], found.stamp
+        if found.how != "unknown" or stamp is None:
+            return found
+        if (old := journal.whole_of(first.edit_id)) is None:
             return found
         try:
             document = files.read(first.path)
         except Refusal as refusal:
-            return _unknown(found.entries, refusal)
+            return _unknown(entries, refusal)
         if document.stamp != stamp:
             raise TargetMoved()
         age_ms = stamp.mtime_ns // 1_000_000 - first.time_ms
         is_ours = -CLOCKS_MS <= age_ms <= TORN_MS
-        if is_ours and is_torn(document.data, old, inverse_of(found.entries)):
+        if is_ours and is_torn(document.data, old, inverse_of(entries)):
             return replace(found, how="torn", before=(old,))
         return found
 
@@ -372,12 +390,6 @@ class Edit(Step):
             )
 
 
-class EditInPlace(Edit):
-    """The content of a file with several names is written in place: each name leads to it."""
-
-    order, beside = 0, sys.maxsize
-
-
 class Create(Step):
     """A new file; `restores` are the attributes of the removed one that it restores."""
 
@@ -389,19 +401,20 @@ class Create(Step):
         super().__init__(real, parts, None)
         self._restores = restores
 
-    def stage(self, at: Bench) -> None:
+    def stage(self, transaction: Transaction) -> None:
         data = self.parts[-1].made.after.whole().data
-        staged = at.files.stage_new(
-            self.path, data, expected_real=self.real, removed=self._restores
+        self.staged = transaction.held.enter_context(
+            transaction.files.stage_new(
+                self.path, data, expected_real=self.real, removed=self._restores
+            )
         )
-        self.staged = at.held.enter_context(staged)
 
-    def make_entries(self, at: Bench) -> Sequence[Entry]:
+    def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
         first, *rest = self.parts
-        entry = self._entry(first, at, "create")
-        made = [replace(entry, file=(*entry.file, *_above(at.files, self.real)))]
-        made += (self._entry(part, at, "edit") for part in rest)
-        at.digests[self.real] = made[-1].after
+        entry = self._entry(first, transaction, "create")
+        made = [replace(entry, file=(*entry.file, *_above(transaction.files, self.real)))]
+        made += (self._entry(part, transaction, "edit") for part in rest)
+        transaction.digests[self.real] = made[-1].after
         return made
 
     @classmethod
@@ -416,21 +429,24 @@ class Remove(Step):
 
     operation = "remove"
 
-    def stage(self, at: Bench) -> None:
+    def stage(self, transaction: Transaction) -> None:
         digest = self.parts[0].made.base.digest
-        staged = at.files.stage_removal(self.path, self.stamp, digest, expected_real=self.real)
-        self.staged = at.held.enter_context(staged)
+        staged = transaction.files.stage_removal(
+            self.path, self.stamp, digest, expected_real=self.real
+        )
+        self.staged = transaction.held.enter_context(staged)
 
-    def make_entries(self, at: Bench) -> Sequence[Entry]:
-        entry = self._entry(self.parts[0], at, "remove")
-        return (replace(entry, after="", file=(*entry.file, at.files.attributes(self.real))),)
+    def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
+        entry = self._entry(self.parts[0], transaction, "remove")
+        return (
+            replace(entry, after="", file=(*entry.file, transaction.files.attributes(self.real))),
+        )
 
     @classmethod
     def put_back(cls, files: Files, found: Found) -> None:
         if found.how == "written":
             entry = found.entries[0]
-            content = lambda: entry.inverse.apply(b"")  # noqa: E731
-            files.restore(entry.path, entry.before, content, entry.removed)
+            files.restore(entry.path, entry.before, lambda: entry.inverse.apply(b""), entry.removed)
 
 
 class Chmod(Step):
@@ -442,27 +458,31 @@ class Chmod(Step):
         super().__init__(real, (part,), opened)
         self._mode = mode
 
-    def stage(self, at: Bench) -> None:
-        known = self._mode, at.stamps.get(self.real, self.stamp), self.entries[-1].after
-        staged = at.files.stage_chmod(self.real, *known, expected_real=self.real)
-        self.staged = at.held.enter_context(staged)
+    def stage(self, transaction: Transaction) -> None:
+        self.staged = transaction.held.enter_context(
+            transaction.files.stage_chmod(
+                self.real,
+                self._mode,
+                transaction.stamps.get(self.real, self.stamp),
+                self.entries[-1].after,
+                expected_real=self.real,
+            )
+        )
 
-    def make_entries(self, at: Bench) -> Sequence[Entry]:
-        entry = self._entry(self.parts[0], at, "edit")
-        digest = at.digests.get(self.real, entry.after)
+    def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
+        entry = self._entry(self.parts[0], transaction, "edit")
+        digest = transaction.digests.get(self.real, entry.after)
         change = ModeChanged(self.stamp.mode & 0o7777, self._mode)
         return (replace(entry, before=digest, after=digest, file=(*entry.file, change)),)
 
     @classmethod
-    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
-        (entry,) = entries
-        change = entry.mode_changed
+    def judged(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *ends: End
+    ) -> Found:
+        ((stamp, digest),) = ends
+        change = entries[0].mode_changed
         assert change is not None, "it is of a change of mode"
-        try:
-            real, stamp, digest = digest_at(files, at)
-        except Refusal as refusal:
-            return _unknown(entries, refusal)
-        mode = stamp.mode & 0o7777 if stamp is not None and real == at else None
+        mode = None if stamp is None else stamp.mode & 0o7777
         hows: dict[int | None, How] = {change.before: "not written", change.after: "written"}
         return Found(entries, hows.get(mode, "unknown"), stamp, digest)
 
@@ -470,8 +490,8 @@ class Chmod(Step):
     def put_back(cls, files: Files, found: Found) -> None:
         change = found.entries[0].mode_changed
         if found.how == "written" and found.stamp is not None and change is not None:
-            known = change.before, found.stamp, found.digest
-            with files.stage_chmod(found.entries[0].path, *known) as staged:
+            path = found.entries[0].path
+            with files.stage_chmod(path, change.before, found.stamp, found.digest) as staged:
                 staged.commit()
 
 
@@ -484,17 +504,20 @@ class Move(Step):
         super().__init__(real, (part,), opened)
         self.to = self._to = to
 
-    def stage(self, at: Bench) -> None:
-        stamp, digest = at.stamps.get(self.real, self.stamp), self.entries[-1].after
-        ends = self.real, self._to
-        staged = at.files.stage_move(
-            *ends, stamp, digest, expected_real=self.real, expected_to=self._to
+    def stage(self, transaction: Transaction) -> None:
+        stamp, digest = transaction.stamps.get(self.real, self.stamp), self.entries[-1].after
+        self.staged = transaction.held.enter_context(
+            transaction.files.stage_move(
+                self.real, self._to, stamp, digest, expected_real=self.real, expected_to=self._to
+            )
         )
-        self.staged = at.held.enter_context(staged)
 
-    def make_entries(self, at: Bench) -> Sequence[Entry]:
-        entry = self._entry(self.parts[0], at, "edit")
-        digest, inode = at.digests.get(self.real, entry.after), (self.stamp.dev, self.stamp.ino)
+    def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
+        entry = self._entry(self.parts[0], transaction, "edit")
+        digest, inode = (
+            transaction.digests.get(self.real, entry.after),
+            (self.stamp.dev, self.stamp.ino),
+        )
         nothing = ChangeSet.of(0, [])
         gone, come = Moved(self._to, True, inode), Moved(self.real, False, inode)
         source = replace(entry, kind="remove", before=digest, after="", inverse=nothing)
@@ -506,38 +529,37 @@ class Move(Step):
             after=digest,
             inverse=nothing,
             undoes=self.parts[0].job.undoes_source,
-            file=(*entry.file, come, *_above(at.files, self._to)),
+            file=(*entry.file, come, *_above(transaction.files, self._to)),
         )
         return (replace(source, file=(*entry.file, gone)), target)
 
     @classmethod
-    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
+    def judged(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *ends: End
+    ) -> Found:
         """Tell which end the file is at; `stamp` and `digest` are of the new end."""
         source, target = entries
+        (old, _), (new, digest) = ends
         inode = source.moved.inode if source.moved else (0, 0)
-        try:
-            old_real, old, _ = digest_at(files, source.path)
-            new_real, new, digest = digest_at(files, target.path)
-        except Refusal as refusal:
-            return _unknown(entries, refusal)
-        if (old_real, new_real) != (source.path, target.path):
-            return Found(entries, "unknown")
         stands_there = new is not None and (new.dev, new.ino) == inode
         if old is not None and (new is None or (old.dev, old.ino) == inode):
             linked = new if stands_there else None  # a move that links and unlinks was interrupted
             return Found(entries, "not written", linked, digest)
-        if new is not None and (stands_there or (old is None and digest == target.after)):
-            return Found(entries, "written", new, digest)
-        return Found(entries, "unknown", new, digest)
+        is_new = new is not None and (stands_there or (old is None and digest == target.after))
+        return Found(entries, "written" if is_new else "unknown", new, digest)
 
     @classmethod
     def put_back(cls, files: Files, found: Found) -> None:
         """Move the file back to its old path, and remove the directories made for it."""
         source, target = found.entries
         if found.how == "written" and found.stamp is not None:
-            known = target.path, source.path, found.stamp, found.digest
             with files.stage_move(
-                *known, expected_real=target.path, expected_to=source.path
+                target.path,
+                source.path,
+                found.stamp,
+                found.digest,
+                expected_real=target.path,
+                expected_to=source.path,
             ) as staged:
                 staged.commit()
         elif found.how == "not written" and found.stamp is not None:
@@ -559,31 +581,28 @@ class InStore(Step):
         super().__init__(entry.path, (part,), None)
         self._made, self._write = entry, write
 
-    def stage(self, at: Bench) -> None:
+    def stage(self, transaction: Transaction) -> None:
         """Do nothing: the store has prepared it."""
 
-    def make_entries(self, at: Bench) -> Sequence[Entry]:
+    def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
         return (replace(self._made, approval=self.parts[0].approval),)
 
-    def commit(self, at: Bench) -> None:
+    def commit(self, transaction: Transaction) -> None:
         self._write(self.entries[0].edit_id)
 
-    def after_error(self, at: Bench, error: BaseException) -> How:
+    def after_error(self, transaction: Transaction, error: BaseException) -> How:
         is_known = isinstance(error, Refusal) and error.code != "NOT_ROLLED_BACK"
         return "not written" if is_known else "unknown"
 
     @classmethod
-    def look(cls, files: Files, journal: Records, entries: tuple[Entry, ...], at: RelPath) -> Found:
+    def look(
+        cls, files: Files, journal: Records, entries: tuple[Entry, ...], *paths: RelPath
+    ) -> Found:
         return Found(entries, "unknown")
 
     @classmethod
     def put_back(cls, files: Files, found: Found) -> None:
         """Do nothing: only the store can, and only from outside files."""
-
-
-def edit(real: RelPath, parts: Sequence[Part], opened: OpenText) -> Edit:
-    """The step that replaces the content of a file."""
-    return (EditInPlace if opened.stamp.nlink > 1 else Edit)(real, parts, opened)
 
 
 def step_of(entry: Entry) -> type[Step]:
@@ -594,7 +613,7 @@ def step_of(entry: Entry) -> type[Step]:
         return Move
     if entry.mode_changed is not None:
         return Chmod
-    own: dict[str, type[Step]] = {"edit": Edit, "create": Create, "remove": Remove}
+    own: dict[str, type[Step]] = {"edit": Replace, "create": Create, "remove": Remove}
     return own[entry.kind]
 
 
@@ -609,10 +628,10 @@ def digest_at(files: Files, path: RelPath) -> tuple[RelPath, Stamp | None, str]:
 def kept_and_new(change: ChangeSet) -> Iterator[Piece]:
     """Yield the new content; the store copies the unchanged parts of the old one."""
     at = 0
-    for edit_ in change.edits:
-        yield Kept(at, edit_.start)
-        yield edit_.new
-        at = edit_.stop
+    for edit in change.edits:
+        yield Kept(at, edit.start)
+        yield edit.new
+        at = edit.stop
     yield Kept(at, change.length)
 
 
@@ -642,7 +661,10 @@ CLOCKS_MS = 2_000
 """The largest difference allowed between the clocks of the file system and of this process."""
 
 TORN_MS = 60_000
-"""The longest time after making its entries that a transaction may begin to write in place."""
+"""Recovery takes a mixture for our own torn write if it was written this soon after the entry.
+
+It is far more than staging takes; a later one is told as another program's.
+"""
 
 
 def is_torn(data: bytes, old: bytes, inverse: ChangeSet) -> bool:
@@ -690,7 +712,7 @@ LEFT_OVER_MS = 60_000
 LIVING_SECONDS = 0.5
 """How long a start waits in all for locks of others; who still holds one then is alive."""
 
-_ATTEMPTS = 5
+_RECOVERY_ATTEMPTS = 5
 _MOVING = "another program changes the file again and again"
 
 
@@ -771,7 +793,8 @@ class Recovery:
         left = tuple(entry for entry in entries if entry.state == "open")
         begun_back = any(entry.state in ("failed", "unsure") for entry in entries)
         reason = _MOVING
-        for _ in range(_ATTEMPTS + len(left)):
+        # Each move or mode that is put back asks for one more: then the texts are looked at again.
+        for _ in range(_RECOVERY_ATTEMPTS + len(left)):
             try:
                 return self._settled(left, inodes, begun_back=begun_back)
             except TargetMoved:
@@ -801,7 +824,7 @@ class Recovery:
     ) -> tuple[Settled, ...]:
         """Close all entries; if it raises TargetMoved, Refusal, NotPutBack, it can be run again."""
         chains = _by_path(entries)
-        moves = [self._look(one, one[0].path) for one in chains if one[0].moved]
+        moves = [self._look(one, one[0].path, one[1].path) for one in chains if one[0].moved]
         now_at = {one.entries[0].path: one.entries[1].path for one in moves if one.how == "written"}
         texts = [one for one in chains if not one[0].moved]
         found = [self._look(one, now_at.get(one[0].path, one[0].path)) for one in texts] + moves
@@ -822,8 +845,8 @@ class Recovery:
         self._close([entry for entry in entries if entry not in unsure], "failed")
         return tuple(Settled(e, "unsure" if e in unsure else "failed") for e in entries)
 
-    def _look(self, entries: tuple[Entry, ...], at: RelPath) -> Found:
-        return step_of(entries[0]).look(self._files, self._journal, entries, at)
+    def _look(self, entries: tuple[Entry, ...], *paths: RelPath) -> Found:
+        return step_of(entries[0]).look(self._files, self._journal, entries, *paths)
 
     def _put_back(self, found: Found, inodes: Collection[Inode]) -> None:
         """Restore a file, with the lock of its inode if it has several names."""
@@ -902,12 +925,16 @@ def again_and_again(operation: str, what: str) -> Failed:
     return Failed(operation, f"the {what} changed by another program again and again")
 
 
-class _Found(local):
-    """Open entries that this thread found and must recover; until when it waits for locks."""
+class _OfThread(local):
+    """What a thread carries from a failed attempt to the next: open entries that it must recover.
 
-    def __init__(self) -> None:
-        self.due: tuple[Entry, ...] = ()
-        self.until: Deadline | None = None
+    That a file with several names has some is found only while the locks of paths are held, but to
+    settle them takes locks from the start; so `of_inode` leaves them here, and raises TargetMoved.
+    `until`: the locks of inodes are waited for no longer than those of the paths.
+    """
+
+    due: tuple[Entry, ...] = ()
+    until: Deadline | None = None
 
 
 class Locks:
@@ -918,19 +945,19 @@ class Locks:
     ) -> None:
         self._files, self._queues, self._journal = files, queues, journal
         self._recovery = recovery
-        self._found = _Found()
+        self._of_thread = _OfThread()
 
     def settle(self, *paths: RelPath) -> None:
         """Recover what a dead process left open at real paths, or anywhere without any.
 
-        One that lives is not waited for, and who only reads needs no journal.
+        A writer that lives is not waited for. Faults of the journal are ignored: who only reads
+        needs none.
         """
         with suppress(Refusal):
-            found = self._journal.open_at(paths) if paths else None
-            if found is None:
-                found = tuple(entry.edit_id for entry in self._journal.in_doubt())
-            for edit_id in found:
-                if (entry := self._journal.get(edit_id)) is not None and entry.state == "open":
+            journal = self._journal
+            ids = journal.open_at(paths) if paths else [e.edit_id for e in journal.in_doubt()]
+            for entry in map(journal.get, ids):
+                if entry is not None and entry.state == "open":
                     self._recovery.settle(entry, Deadline(0.0))
 
     def of(
@@ -943,12 +970,15 @@ class Locks:
     def of_all(self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY) -> Generator[None]:
         """Hold the locks of several files; first recovers transactions that are open there.
 
-        The writer of such a one held all its locks, so it is gone. Raises Failed if it cannot be
-        recovered, or Busy.
+        The writer of such a one held all its locks, so it is gone. Locks are taken in the order of
+        their keys, those of inodes after those of paths. Raises Failed if one cannot be recovered,
+        or Busy.
         """
         keys = {str(real): ticket for real, ticket in tickets.items()}
-        found, until = self._found, Deadline(self._queues.seconds)
-        due, found.due, found.until = found.due, (), until
+        until = self._of_thread.until = Deadline(self._queues.seconds)
+        due, self._of_thread.due = self._of_thread.due, ()
+        # Locks go before what is open is settled: recovery takes those of all files of that
+        # transaction, in order. It ends, since `_settle` raises for what stays open.
         while True:
             for entry in due:
                 self._settle(entry)
@@ -968,11 +998,10 @@ class Locks:
         Raises TargetMoved if an entry is open there under another name; the thread's next
         `of_all` settles it first.
         """
-        with self._queues.lock(inode_key(*inode), ticket, caller, self._found.until):
-            doubts = self._journal.in_doubt()
-            left = tuple(one for one in doubts if self._is_at(one.path, inode))
+        with self._queues.lock(inode_key(*inode), ticket, caller, self._of_thread.until):
+            left = tuple(one for one in self._journal.in_doubt() if self._is_at(one.path, inode))
             if left:
-                self._found.due = left
+                self._of_thread.due = left
                 raise TargetMoved()
             yield
 
@@ -989,8 +1018,7 @@ class Locks:
             if isinstance(settled.refusal, Busy):
                 raise Busy(str(entry.path), settled.refusal.waited_seconds)
             if settled.state == "open":
-                where = f"{entry.path}: {settled.reason}"
-                raise Failed("recover an unfinished write", where)
+                raise Failed("recover an unfinished write", f"{entry.path}: {settled.reason}")
 
 
 class Writer:
@@ -1038,106 +1066,110 @@ class Writer:
         roll back, which is left to recovery.
         """
         order = sorted(steps, key=attrgetter("order")) if steps[1:] else steps
-        at = Bench(self._files, self._journal, order, group, self._clock())
+        transaction = Transaction(self._files, self._journal, order, group, self._clock())
         try:
-            with at.held:  # temporary files are removed before the locks go
+            with transaction.held:  # temporary files are removed before the locks go
                 try:
-                    self._do(at)
+                    self._do(transaction)
                 except BaseException as error:  # Ctrl-C between two files too: all or none
-                    at.take_back(error)
+                    transaction.take_back(error)
                     raise
-                at.is_written = True  # whatever fails from here on
+                transaction.is_written = True  # whatever fails from here on
         except BaseException as error:
-            if not self._is_written(at, error):
-                raise at.translated(error) from None
+            if not self._concluded(transaction, error):
+                raise transaction.translated(error) from None
         else:
             self._close(order, "done")
-        if steps[0].parts[0].job.hunk_id:
+        if steps[0].parts[0].job.hunk_id:  # all parts are of plans, or none
             self._ended()
         return tuple([entry for step in steps for entry in step.entries])
 
-    def _do(self, at: Bench) -> None:
+    def _do(self, transaction: Transaction) -> None:
         """Record the intents, in the order that recovery relies on, and do the steps."""
-        for step in at.steps:
+        for step in transaction.steps:
             if step.is_digested:
-                at.now = step
-                step.stage(at)
-        at.now = None
-        self._record(at)
-        for step in at.steps:
+                transaction.now = step
+                step.stage(transaction)
+        transaction.now = None
+        self._record(transaction)
+        for step in transaction.steps:
             if not step.is_digested and not step.keeps_text:
-                at.now = step
-                step.stage(at)
-        for step in at.steps:
-            at.now = step
+                transaction.now = step
+                step.stage(transaction)
+        for step in transaction.steps:
+            transaction.now = step
             if step.keeps_text:  # on what the steps before have made of the file
-                step.stage(at)
-            at.is_committing = True
-            step.commit(at)
-            at.is_committing = False
+                step.stage(transaction)
+            transaction.is_committing = True
+            step.commit(transaction)
+            transaction.is_committing = False
 
-    def _record(self, at: Bench) -> None:
+    def _record(self, transaction: Transaction) -> None:
         """Record all intents in one flushed transaction, and tie the plans to them."""
-        made = [step.make_entries(at) for step in at.steps]
+        made = [step.make_entries(transaction) for step in transaction.steps]
         plans: list[Tied] = [
             (part.job.hunk_id, part.job.ticket[0], part.decided_ms)
-            for step in at.steps
+            for step in transaction.steps
             for part in step.parts
             if part.job.hunk_id and part.job.is_stored
         ]
         check_cancelled()
         ids = iter(self._journal.open_all([one for each in made for one in each], plans))
-        for step, each in zip(at.steps, made, strict=True):
+        for step, each in zip(transaction.steps, made, strict=True):
             step.entries = tuple([replace(one, edit_id=next(ids)) for one in each])
 
-    def _is_written(self, at: Bench, error: BaseException) -> bool:
-        """Record how it ended after an error; whether all was written after all.
+    def _concluded(self, transaction: Transaction, error: BaseException) -> bool:
+        """Record how it ended after an error; return whether all was written after all.
 
         What could not be put back is left to recovery. Another process may have settled it, or a
         server lost it: then it is recorded again. Raises Unsettled.
         """
-        if at.is_written:
-            self._close(at.steps, "done")
+        if transaction.is_written:
+            self._close(transaction.steps, "done")
             return isinstance(error, Refusal | TargetMoved | NotPutBack)
-        self._close([step for step in at.steps if step not in at.left], "failed")
-        if not at.left:
+        self._close([step for step in transaction.steps if step not in transaction.left], "failed")
+        if not transaction.left:
             return False
-        stamps = [step.opened.stamp for step in at.steps if step.opened is not None]
+        stamps = [step.opened.stamp for step in transaction.steps if step.opened is not None]
         inodes = [(stamp.dev, stamp.ino) for stamp in stamps if stamp.nlink > 1]
-        left, done = tuple(str(step.real) for step in at.left), False
+        left, done = tuple(str(step.real) for step in transaction.left), False
         with suppress(Refusal):  # of the journal
-            entries = [entry for step in at.steps for entry in step.entries]
-            now = self._now(entries, at)
+            entries = [entry for step in transaction.steps for entry in step.entries]
+            now = self._now(entries, transaction)
             if {one.edit_id for one in now}.issuperset(entry.edit_id for entry in entries):
                 self._recovery.settle_in_turn(now, inodes)
-                now = self._now(entries, at)  # also where another process settled it
+                now = self._now(entries, transaction)  # also where another process settled it
                 done = all(entry.state == "done" for entry in now)
                 left = tuple(str(e.path) for e in now if e.state in ("open", "unsure"))
             else:
-                self._record_again(at, {one.edit_id for one in now})
+                self._record_again(transaction, {one.edit_id for one in now})
         is_refusal = isinstance(error, Refusal | TargetMoved | NotPutBack)
-        if left and is_refusal and not at.steps[0].tells_doubt:
+        if left and is_refusal and not transaction.steps[0].tells_doubt:
             reason = error.facts().get("reason") if isinstance(error, Refusal) else str(error)
-            operation = "write several files" if at.is_several else at.steps[0].operation
+            operation = (
+                "write several files" if transaction.is_several else transaction.steps[0].operation
+            )
             raise Unsettled(operation, str(reason), tuple(dict.fromkeys(left))) from None
         return done
 
-    def _now(self, entries: Sequence[Entry], at: Bench) -> tuple[Entry, ...]:
+    def _now(self, entries: Sequence[Entry], transaction: Transaction) -> tuple[Entry, ...]:
         """The entries as they are recorded now."""
-        if at.group:
-            return self._journal.of_group(at.group)
+        if transaction.group:
+            return self._journal.of_group(transaction.group)
         return tuple(filter(None, (self._journal.get(one.edit_id) for one in entries)))
 
-    def _record_again(self, at: Bench, known: Collection[int]) -> None:
+    def _record_again(self, transaction: Transaction, known: Collection[int]) -> None:
         """Record again the entries that the journal lost; only those left need recovery."""
         lost = [
             (step, entry)
-            for step in at.steps
+            for step in transaction.steps
             for entry in step.entries
             if entry.edit_id not in known
         ]
         ids = self._journal.open_again([replace(entry, edit_id=0) for _, entry in lost])
-        over = [new for (step, _), new in zip(lost, ids, strict=True) if step not in at.left]
+        over = [
+            new for (step, _), new in zip(lost, ids, strict=True) if step not in transaction.left
+        ]
         if over:
             self._journal.close_all(over, "failed")
 

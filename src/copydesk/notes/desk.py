@@ -22,13 +22,13 @@ from copydesk.desk.transaction import (
     Create,
     InStore,
     Part,
+    Replace,
     Settled,
     Step,
     Stopped,
     Writer,
     WriteRequest,
     attempted,
-    edit,
 )
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.base import Request
@@ -783,7 +783,7 @@ class NotesDesk:
             # one plan is tied once
             own = replace(job, path=document.path, is_stored=job.is_stored and not steps)
             parts = (Part(own, document, passed.approval, passed.decided_ms),)
-            steps.append(Create(real, parts) if there is None else edit(real, parts, there))
+            steps.append(Create(real, parts) if there is None else Replace(real, parts, there))
         # of twice as many digits as an edit's id, so a group's is never one
         entries = self._writer.write(steps, self._set.ids() + self._set.ids())
         ids: tuple[tuple[str, ...], ...] = ()

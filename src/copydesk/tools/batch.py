@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TypedDict
 
 from copydesk import errors
-from copydesk.desk.batch import Compiled, Rewrite
+from copydesk.desk.desk import Compiled, Rewrite
 from copydesk.desk.outcome import Applied, Planned, Reading
 from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.kinds.replace import compile_batch, replace_everywhere

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, cast
 
-from copydesk.desk.batch import Batching
-from copydesk.desk.desk import FileDesk
+from copydesk.desk.desk import Batching, FileDesk
 from copydesk.desk.gates import Findings, telling
 from copydesk.desk.member import Member
 from copydesk.errors import Crashed, InvalidPath, NotAFile, PathRequired, Refusal

@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypedDict, cast
 
 from copydesk import errors
 from copydesk.desk.backends.snapshots import Run
-from copydesk.desk.batch import Rewrite, in_order, insert
+from copydesk.desk.desk import Rewrite, in_order, insert
 from copydesk.desk.outcome import NotUndone, Withheld
 from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import BatchEdit, MoveFile, Preconditions, StringEdit, check_count
