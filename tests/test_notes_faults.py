@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from copydesk.errors import ContentChanged
+from copydesk.notes.kernel.store import KernelStore
 from copydesk.notes.protocol import ChangesDone, KeepUndo, Prepared, Update, kept_nowhere
 from copydesk.notes.tools import notes_of
 from copydesk.tools import messages
@@ -241,3 +243,21 @@ def test_a_kernel_that_dies_is_recovered_from_when_it_is_back(stage: Stage) -> N
     (recovered,) = notes_of(stage.opened.desk).recover(member)
     assert recovered.state == "failed"
     assert stage.state() == before
+
+
+def test_notes_that_others_change_at_each_attempt(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What met the last attempt is told, not that there were many."""
+    document = stage.document(TEN)
+    attempts: list[Prepared] = []
+
+    def execute(_: KernelStore, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
+        attempts.append(prepared)
+        raise ContentChanged(f"changed for the {len(attempts)}th time")
+
+    monkeypatch.setattr(KernelStore, "execute", execute)
+    report = stage.refused("applyBlockDiff", **arguments_of(stage, "applyBlockDiff", document))
+    assert report["error"] == "CONTENT_CHANGED", report
+    assert f"for the {len(attempts)}th time" in report["reason"]
+    assert len(attempts) > 1
