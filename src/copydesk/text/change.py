@@ -84,13 +84,7 @@ class ChangeSet:
         """The new text in order, as slices of `text` and inserted bytes."""
         if len(text) != self.length:
             raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
-        made: list[AnyBytes | bytes] = []
-        at = 0
-        for edit in self.edits:
-            made += (text[at : edit.start], edit.new)
-            at = edit.stop
-        made.append(text[at:])
-        return made
+        return spliced(text, self.edits)
 
     def within(self, start: int, stop: int) -> ChangeSet:
         """The change of bytes [start, stop) alone, by the edits that are wholly there."""
@@ -176,6 +170,17 @@ class ChangeSet:
         if self.length > at or not words:
             words.append(str(self.length - at))
         return " ".join(words)
+
+
+def spliced(text: AnyBytes, edits: Iterable[Edit], begin: int = 0) -> list[AnyBytes | bytes]:
+    """The text, which starts at byte `begin` of the old one, with the edits, in order."""
+    parts: list[AnyBytes | bytes] = []
+    at = begin
+    for edit in edits:
+        parts += (text[at - begin : edit.start - begin], edit.new)
+        at = edit.stop
+    parts.append(text[at - begin :])
+    return parts
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
