@@ -331,22 +331,6 @@ class Snapshot(Text):
     def line_end(self, byte: int) -> int:
         return super().line_end(byte) if self.encoding.unit > 1 else self._line(byte)[1]
 
-    def back(self, byte: int, lines: int) -> tuple[int, int]:
-        if self.encoding.unit > 1:
-            return super().back(byte, lines)
-        count, first = 0, len(self.encoding.bom)
-        while count < lines and byte > first:
-            byte, count = self.data.rfind(b"\n", first, byte - 1) + 1 or first, count + 1
-        return byte, count
-
-    def on(self, byte: int, lines: int) -> tuple[int, int]:
-        if self.encoding.unit > 1:
-            return super().on(byte, lines)
-        count = 0
-        while count < lines and byte < self.size:
-            byte, count = self.data.find(b"\n", byte) + 1 or self.size, count + 1
-        return byte, count
-
     def _line(self, byte: int) -> tuple[int, int]:
         """Where the line of a byte begins and ends; the last long one is remembered."""
         begin, end = self._long_line
