@@ -1,8 +1,9 @@
 """The change set, which every edit becomes; and following a span of bytes through several of them.
 
-Invariants: the edits are sorted, do not overlap, and have at least one unchanged byte between
-neighbours, so that a change has one representation. A span that was followed has the same bytes,
-kept or restored by a change known to have undone the one that replaced them.
+Invariants: the edits are sorted, do not overlap, and have at least one byte that is kept between
+neighbours: edits that touch are one. An edit may still replace bytes by the same ones. A span that
+was followed has the same bytes, kept or restored by a change known to have undone the one that
+replaced them.
 """
 
 from __future__ import annotations

@@ -89,7 +89,12 @@ def weigh(
     theirs: Sequence[Hashable],
     at: int,
 ) -> Weighed:
-    """Weigh `before + lines + after` against `theirs`, with `lines` (not empty) placed at `at`."""
+    """Weigh `before + lines + after` against `theirs`, with `lines` (not empty) placed at `at`.
+
+    Lengths of common subsequences, for each j: `to_first[j]` of `before`, `to_last[j]` of all above
+    the last line, with `theirs[:j]`; `past_first[j]` of all below the first line, `past_last[j]` of
+    `after`, with `theirs[j:]`.
+    """
     head, tail = Common(theirs), Common(theirs[::-1])
     head.take(before)
     to_first = head.lengths()

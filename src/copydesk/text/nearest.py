@@ -119,8 +119,8 @@ class Correction:
 
     Bytes [start, stop) are `text`; of these, [first, last) are without white space at the ends.
     `alike` are the bytes where other passages start that may be meant as well; if there are any,
-    none is certain. Of two corrections the one with the lower `rank` is meant, if their `sure`
-    differs.
+    none is certain. Of two corrections the one with the lower `rank` is meant if the first
+    `_SURE_RANK` numbers of theirs differ; else neither is certain.
     """
 
     start: int
@@ -414,9 +414,16 @@ def _shifts(mine: Sequence[str], theirs: Sequence[str], tab: int = 8) -> set[int
 _RANKED = 4
 """How many leading elements of a distance decide whether one match is certain."""
 
+_SURE_RANK = 1 + _RANKED
+"""So many of a correction's rank, which begins with whether it was searched for as it was sent."""
+
 
 def _distance(mine: str, theirs: str) -> tuple[int, ...]:
-    """How far a text is from what is there: visible differences, line breaks, indentation."""
+    """How far a text is from what is there; smaller is nearer, and what comes first counts most.
+
+    Whether they differ beside white space; in how many characters; whether in line breaks; whether
+    in indentation; in how many lines apart from that; by how many columns; in length.
+    """
     if mine == theirs:
         return (0,) * 7
     own, have = mine.translate(_NO_WHITE), theirs.translate(_NO_WHITE)
@@ -489,7 +496,11 @@ _OF_ESCAPES = 2
 """The first steps, this many, are about escapes; they are tried only if needed."""
 
 Step = tuple[str, int, Callable[[str], str]]
-"""What makes two texts equal in one respect: its name, when it is left out (general ones first)."""
+"""What makes two texts equal in one respect: its name, when it is left out, and how it does it.
+
+The steps with the lowest numbers, the general ones, are left out first if the others suffice. They
+are done in the order of the table, whichever are left.
+"""
 
 
 def _same(mine: str, theirs: str, steps: Sequence[Step]) -> bool:
@@ -621,7 +632,11 @@ _NEAR = 10
 
 @dataclass(slots=True)
 class Candidate:
-    """The text would start in `line`, 0-based, near byte `at`; its rarest piece is at `seen_at`."""
+    """The text would start in `line`, 0-based, near byte `at`.
+
+    Its piece that is in the fewest places (`rarest` is one over their number) is at byte `seen_at`,
+    `seen_below` lines below `line`; `weight` is the sum of the votes.
+    """
 
     line: int
     at: int
@@ -762,7 +777,7 @@ class Near:
 
 
 def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> list[Near | None]:
-    """Return the lines most similar to each text, none of which is in `base`, or None.
+    """For each text, none of which is in `base`, the most similar lines; None if none are similar.
 
     It is one pass over the file. A text that differs only in how it is written is nearer than
     anything else. `once`: the text is wanted in one place only.
@@ -1065,8 +1080,7 @@ def nearest_lines(source: Source, text: str) -> Closest:
         return Closest(tuple(near))
     equal.sort(key=itemgetter(0, 1))
     rank, _, best = equal[0]
-    sure = 1 + _RANKED  # so much of the rank is less than that of others, or none is certain
-    alike = sorted(line for other, line, _ in equal if other[:sure] == rank[:sure])
+    alike = sorted(line for other, line, _ in equal if other[:_SURE_RANK] == rank[:_SURE_RANK])
     certain = len(alike) == 1 and _is_text(best.text)
     numbers = tuple(dict.fromkeys((*alike, *near)))[:_NEAREST_LINES]
     return Closest(numbers, best.causes, best.text if certain else None)

@@ -3,6 +3,11 @@
 Invariant: lines are carried only to lines equal to them, in the function or section that they
 belonged to, and only where nothing points to another place; when in doubt they are not carried.
 Lines may be compared by digests; the lines themselves are read only where something changed.
+
+Lines are counted in two ways. `Outline`, and what callers give and get (`Relocation.carry` and its
+verdicts), count from 0; -1 is the start of the file. `Footprint`, `TextPair` and `Owners` count the
+start of the file as line 0, so that it and the end are lines as well, equal to no other; there
+`k + 1` is line `k` of an outline.
 """
 
 from __future__ import annotations
@@ -23,7 +28,10 @@ from copydesk.text.diff import Gap, align, common_ends, same_after, same_before,
 from copydesk.text.snapshot import Snapshot, computed_once
 
 _CELLS = 400_000_000
-"""The most pairs of lines weighed for one footprint; about 100 ms. Above it nothing is certain."""
+"""The most pairs of lines weighed for one footprint; about 100 ms. Above it nothing is certain.
+
+More than in an alignment, since only the lengths of common subsequences are kept, no states.
+"""
 
 _STEPS = 4_000_000
 """The most lines compared with look-alikes of one footprint. Above it nothing is certain."""
@@ -67,7 +75,10 @@ class TextPair:
         return Footprint(line, at, size, above, below)
 
     def is_certain(self, footprint: Footprint) -> bool:
-        """Whether the lines at `footprint.now` are certainly those at `footprint.base`."""
+        """Whether the lines at `footprint.now` are certainly those at `footprint.base`.
+
+        These are the cases of `Relocation.carry`, cheapest first; the order matters.
+        """
         region = self._region(footprint)
         ours = self.base[region.base_start : region.base_stop]
         at_same = footprint.base - region.base_start == footprint.now - region.now_start
@@ -345,7 +356,10 @@ class TextPair:
 
 
 def _run_around(text: list[int], start: int, end: int, line: int | None) -> tuple[int, int]:
-    """Lines [start, end), grown over those at either side that are equal to `line`."""
+    """Lines [start, end), grown over those at either side that are equal to `line`.
+
+    `line` is not the start of the file, the number of which is at index 0: so no index is negative.
+    """
     while text[start - 1] == line:
         start -= 1
     while end < len(text) and text[end] == line:
@@ -606,42 +620,69 @@ class Owners:
         return found
 
     def _is_other(self, footprint: Footprint, line: int) -> bool:
-        """Whether this line of the footprint has another owner now."""
+        """Whether this line of the footprint has another owner now, by the cases of decision 21.
+
+        Owners that are in both texts and enclose it in both do not count; of the others the
+        innermost in base, `old`, is compared with the innermost in now, `new`.
+        """
         pair = self._pair
         olds, news = self._lone(line, line - footprint.base + footprint.now)
-        if not olds or not news:
-            aligned = any(map(pair.alignment.base_of, news))
-            return aligned and not all(self._held(footprint, 0, news[0])[:2])
+        if not (olds and news):  # it only lost owners, or got some: those may come from elsewhere
+            is_from_elsewhere = any(pair.alignment.base_of(k) is not None for k in news)
+            return is_from_elsewhere and not all(self._held(footprint, 0, news[0])[:2])
+        stands = next((at for at in map(pair.place_now, olds) if at is not None), None)
+        if stands is None and all(pair.place_before(k) is None for k in news):
+            return not self._is_heir(footprint, olds, news)
+        is_below = stands is not None and stands > footprint.now  # it was above the carried lines
+        return is_below or not self._went_over(footprint, olds[0], news[0])
+
+    def _went_over(self, footprint: Footprint, old: int, new: int) -> bool:
+        """Whether the footprint went from the old owner to the new one, a header of both texts.
+
+        As when a function is put between the header `def f` and the lines that it had. Lines on
+        both sides must hold it there (for a section with a title, on one), and three quarters of
+        the old owner's lines be left: with fewer, `f` was edited, and `g` has had equal lines.
+        """
+        above, below, within = self._held(footprint, old, new)
+        kept, away, total = self._left(old, new)
+        title = self._base.is_heading(old - 1) and not _SECTION.match(self._base.lines[old - 1])
+        is_held = (above and below) or (title and (above or within))
+        is_left = 4 * (kept + away) >= 3 * total
+        return is_held and is_left and not self._is_copied(footprint, old, new)
+
+    def _is_heir(self, footprint: Footprint, olds: list[int], news: list[int]) -> bool:
+        """Whether the new owner is the old one with another header, neither being in both texts.
+
+        As when `def f(a)` becomes `def g(a, b)`. It is none if a quarter of the lines that are left
+        of the old owner are elsewhere. It is one if lines on both sides hold the footprint, or the
+        header was only edited, or lines on one side hold it and a third of the old owner is there.
+        """
         old, new = olds[0], news[0]
         above, below, within = self._held(footprint, old, new)
-        lines = [k + 1 for k in self._base.body(old - 1) if WORD.search(self._base.lines[k])]
-        found = [at for at in map(pair.alignment.now_of, lines) if at is not None]
-        inside = self._now.body(new - 1)
-        kept = sum(at - 1 in inside for at in found)  # the old owner's lines with words
-        total, away = len(lines), len(found) - kept
-        section = _SECTION.match(self._base.lines[old - 1]) is not None
-        title = self._base.is_heading(old - 1) and not section  # a renamed one keeps its text
-        stands = next(filter(None, map(pair.place_now, olds)), None)
-        if stands is not None or any(map(pair.place_before, news)):
-            is_below = (
-                stands is not None and stands > footprint.now
-            )  # it was above the carried lines
-            is_held = (above and below) or (title and (above or within))
-            is_lost = is_below or not is_held or 4 * (kept + away) < 3 * total
-            return is_lost or self._is_copied(footprint, old, new)
-        if away and 3 * away >= kept:
-            return True  # too many of the remaining lines are elsewhere
+        kept, away, total = self._left(old, new)
+        if away and 4 * away >= kept + away:
+            return False
         depths = {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}
         if (above and below) or not depths:
-            return False
-        if section:
             return True
         header, other = self._base.lines[old - 1], self._now.lines[new - 1]
+        if _SECTION.match(header):
+            return False
+        title = self._base.is_heading(old - 1)  # a section that is renamed keeps its text
         ours, theirs = _WORDS.findall(header), _WORDS.findall(other)
-        alike = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
-        alike = alike or _NAME.findall(header)[:1] == _NAME.findall(other)[:1] != []
-        is_same = alike or (title and not away)
-        return not is_same and (not (title or above or within) or 3 * kept < total)
+        is_edited = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
+        has_name = _NAME.findall(header)[:1] == _NAME.findall(other)[:1] != []
+        if is_edited or has_name or (title and not away):
+            return True
+        return (title or above or within) and 3 * kept >= total
+
+    def _left(self, old: int, new: int) -> tuple[int, int, int]:
+        """Of the old owner's lines with words: how many the new owner has, others have, it had."""
+        lines = [k + 1 for k in self._base.body(old - 1) if WORD.search(self._base.lines[k])]
+        places = [at for at in map(self._pair.alignment.now_of, lines) if at is not None]
+        inside = self._now.body(new - 1)
+        kept = sum(at - 1 in inside for at in places)
+        return kept, len(places) - kept, len(lines)
 
     def _lone(self, line: int, at: int) -> tuple[list[int], list[int]]:
         """The owners of base line `line` that now line `at` lacks, and the reverse."""
@@ -730,10 +771,11 @@ def overlap(spans: Iterable[range], low: int, high: int) -> bool:
 
 
 def _signs(text: Outline, owners: list[int], place: Callable[[int], int | None]) -> set[bytes]:
-    """The signs of headers like these owners; empty for any.
+    """How headers like these owners end (see `Outline.sign`), `}` for a block that a line closes.
 
-    One that is gone may have been replaced by any header, and one that still stands, and whose
-    block is closed by a line, by none: a line within it takes nothing over.
+    `b""` stands for any header. An owner that is gone may have been replaced by any header, and one
+    that still stands, and whose block is closed by a line, by none: no line within it became the
+    owner of what follows.
     """
     standing = [k - 1 for k in owners if place(k) is not None]
     if len(standing) < len(owners):
@@ -745,9 +787,10 @@ def _signs(text: Outline, owners: list[int], place: Callable[[int], int | None])
 def _passed(
     text: Outline, place: Callable[[int], int | None], signs: set[bytes]
 ) -> Callable[[int], bool]:
-    """Whether a line that the other text lacks takes nothing over: it is no header with such signs.
+    """Whether a line that the other text lacks cannot own what follows: the search passes over it.
 
-    Neither a comment nor a complete statement is one. A line that closes a block is not passed.
+    It is no header with one of the signs that owners have there; neither a comment nor a complete
+    statement is one. A line that closes a block is not passed.
     """
 
     def is_passed(line: int) -> bool:
@@ -824,7 +867,10 @@ class LineKeys:
 
     @staticmethod
     def by_digest(text: Snapshot) -> LineKeys:
-        """Keys of a large text: 64-bit hashes, for this process only; a footprint's are exact."""
+        """Keys of a large text: 64-bit hashes, for this process only.
+
+        The lines of a footprint are also compared byte by byte, as `strict`.
+        """
         found = array("q")
         for keys in text.keys_in_blocks():
             found.extend(map(hash, map(bytes.rstrip, keys, repeat(b" \t"))))

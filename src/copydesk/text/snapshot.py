@@ -1,4 +1,4 @@
-"""A text of any size that is read around a place; one all in memory, and one in parts.
+"""Texts of files: `Snapshot` has all bytes in memory, `Excerpt` only the lines around some places.
 
 Invariants: a line ends with LF or CRLF and nothing else; the byte order mark belongs to no line;
 the spans of all lines, in order, cover all bytes after it. Line numbers in this package are 0-based
