@@ -197,16 +197,10 @@ class _Needle:
 def _needles(text: str) -> Iterator[_Needle]:
     """Yield the text as it is, then as it was meant if it was copied or escaped wrongly."""
     seen = set[str]()
-    for own, numbered in ((text, False), (unnumbered(text), True)):
-        meant = own and (
-            own,
-            _resolved(own),
-            html.unescape(own),
-            html.escape(own, quote=False),
-            html.escape(own),
-        )
-        for variant in meant or ():
-            if own is not None and variant not in seen:
+    for own, numbered in ((text, False), (unnumbered(text) or "", True)):
+        unescaped = own, _resolved(own), html.unescape(own)
+        for variant in (*unescaped, html.escape(own, quote=False), html.escape(own)):
+            if variant and variant not in seen:
                 seen.add(variant)
                 yield _Needle(own, variant, numbered)
 
@@ -318,10 +312,9 @@ class _Folded:
 
 def _end_of_block(data: bytes, at: int) -> int:
     """Return a byte near `at` that is not within a character and not after a backslash."""
-    for end in range(at, min(at + 64, len(data))):
-        if data[end] & 0xC0 != 0x80 and data[end - 1] != 0x5C:
-            return end
-    return min(at + 64, len(data))
+    ends = range(at, min(at + 64, len(data)))
+    whole = (end for end in ends if data[end] & 0xC0 != 0x80 and data[end - 1] != 0x5C)
+    return next(whole, min(at + 64, len(data)))
 
 
 def _text(data: bytes) -> str:
@@ -424,8 +417,6 @@ def _distance(mine: str, theirs: str) -> tuple[int, ...]:
     Whether they differ beside white space; in how many characters; whether in line breaks; whether
     in indentation; in how many lines apart from that; by how many columns; in length.
     """
-    if mine == theirs:
-        return (0,) * 7
     own, have = mine.translate(_NO_WHITE), theirs.translate(_NO_WHITE)
     other = own != have
     seen = abs(len(own) - len(have)) + sum(a != b for a, b in zip(own, have, strict=False))
@@ -457,13 +448,10 @@ def explain(mine: str, theirs: str) -> tuple[Cause, ...]:
         return ("escaped", *explain(plain, theirs))
     if "&" in theirs and folded[0] == fold(plain := html.unescape(theirs)) != folded[1]:
         return ("unescaped", *explain(mine, plain))
-    tabbed = "\t" in mine or "\t" in theirs
-    found = [
-        _fewest(mine, theirs, tab, escapes=folded[0] != folded[1])
-        for tab in (_WIDTHS if tabbed else _WIDTHS[:1])
-    ]
-    told = [one for one in found if one is not None]
-    best = min(told, key=lambda one: ("indentation" in one, len(one)), default=None)
+    widths = _WIDTHS if "\t" in mine or "\t" in theirs else _WIDTHS[:1]
+    fewest = (_fewest(mine, theirs, tab, escapes=folded[0] != folded[1]) for tab in widths)
+    explained = (names for names in fewest if names is not None)
+    best = min(explained, key=lambda names: ("indentation" in names, len(names)), default=None)
     if best is None and _fold_escapes(mine) == _fold_escapes(theirs):
         best = ("escapes",)
     return () if best is None else tuple(_directed(name, mine, theirs) for name in best)
@@ -606,8 +594,6 @@ def visible(line: str) -> str:
     """The line with invisible characters shown: tabs, trailing spaces, look-alikes by code."""
     bare = line.rstrip(" ")
     shown = bare.replace("\t", "→").replace("\r", "<CR>") + "·" * (len(line) - len(bare))
-    if shown.isascii():
-        return shown
     return "".join(
         f"<U+{ord(one):04X}>" if one in _SHOWN_AS_CODE or unicodedata.combining(one) else one
         for one in shown
@@ -793,7 +779,7 @@ def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> l
         for at, one in enumerate(corrections(data, sought))
     ]
     left = [at for at, one in enumerate(found) if one is None]
-    spots = candidates(data, [_lines_of(sought[at]).encode() for at in left], _SPOTS)
+    spots = candidates(data, [sought[at].removesuffix("\n").encode() for at in left], _SPOTS)
     for at, own in zip(left, spots, strict=True):
         found[at] = _most_like(data, sought[at], own, room)
     return found
@@ -808,7 +794,7 @@ def _equal(data: bytes, text: str, found: Correction, room: int, *, once: bool) 
     alike = tuple(data.count(b"\n", 0, at) for at in found.alike[:_NEAREST_LINES])
     start = data.count(b"\n", 0, found.first)
     stop = start + data.count(b"\n", found.first, found.last) + 1
-    lines, have = _lines_of(text).split("\n"), _lines_of(found.text).split("\n")
+    lines, have = text.removesuffix("\n").split("\n"), found.text.removesuffix("\n").split("\n")
     percent = min(round(100 * _likeness(lines, have)), 99)
     diff = _diff(text, have, room, is_open=not found.text.endswith("\n"))
     return Near(start, stop, percent, diff, found.causes, corrected, alike)
@@ -819,12 +805,8 @@ def _is_text(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def _lines_of(text: str) -> str:
-    return text.removesuffix("\n")
-
-
 def _most_like(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | None:
-    sought = _lines_of(text)
+    sought = text.removesuffix("\n")
     lines = sought.split("\n")
     size = len(sought.encode())
     ranked: list[tuple[float, int, Candidate, list[str]]] = []
@@ -976,26 +958,27 @@ def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]
     return f"- {shown}", f"+ {shown}", remark
 
 
-def line_difference(sought: list[str], have: list[str]) -> tuple[str, ...]:
-    """Return the short diff of `Near`, for whole lines."""
-    return _line_diff(sought, have, have, _SHOWN)
-
-
 def _diff(text: str, have: list[str], room: int, *, is_open: bool) -> tuple[str, ...]:
     """Return the lines that differ; `is_open`: those of the file have no line end at their end."""
-    sought, closed = _lines_of(text).split("\n"), text.endswith("\n")
+    sought, closed = text.removesuffix("\n").split("\n"), text.endswith("\n")
     same = list(have)
     if len(have) > 1 and have[0].endswith(sought[0]):
         same[0] = sought[0]  # the text may start and end within a line
     if not closed and len(have) == len(sought) > 1 and have[-1].startswith(sought[-1]):
         same[-1] = sought[-1]
-    diff = _line_diff(sought, have, same, room)
+    diff = line_difference(sought, have, same, room)
     return diff or _remarked(sought, room, open_end=closed and is_open)
 
 
-def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -> tuple[str, ...]:
-    """Return the lines that differ between `sought` and `same`, as they are in `have`."""
-    gaps = list(align(sought, same).gaps())
+def line_difference(
+    sought: list[str], have: list[str], same: list[str] | None = None, room: int | None = None
+) -> tuple[str, ...]:
+    """The short diff of `Near`: the lines that differ between `sought` and `have`.
+
+    `same`: the lines of `have` with what is to count as equal; they are shown as in `have`.
+    """
+    room = _SHOWN if room is None else room
+    gaps = list(align(sought, same or have).gaps())
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
     width = max(room // max(min(count, _DIFF_LINES), 1), _LEAST_WIDTH)
     shown: list[str] = []
@@ -1010,22 +993,20 @@ def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -
 
 
 def _signed(gaps: Iterable[Gap], sought: list[str], have: list[str], width: int) -> Iterator[str]:
-    """Yield the lines of a diff, each cut to the part around the first difference."""
+    """Yield the lines of a diff, each cut to the part around the first difference.
+
+    Of a pair of lines that look the same the differences are made visible.
+    """
     for gap in gaps:
         for at, pair in enumerate(_paired(gap, sought, have)):
-            mine, theirs = _shown(*pair)
+            mine, theirs = pair
+            if max(map(len, pair)) <= _VISIBLE and fold(mine) == fold(theirs):
+                mine, theirs = visible(mine), visible(theirs)
             low, high = _first_difference(mine, theirs)
             if at < gap.base_stop - gap.base_start:
                 yield f"- {_cut(mine, low, width)}"
             if at < gap.now_stop - gap.now_start:
                 yield f"+ {_cut(theirs, high, width)}"
-
-
-def _shown(mine: str, theirs: str) -> tuple[str, str]:
-    """Return a pair of lines as shown: if they look the same, with differences made visible."""
-    if max(len(mine), len(theirs)) > _VISIBLE or fold(mine) != fold(theirs):
-        return mine, theirs
-    return visible(mine), visible(theirs)
 
 
 def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
@@ -1096,8 +1077,8 @@ def _equal_lines(
             yield equal.rank, first_line + data.count(b"\n", 0, at), equal
 
 
-def _similar_lines(data: bytes, text: str, first_line: int) -> Iterator[tuple[float, int, int]]:
-    """Yield the similar lines, once each: how unlike, how much longer or shorter, the line."""
+def _similar_lines(data: bytes, text: str, first_line: int) -> list[tuple[float, int, int]]:
+    """The similar lines, once each: how unlike, how much longer or shorter, the line."""
     coded = text.strip()[:_COMPARED_LINE].encode().lower()
     wanted, lowered = coded.decode(), data.lower()
     found: dict[int, tuple[float, int]] = {}
@@ -1107,5 +1088,4 @@ def _similar_lines(data: bytes, text: str, first_line: int) -> Iterator[tuple[fl
         if likeness >= _CLOSE:
             rank = (-likeness, abs(len(have) - len(wanted)))
             found[spot.line] = min(rank, found.get(spot.line, rank))
-    for line, (unlike, more) in found.items():
-        yield unlike, more, first_line + line
+    return [(*rank, first_line + line) for line, rank in found.items()]

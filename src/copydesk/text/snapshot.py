@@ -305,12 +305,6 @@ class Snapshot(Text):
     def raw(self, start: int, stop: int) -> bytes:
         return self.data[self._starts[start] : self._starts[stop]]
 
-    def terminator(self, line: int) -> bytes:
-        raw = self.data[self._starts[line] : self._starts[line + 1]]
-        if self.encoding.unit == 1 and raw[-1:] == b"\n" and raw[-2:-1] != b"\r":
-            return b"\n"
-        return terminator_of(raw, self.encoding)
-
     def texts(self, start: int, stop: int) -> tuple[str, ...]:
         if self.encoding.name not in _LINE_BY_LINE or start >= stop:
             return super().texts(start, stop)
