@@ -18,7 +18,10 @@ BASE = 0
 """The author of what was there first, and of what nobody we know of wrote."""
 
 OTHER = -1
-"""Somebody unknown who changed it before anybody we know of; after our author n it is -1 - n."""
+"""Somebody unknown who changed it before anybody we know of; after our author n it is -1 - n.
+
+So `OTHER - n` says when an unknown author wrote, and `OTHER - (OTHER - n)` is n again.
+"""
 
 LineChange = tuple[int, int, Sequence[bytes]]
 """Old lines [start, stop), 0-based, are replaced by new ones."""

@@ -362,15 +362,13 @@ def _extend(
     yield Gap(base_at, gap.base_stop, now_at, gap.now_stop)
 
 
-def _joined(found: list[Run]) -> Iterator[Run]:
-    """Yield the runs in order; join those that touch on both sides, leave out empty ones."""
-    last = Run(0, 0, 0)
-    for run in sorted(found):
+def _joined(found: list[Run]) -> list[Run]:
+    """The runs in order; those that touch on both sides are one, empty ones are left out."""
+    joined: list[Run] = []
+    for run in sorted(run for run in found if run.length):
+        last = joined[-1] if joined else Run(0, 0, 0)
         if (last.base_start + last.length, last.now_start + last.length) == run[:2]:
-            last = Run(last.base_start, last.now_start, last.length + run.length)
-        elif run.length:
-            if last.length:
-                yield last
-            last = run
-    if last.length:
-        yield last
+            joined[-1:] = [Run(last.base_start, last.now_start, last.length + run.length)]
+        else:
+            joined.append(run)
+    return joined

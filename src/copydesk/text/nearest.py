@@ -81,10 +81,8 @@ _FOLD = str.maketrans(
     | dict.fromkeys(_DASHES, "-")
 )
 _ODD = re.compile(f"[{re.escape(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + _BREAKS)}]")
-_AGAIN = re.compile(f"[ '`{_ODD.pattern[1:]}")
-_ASCII_FOLD = bytes(ord(chr(i).lower()) if chr(i) not in "'`" else 34 for i in range(128)) + bytes(
-    range(128, 256)
-)
+_AGAIN = re.compile(f"[ '`{_ODD.pattern[1:]}")  # what normalization brings that is to be folded too
+_ASCII_FOLD = bytes(range(256)).lower().replace(b"'", b'"').replace(b"`", b'"')
 _SHOWN_AS_CODE = frozenset(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + _BREAKS)
 
 _NEWLINE_ESCAPES = re.compile(r"\\[nrt]")
@@ -158,12 +156,12 @@ def corrections(data: bytes, wanted: Sequence[str]) -> list[Correction | None]:
         return found
     most = max(_HITS * FEW // len(asked), FEW)
     as_sent = {at: [_Needle(text, text)] for at, text in asked.items()}
-    plain = _Folded(data, fold)
+    plain = _Folded(data)
     plain.take(found, as_sent, most)
     left = [at for at in asked if found[at] is None]
     plain.take(found, {at: [*_needles(asked[at])][1:] for at in left}, most)
     if b"\\" in data and left:
-        _Folded(data, _fold_escapes).take(found, {at: as_sent[at] for at in left}, most)
+        _Folded(data, escapes=True).take(found, {at: as_sent[at] for at in left}, most)
     return found
 
 
@@ -241,17 +239,21 @@ def _fold_escapes(text: str) -> str:
 
 
 class _Folded:
-    """A text folded block by block, so that each match can be mapped back to the text itself."""
+    """A text folded block by block, so that each match can be mapped back to the text itself.
 
-    def __init__(self, data: bytes, folded: Callable[[str], str]) -> None:
-        self.data, self._fold = data, folded
+    `escapes`: escaped white space counts as white space, and backslashes are removed.
+    """
+
+    def __init__(self, data: bytes, *, escapes: bool = False) -> None:
+        self.data, self._escapes = data, escapes
+        self._fold = _fold_escapes if escapes else fold
         self._starts, self._at = [0], [0]
         parts: list[bytes] = []
         size = _BLOCKS[data.isascii()]
         while self._starts[-1] < len(data):
             start = self._starts[-1]
             stop = _end_of_block(data, start + size)
-            parts.append(_coded(folded(_text(data[start:stop]))))
+            parts.append(_coded(self._fold(_text(data[start:stop]))))
             self._starts.append(stop)
             self._at.append(self._at[-1] + len(parts[-1]))
         self.folded = b"".join(parts)
@@ -280,8 +282,7 @@ class _Folded:
 
     def _best(self, needle: _Needle, spots: Iterable[tuple[int, int]]) -> Correction | None:
         """The needle's match that differs least, with the others that may be meant as well."""
-        escapes = self._fold is _fold_escapes
-        grown = (_grown(self.data, needle.text, *spot, escapes=escapes) for spot in spots)
+        grown = (_grown(self.data, needle.text, *spot, escapes=self._escapes) for spot in spots)
         ranked = [(_distance(needle.text, here.text), here) for here in grown if here is not None]
         if not ranked:
             return None
@@ -291,7 +292,7 @@ class _Folded:
             causes = ("line_numbers", *causes)
         equal = [one for key, one in ranked if key[:_RANKED] == rank[:_RANKED]]
         alike = tuple(sorted(one.first for one in equal if one is not best))
-        own_rank = (needle.sought != needle.text or needle.numbered or escapes, *rank)
+        own_rank = (needle.sought != needle.text or needle.numbered or self._escapes, *rank)
         return replace(best, causes=causes, alike=alike, rank=own_rank)
 
     def _byte(self, at: int) -> tuple[int, int]:
@@ -608,11 +609,11 @@ _PIECES = 240
 """The most pieces of one text, or of several texts in all."""
 
 _LEAST_PIECES = 48
-_PLACES = 1_000
+_PLACES = 1_000  # a piece in more places is popular; of several texts, each has a share of these
 _LEAST_PLACES = 50
-_FIRST = 8
-_TINY = 1e-4
-_NEAR = 10
+_FIRST = 8  # so many places of a popular piece vote
+_TINY = 1e-4  # and with this weight: they decide where nothing else does
+_SAME_PLACE_BITS = 10
 """Estimates within the same 2 ** 10 bytes count as one place."""
 
 
@@ -666,11 +667,11 @@ def _voted(
         weight = _TINY if popular else 1 / max(len(starts), 1)
         for place in starts[:_FIRST] if popular else starts:
             start, at = max(lines[place] - line_of[offset], 0), max(place - offset, 0)
-            spot = spots.get((start, at >> _NEAR))
+            spot = spots.get((start, at >> _SAME_PLACE_BITS))
             votes = spot.weight if spot else 0.0
             if spot is None or spot.rarest < weight:
                 spot = Candidate(start, at, place, lines[place] - start, weight)
-                spots[start, at >> _NEAR] = spot
+                spots[start, at >> _SAME_PLACE_BITS] = spot
             spot.weight = votes + weight
     return sorted(spots.values(), key=lambda spot: (-spot.weight, spot.at))
 
@@ -700,11 +701,11 @@ def _lines_at(data: bytes, marks: set[int]) -> dict[int, int]:
     return found
 
 
-_CLOSE = 0.6
-_COMPARED_LINE = 200
+_CLOSE = 0.6  # the least likeness of a line that is told
+_COMPARED_LINE = 200  # characters of a line sought
 _NEAREST_LINES = 3
-_WORTH = 0.45
-_SPOTS = 12
+_WORTH = 0.45  # the least likeness of several lines that are told
+_SPOTS = 12  # likely places, of which each is compared
 _SPOTS_OF_LONG = 3
 _LONG = 2_000
 """Bytes; longer texts are compared at fewer places."""
@@ -712,26 +713,26 @@ _LONG = 2_000
 _PAIRS = 40
 """Differing lines that are compared in full; further ones only by their common start."""
 
-_SURE = 0.95
+_SURE = 0.95  # of a long text, likeness from which on no other place is compared
 _LEAST_LINES = 4
 """Of a text of fewer lines no ends are sought beyond as many lines of the file."""
 
 _AS_GOOD = 0.05
 """Places whose likeness is less by no more than this may be meant as well."""
 
-_WITHIN = 200
-_TOKENS = 500
-_SLACK = 80
+_WITHIN = 200  # longer lines are compared by words, not by characters
+_TOKENS = 500  # the most words of a line
+_SLACK = 80  # characters beside a place that may belong to it as well
 _DIFF_LINES = 4
 _SHOWN = 200
 """Characters of a diff, all lines together; one beyond ASCII counts as three."""
 
-_SHOWN_OF_MANY = 1_600
+_SHOWN_OF_MANY = 1_600  # of the diffs of several texts, unless these are many
 _LEAST_SHOWN = 80
 _VISIBLE = 10_000
 """Characters; in longer lines invisible characters are not made visible."""
 
-_LEAST_WIDTH = 24
+_LEAST_WIDTH = 24  # characters of a line of a diff
 _OPEN_END = "\\ No newline at end of file"
 _NOT_TEXT = "\\ What is shown as \\xNN there is a byte"
 _MOST_EQUAL = 1_000

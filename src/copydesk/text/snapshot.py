@@ -252,8 +252,8 @@ class Snapshot(Text):
     encoding: Encoding
     told: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
-    # The last long line scanned, so that many edits in it do not each scan it; each text has its
-    # own once there is one.
+    # The last long line scanned, so that many edits in it do not each scan it. Texts are frozen and
+    # most have no long line: this is of the class, and an attribute of a text once it has one.
     _long_line: ClassVar[tuple[int, int]] = (0, 0)
 
     @staticmethod
@@ -316,11 +316,6 @@ class Snapshot(Text):
 
     def line_begin(self, byte: int) -> int:
         return super().line_begin(byte) if self.encoding.unit > 1 else self._line(byte)[0]
-
-    def begins_line(self, byte: int) -> bool:
-        if self.encoding.unit > 1:
-            return super().begins_line(byte)
-        return self.data[byte - 1 : byte] == b"\n" or byte == len(self.encoding.bom)
 
     def line_end(self, byte: int) -> int:
         return super().line_end(byte) if self.encoding.unit > 1 else self._line(byte)[1]
