@@ -1,7 +1,7 @@
 """Who added and who removed each line of a text, over any number of changes.
 
-Lines are in runs. A removed line stays, with who removed it, until what removed it is known to
-count no more; a change that puts removed lines back at their place revives them. So the net change
+Lines are in runs. A removed line stays, with who removed it, until that removal is kept for good or
+undone; a change that puts removed lines back at their place revives them. So the net change
 of some authors is read off at once, and what others wrote is context in it: it is on both sides.
 """
 
@@ -18,7 +18,10 @@ BASE = 0
 """The author of what was there first, and of what nobody we know of wrote."""
 
 OTHER = -1
-"""Somebody unknown who changed it before anybody we know of; after our author n it is -1 - n."""
+"""Somebody unknown who changed it before anybody we know of; after our author n it is -1 - n.
+
+So `OTHER - n` says when an unknown author wrote, and `OTHER - (OTHER - n)` is n again.
+"""
 
 LineChange = tuple[int, int, Sequence[bytes]]
 """Old lines [start, stop), 0-based, are replaced by new ones."""
@@ -193,7 +196,10 @@ class Authored:
 
 
 def _share(parts: Sequence[NetHunk], took: bool) -> None:
-    """Which of the lines it took out others replaced, nobody can tell: all parts are touched."""
+    """If an author of these parts `took` out lines of others, all of them are touched where one is.
+
+    Which of the parts the others then wrote over, nobody can tell.
+    """
     touched = set[int]().union(*(hunk.touched_by for hunk in parts)) if took else set[int]()
     for hunk in parts:
         hunk.touched_by |= touched

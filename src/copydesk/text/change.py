@@ -1,8 +1,9 @@
 """The change set, which every edit becomes; and following a span of bytes through several of them.
 
-Invariants: the edits are sorted, do not overlap, and have at least one unchanged byte between
-neighbours, so that a change has one representation. A span that was followed has the same bytes,
-kept or restored by a change known to have undone the one that replaced them.
+Invariants: the edits are sorted, do not overlap, and have at least one byte that is kept between
+neighbours: edits that touch are one. An edit may still replace bytes by the same ones. A span that
+was followed has the same bytes, kept or restored by a change known to have undone the one that
+replaced them.
 """
 
 from __future__ import annotations
@@ -84,13 +85,7 @@ class ChangeSet:
         """The new text in order, as slices of `text` and inserted bytes."""
         if len(text) != self.length:
             raise ValueError(f"made for {self.length} bytes, not for {len(text)}")
-        made: list[AnyBytes | bytes] = []
-        at = 0
-        for edit in self.edits:
-            made += (text[at : edit.start], edit.new)
-            at = edit.stop
-        made.append(text[at:])
-        return made
+        return spliced(text, self.edits)
 
     def within(self, start: int, stop: int) -> ChangeSet:
         """The change of bytes [start, stop) alone, by the edits that are wholly there."""
@@ -142,7 +137,12 @@ class ChangeSet:
         return ChangeSet.of(over.new_length, moved)
 
     def then(self, later: ChangeSet) -> ChangeSet:
-        """Combine this change, and `later` on the text after it, into one."""
+        """Combine this change, and `later` on the text after it, into one.
+
+        New texts of this change and spans replaced by `later`, where they meet, are one span of the
+        text between the two, [low, high): `ab[XY]cd` with `Yc` replaced by `Z` has the span `XYc`.
+        It gets first the new texts of this change, then those of `later`, and is then `XZ`.
+        """
         if later.length != self.new_length:
             raise ValueError(f"made for {later.length} bytes, not for {self.new_length}")
         mine = self.inverse(lambda start, stop: b"").edits  # where this one's new texts are
@@ -150,7 +150,7 @@ class ChangeSet:
         i = j = shift = 0
         for low, high in _joined((each.start, each.stop) for each in (*mine, *later.edits)):
             start, grown = low - shift, 0
-            # A byte here that is not of a new text is one that the later change replaces.
+            # what stays zero is of the old text, so it is within a span that `later` replaces
             new = bytearray(high - low)
             while i < len(mine) and mine[i].stop <= high:
                 new[mine[i].start - low : mine[i].stop - low] = self.edits[i].new
@@ -176,6 +176,17 @@ class ChangeSet:
         if self.length > at or not words:
             words.append(str(self.length - at))
         return " ".join(words)
+
+
+def spliced(text: AnyBytes, edits: Iterable[Edit], begin: int = 0) -> list[AnyBytes | bytes]:
+    """The text, which starts at byte `begin` of the old one, with the edits, in order."""
+    parts: list[AnyBytes | bytes] = []
+    at = begin
+    for edit in edits:
+        parts += (text[at - begin : edit.start - begin], edit.new)
+        at = edit.stop
+    parts.append(text[at - begin :])
+    return parts
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -276,7 +287,12 @@ def _around(start: int, stop: int, inverse: ChangeSet, *, touching: bool = False
 
 
 class _Way:
-    """Known changes, some of them undone by later ones."""
+    """Known changes, some of them undone by later ones.
+
+    A span is followed change by change. Where an edit meets it, it is cut at the edit's borders:
+    the bytes outside go on; those inside were replaced, and go on after the change that undid the
+    edit, if it put them back whole. At last all pieces must be side by side, in order.
+    """
 
     def __init__(
         self, inverses: Sequence[ChangeSet], taken_back: Mapping[int, int] | None, depth: int = 0
@@ -286,9 +302,9 @@ class _Way:
 
     def follow(self, start: int, stop: int) -> Followed | Met:
         """Follow the bytes [start, stop) piece by piece; the pieces must end up together."""
-        todo = [(start, stop, 0)]
+        todo = [(start, stop, 0)]  # a stack: the leftmost piece is on top
         parted = Met(0, 1)
-        first = at = -2
+        first = at = -2  # no byte, not even the start of the text at -1
         while todo:
             low, high, step = todo.pop()
             while step < len(self._inverses):

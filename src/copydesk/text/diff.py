@@ -1,16 +1,14 @@
-"""Line alignment: which lines of one text are which of another, LCS, and Myers' diff.
+"""Line alignment: which lines of one text are which of another, and longest common subsequences.
 
 Lines are any hashables with equality: texts, digests or numbers. Invariants: matched runs contain
-equal lines, rise strictly on both sides, and never touch one another on both sides. `patch` gives
-the same result on every machine: where a deletion and an insertion lead equally far, the deletion
-comes first, and unchanged lines are matched as early as possible.
+equal lines, rise strictly on both sides, and never touch one another on both sides.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import add, itemgetter
@@ -28,7 +26,6 @@ class Common:
         self._places: dict[Hashable, int] = {}
         for j, line in enumerate(b):
             self._places[line] = self._places.get(line, 0) | 1 << j
-        self._width = len(b)
         self._ones = (1 << len(b)) - 1
         self.state = self._ones
 
@@ -45,7 +42,7 @@ class Common:
     def lengths(self) -> list[int]:
         """Return the LCS length with the first j lines of `b`, for j from 0 to len(b)."""
         grown = self.state ^ self._ones
-        bits = f"{grown | 1 << self._width:b}"[:0:-1]
+        bits = f"{grown | self._ones + 1:b}"[:0:-1]
         return [0, *accumulate(map(int, bits))]
 
     def length(self) -> int:
@@ -92,7 +89,12 @@ def weigh(
     theirs: Sequence[Hashable],
     at: int,
 ) -> Weighed:
-    """Weigh `before + lines + after` against `theirs`, with `lines` (not empty) placed at `at`."""
+    """Weigh `before + lines + after` against `theirs`, with `lines` (not empty) placed at `at`.
+
+    Lengths of common subsequences, for each j: `to_first[j]` of `before`, `to_last[j]` of all above
+    the last line, with `theirs[:j]`; `past_first[j]` of all below the first line, `past_last[j]` of
+    `after`, with `theirs[j:]`.
+    """
     head, tail = Common(theirs), Common(theirs[::-1])
     head.take(before)
     to_first = head.lengths()
@@ -273,26 +275,30 @@ def changed_part(
 
 def same_after(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:
     """Return how many lines of `a` from index `i` equal those of `b` from index `j`."""
-    start, step, most = i, 1, min(len(a) - i, len(b) - j)
-    while i - start + step <= most and a[i : i + step] == b[j : j + step]:
-        i, j, step = i + step, j + step, step * 2
-    while step:
-        if i - start + step <= most and a[i : i + step] == b[j : j + step]:
-            i, j = i + step, j + step
-        step //= 2
-    return i - start
+    return _stretch(
+        lambda low, high: a[i + low : i + high] == b[j + low : j + high],
+        min(len(a) - i, len(b) - j),
+    )
 
 
 def same_before(a: Sequence[Hashable], b: Sequence[Hashable], i: int, j: int) -> int:
     """Return how many lines of `a` up to `i` (not included) equal those of `b` up to `j`."""
-    start, step, most = i, 1, min(i, j)
-    while start - i + step <= most and a[i - step : i] == b[j - step : j]:
-        i, j, step = i - step, j - step, step * 2
+    return _stretch(
+        lambda low, high: a[i - high : i - low] == b[j - high : j - low],
+        min(i, j),
+    )
+
+
+def _stretch(are_equal: Callable[[int, int], bool], most: int) -> int:
+    """How many lines are equal, of `most`: found by slices that double, then halve, in size."""
+    size, step = 0, 1
+    while size + step <= most and are_equal(size, size + step):
+        size, step = size + step, step * 2
     while step:
-        if start - i + step <= most and a[i - step : i] == b[j - step : j]:
-            i, j = i - step, j - step
+        if size + step <= most and are_equal(size, size + step):
+            size += step
         step //= 2
-    return start - i
+    return size
 
 
 def _straight(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> Iterator[Run]:
@@ -302,6 +308,10 @@ def _straight(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> Iterato
         length = min(same_after(a, b, i, j), gap.base_stop - i, gap.now_stop - j)
         yield Run(i, j, length)
         i, j = i + length + 1, j + length + 1
+
+
+_Link = tuple[tuple[int, int], "_Link | None"]
+"""The last pair of a chain, and the chain before it."""
 
 
 def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> list[tuple[int, int]]:
@@ -315,18 +325,16 @@ def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> lis
     if order == sorted(order):
         return pairs
     ends: list[int] = []  # of the chains of each length: the least line of now that ends one
-    end_at: list[int] = []
-    before: list[int] = []
-    for at, j in enumerate(order):
-        length = bisect_left(ends, j)
-        ends[length : length + 1] = [j]
-        end_at[length : length + 1] = [at]
-        before.append(end_at[length - 1] if length else -1)
+    chains: list[_Link] = []
+    for pair in pairs:
+        length = bisect_left(ends, pair[1])
+        ends[length : length + 1] = [pair[1]]
+        chains[length : length + 1] = [(pair, chains[length - 1] if length else None)]
     chain: list[tuple[int, int]] = []
-    at = end_at[-1]
-    while at >= 0:
-        chain.append(pairs[at])
-        at = before[at]
+    link: _Link | None = chains[-1]
+    while link is not None:
+        pair, link = link
+        chain.append(pair)
     return chain[::-1]
 
 
@@ -354,144 +362,13 @@ def _extend(
     yield Gap(base_at, gap.base_stop, now_at, gap.now_stop)
 
 
-def _joined(found: list[Run]) -> Iterator[Run]:
-    """Yield the runs in order; join those that touch on both sides, leave out empty ones."""
-    last = Run(0, 0, 0)
-    for run in sorted(found):
+def _joined(found: list[Run]) -> list[Run]:
+    """The runs in order; those that touch on both sides are one, empty ones are left out."""
+    joined: list[Run] = []
+    for run in sorted(run for run in found if run.length):
+        last = joined[-1] if joined else Run(0, 0, 0)
         if (last.base_start + last.length, last.now_start + last.length) == run[:2]:
-            last = Run(last.base_start, last.now_start, last.length + run.length)
-        elif run.length:
-            if last.length:
-                yield last
-            last = run
-    if last.length:
-        yield last
-
-
-CONTEXT = 4
-MOST_CHANGES = 1_000
-"""Texts that differ in more lines get another diff: this one takes quadratic time."""
-
-
-class _Step(NamedTuple):
-    """A run of lines of one kind (" ", "-" or "+"), and the previous step."""
-
-    kind: str
-    size: int
-    before: _Step | None
-
-
-_NO_PATH: tuple[int, _Step | None] = (-(1 << 62), None)
-
-
-def patch(old: str, new: str, name: str) -> str:
-    """Return a unified diff with four lines of context; its three-line head names the file."""
-    head = f"Index: {name}\n{'=' * 67}\n--- {name}\toriginal\n+++ {name}\tmodified\n"
-    return head + "".join(_hunks(_lines(old), _lines(new)))
-
-
-def _lines(text: str) -> list[str]:
-    *lines, last = text.split("\n")
-    return [f"{line}\n" for line in lines] + [last] * bool(last)
-
-
-def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    """Yield the hunks; changes with at most twice the context between them share one."""
-    rows: list[str] = []
-    start, at, to = (0, 0), 0, 0
-    steps = _steps(old, new)
-    for index, (kind, count) in enumerate(steps):
-        if kind != " ":
-            if not rows:
-                lead = old[max(at - CONTEXT, 0) : at]
-                rows, start = [f" {line}" for line in lead], (at - len(lead), to - len(lead))
-            there = old[at : at + count] if kind == "-" else new[to : to + count]
-            rows += [kind + line for line in there]
-        elif rows:
-            joins = count <= 2 * CONTEXT and index < len(steps) - 1
-            rows += [f" {line}" for line in old[at : at + (count if joins else CONTEXT)]]
-            if not joins:
-                yield _hunk(rows, *start)
-                rows = []
-        at += count * (kind != "+")
-        to += count * (kind != "-")
-    if rows:
-        yield _hunk(rows, *start)
-
-
-def _hunk(rows: Sequence[str], old_start: int, new_start: int) -> str:
-    old_count = sum(row[0] != "+" for row in rows)
-    new_count = sum(row[0] != "-" for row in rows)
-    text = "".join(
-        row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows
-    )
-    old = f"{old_start + bool(old_count)},{old_count}"
-    return f"@@ -{old} +{new_start + bool(new_count)},{new_count} @@\n{text}"
-
-
-def _steps(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the steps from the old lines to the new ones, each as its kind and number of lines."""
-    step = _shortest(old, new)
-    if step is None:
-        return list(_aligned(old, new))
-    steps: list[tuple[str, int]] = []
-    while step is not None:
-        steps += [(step.kind, step.size)] * bool(step.size)
-        step = step.before
-    return steps[::-1]
-
-
-def _aligned(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield the steps of a diff that may not be the shortest."""
-    at = to = 0
-    for base, now, length in (*align(old, new).runs, Run(len(old), len(new), 0)):
-        steps = (("-", base - at), ("+", now - to), (" ", length))
-        yield from (step for step in steps if step[1])
-        at, to = base + length, now + length
-
-
-def _shortest(old: Sequence[str], new: Sequence[str]) -> _Step | None:
-    """Return the last step of a shortest diff; None if it has too many changes.
-
-    Extend paths through the grid of old and new lines by one change at a time, keeping the farthest
-    one on each diagonal (old minus new) with the number of old lines it has passed.
-    """
-    size, now_size = len(old), len(new)
-
-    def along(at: int, diagonal: int, before: _Step | None) -> tuple[int, _Step | None]:
-        start = at
-        while at < size and at - diagonal < now_size and old[at] == new[at - diagonal]:
-            at += 1
-        return at, _Step(" ", at - start, before) if at > start else before
-
-    at, step = along(0, 0, None)
-    if at >= size and at >= now_size:
-        return step or _Step(" ", 0, None)
-    best: dict[int, tuple[int, _Step | None]] = {0: (at, step)}
-    low, high = -MOST_CHANGES, MOST_CHANGES
-    for changes in range(1, MOST_CHANGES + 1):
-        for diagonal in range(max(low, -changes), min(high, changes) + 1, 2):
-            if diagonal > high:
-                break
-            less, more = best.pop(diagonal - 1, _NO_PATH), best.get(diagonal + 1, _NO_PATH)
-            removes = 0 <= less[0] < size
-            adds = 0 <= more[0] - diagonal - 1 < now_size
-            if removes and not (adds and less[0] < more[0]):
-                at, before, kind = less[0] + 1, less[1], "-"
-            elif adds:
-                at, before, kind = more[0], more[1], "+"
-            else:
-                best.pop(diagonal, None)
-                continue
-            count = 1
-            if before is not None and before.kind == kind:
-                count, before = before.size + 1, before.before
-            at, step = along(at, diagonal, _Step(kind, count, before))
-            if at >= size and at - diagonal >= now_size:
-                return step
-            best[diagonal] = at, step
-            if at >= size:
-                high = min(high, diagonal - 1)
-            if at - diagonal >= now_size:
-                low = max(low, diagonal + 1)
-    return None
+            joined[-1:] = [Run(last.base_start, last.now_start, last.length + run.length)]
+        else:
+            joined.append(run)
+    return joined

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
 
 from copydesk.errors import BinaryFile, EncodingRefused, InvalidArgs
 
@@ -43,13 +42,11 @@ class Escapes:
     @staticmethod
     def of(each: Iterable[Escapes]) -> Escapes:
         """Merge them."""
-        every = [one for one in each if one is not NO_ESCAPES]
-        if not every[1:]:
-            return every[0] if every else NO_ESCAPES
-        return Escapes(
-            frozenset(escape for one in every for escape in one.meant),
-            frozenset(escape for one in every for escape in one.kept),
-        )
+        merged = NO_ESCAPES
+        for escapes in each:
+            if escapes is not NO_ESCAPES:
+                merged = Escapes(merged.meant | escapes.meant, merged.kept | escapes.kept)
+        return merged
 
 
 NO_ESCAPES = Escapes()
@@ -216,10 +213,10 @@ class Encoding:
         """Return the bytes that decode to `text`; raises EncodingRefused as `encode` does."""
         if text.isascii() or not has_raw(text):
             return self.encode(text)
-        made = split_raw(text)
-        made_of = [self.encode(part) for part in made[::2]]
-        raw = [bytes(ord(one) - RAW_BASE for one in part) for part in made[1::2]]
-        return b"".join(chain.from_iterable(zip_longest(made_of, raw, fillvalue=b"")))
+        return b"".join(
+            bytes(ord(raw) - RAW_BASE for raw in part) if index % 2 else self.encode(part)
+            for index, part in enumerate(split_raw(text))
+        )
 
     def meant(self, text: str, old: bytes) -> tuple[str, Escapes]:
         """Resolve the escapes of a caller's text that replaces `old`; return them as well."""

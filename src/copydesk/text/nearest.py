@@ -81,10 +81,8 @@ _FOLD = str.maketrans(
     | dict.fromkeys(_DASHES, "-")
 )
 _ODD = re.compile(f"[{re.escape(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + _BREAKS)}]")
-_AGAIN = re.compile(f"[ '`{_ODD.pattern[1:]}")
-_ASCII_FOLD = bytes(ord(chr(i).lower()) if chr(i) not in "'`" else 34 for i in range(128)) + bytes(
-    range(128, 256)
-)
+_AGAIN = re.compile(f"[ '`{_ODD.pattern[1:]}")  # what normalization brings that is to be folded too
+_ASCII_FOLD = bytes(range(256)).lower().replace(b"'", b'"').replace(b"`", b'"')
 _SHOWN_AS_CODE = frozenset(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + _BREAKS)
 
 _NEWLINE_ESCAPES = re.compile(r"\\[nrt]")
@@ -119,8 +117,8 @@ class Correction:
 
     Bytes [start, stop) are `text`; of these, [first, last) are without white space at the ends.
     `alike` are the bytes where other passages start that may be meant as well; if there are any,
-    none is certain. Of two corrections the one with the lower `rank` is meant, if their `sure`
-    differs.
+    none is certain. Of two corrections the one with the lower `rank` is meant if the first
+    `_SURE_RANK` numbers of theirs differ; else neither is certain.
     """
 
     start: int
@@ -158,12 +156,12 @@ def corrections(data: bytes, wanted: Sequence[str]) -> list[Correction | None]:
         return found
     most = max(_HITS * FEW // len(asked), FEW)
     as_sent = {at: [_Needle(text, text)] for at, text in asked.items()}
-    plain = _Folded(data, fold)
+    plain = _Folded(data)
     plain.take(found, as_sent, most)
     left = [at for at in asked if found[at] is None]
     plain.take(found, {at: [*_needles(asked[at])][1:] for at in left}, most)
     if b"\\" in data and left:
-        _Folded(data, _fold_escapes).take(found, {at: as_sent[at] for at in left}, most)
+        _Folded(data, escapes=True).take(found, {at: as_sent[at] for at in left}, most)
     return found
 
 
@@ -197,16 +195,10 @@ class _Needle:
 def _needles(text: str) -> Iterator[_Needle]:
     """Yield the text as it is, then as it was meant if it was copied or escaped wrongly."""
     seen = set[str]()
-    for own, numbered in ((text, False), (unnumbered(text), True)):
-        meant = own and (
-            own,
-            _resolved(own),
-            html.unescape(own),
-            html.escape(own, quote=False),
-            html.escape(own),
-        )
-        for variant in meant or ():
-            if own is not None and variant not in seen:
+    for own, numbered in ((text, False), (unnumbered(text) or "", True)):
+        unescaped = own, _resolved(own), html.unescape(own)
+        for variant in (*unescaped, html.escape(own, quote=False), html.escape(own)):
+            if variant and variant not in seen:
                 seen.add(variant)
                 yield _Needle(own, variant, numbered)
 
@@ -247,17 +239,21 @@ def _fold_escapes(text: str) -> str:
 
 
 class _Folded:
-    """A text folded block by block, so that each match can be mapped back to the text itself."""
+    """A text folded block by block, so that each match can be mapped back to the text itself.
 
-    def __init__(self, data: bytes, folded: Callable[[str], str]) -> None:
-        self.data, self._fold = data, folded
+    `escapes`: escaped white space counts as white space, and backslashes are removed.
+    """
+
+    def __init__(self, data: bytes, *, escapes: bool = False) -> None:
+        self.data, self._escapes = data, escapes
+        self._fold = _fold_escapes if escapes else fold
         self._starts, self._at = [0], [0]
         parts: list[bytes] = []
         size = _BLOCKS[data.isascii()]
         while self._starts[-1] < len(data):
             start = self._starts[-1]
             stop = _end_of_block(data, start + size)
-            parts.append(_coded(folded(_text(data[start:stop]))))
+            parts.append(_coded(self._fold(_text(data[start:stop]))))
             self._starts.append(stop)
             self._at.append(self._at[-1] + len(parts[-1]))
         self.folded = b"".join(parts)
@@ -286,8 +282,7 @@ class _Folded:
 
     def _best(self, needle: _Needle, spots: Iterable[tuple[int, int]]) -> Correction | None:
         """The needle's match that differs least, with the others that may be meant as well."""
-        escapes = self._fold is _fold_escapes
-        grown = (_grown(self.data, needle.text, *spot, escapes=escapes) for spot in spots)
+        grown = (_grown(self.data, needle.text, *spot, escapes=self._escapes) for spot in spots)
         ranked = [(_distance(needle.text, here.text), here) for here in grown if here is not None]
         if not ranked:
             return None
@@ -297,7 +292,7 @@ class _Folded:
             causes = ("line_numbers", *causes)
         equal = [one for key, one in ranked if key[:_RANKED] == rank[:_RANKED]]
         alike = tuple(sorted(one.first for one in equal if one is not best))
-        own_rank = (needle.sought != needle.text or needle.numbered or escapes, *rank)
+        own_rank = (needle.sought != needle.text or needle.numbered or self._escapes, *rank)
         return replace(best, causes=causes, alike=alike, rank=own_rank)
 
     def _byte(self, at: int) -> tuple[int, int]:
@@ -318,10 +313,9 @@ class _Folded:
 
 def _end_of_block(data: bytes, at: int) -> int:
     """Return a byte near `at` that is not within a character and not after a backslash."""
-    for end in range(at, min(at + 64, len(data))):
-        if data[end] & 0xC0 != 0x80 and data[end - 1] != 0x5C:
-            return end
-    return min(at + 64, len(data))
+    ends = range(at, min(at + 64, len(data)))
+    whole = (end for end in ends if data[end] & 0xC0 != 0x80 and data[end - 1] != 0x5C)
+    return next(whole, min(at + 64, len(data)))
 
 
 def _text(data: bytes) -> str:
@@ -414,11 +408,16 @@ def _shifts(mine: Sequence[str], theirs: Sequence[str], tab: int = 8) -> set[int
 _RANKED = 4
 """How many leading elements of a distance decide whether one match is certain."""
 
+_SURE_RANK = 1 + _RANKED
+"""So many of a correction's rank, which begins with whether it was searched for as it was sent."""
+
 
 def _distance(mine: str, theirs: str) -> tuple[int, ...]:
-    """How far a text is from what is there: visible differences, line breaks, indentation."""
-    if mine == theirs:
-        return (0,) * 7
+    """How far a text is from what is there; smaller is nearer, and what comes first counts most.
+
+    Whether they differ beside white space; in how many characters; whether in line breaks; whether
+    in indentation; in how many lines apart from that; by how many columns; in length.
+    """
     own, have = mine.translate(_NO_WHITE), theirs.translate(_NO_WHITE)
     other = own != have
     seen = abs(len(own) - len(have)) + sum(a != b for a, b in zip(own, have, strict=False))
@@ -450,13 +449,10 @@ def explain(mine: str, theirs: str) -> tuple[Cause, ...]:
         return ("escaped", *explain(plain, theirs))
     if "&" in theirs and folded[0] == fold(plain := html.unescape(theirs)) != folded[1]:
         return ("unescaped", *explain(mine, plain))
-    tabbed = "\t" in mine or "\t" in theirs
-    found = [
-        _fewest(mine, theirs, tab, escapes=folded[0] != folded[1])
-        for tab in (_WIDTHS if tabbed else _WIDTHS[:1])
-    ]
-    told = [one for one in found if one is not None]
-    best = min(told, key=lambda one: ("indentation" in one, len(one)), default=None)
+    widths = _WIDTHS if "\t" in mine or "\t" in theirs else _WIDTHS[:1]
+    fewest = (_fewest(mine, theirs, tab, escapes=folded[0] != folded[1]) for tab in widths)
+    explained = (names for names in fewest if names is not None)
+    best = min(explained, key=lambda names: ("indentation" in names, len(names)), default=None)
     if best is None and _fold_escapes(mine) == _fold_escapes(theirs):
         best = ("escapes",)
     return () if best is None else tuple(_directed(name, mine, theirs) for name in best)
@@ -489,7 +485,11 @@ _OF_ESCAPES = 2
 """The first steps, this many, are about escapes; they are tried only if needed."""
 
 Step = tuple[str, int, Callable[[str], str]]
-"""What makes two texts equal in one respect: its name, when it is left out (general ones first)."""
+"""What makes two texts equal in one respect: its name, when it is left out, and how it does it.
+
+The steps with the lowest numbers, the general ones, are left out first if the others suffice. They
+are done in the order of the table, whichever are left.
+"""
 
 
 def _same(mine: str, theirs: str, steps: Sequence[Step]) -> bool:
@@ -595,8 +595,6 @@ def visible(line: str) -> str:
     """The line with invisible characters shown: tabs, trailing spaces, look-alikes by code."""
     bare = line.rstrip(" ")
     shown = bare.replace("\t", "→").replace("\r", "<CR>") + "·" * (len(line) - len(bare))
-    if shown.isascii():
-        return shown
     return "".join(
         f"<U+{ord(one):04X}>" if one in _SHOWN_AS_CODE or unicodedata.combining(one) else one
         for one in shown
@@ -611,17 +609,21 @@ _PIECES = 240
 """The most pieces of one text, or of several texts in all."""
 
 _LEAST_PIECES = 48
-_PLACES = 1_000
+_PLACES = 1_000  # a piece in more places is popular; of several texts, each has a share of these
 _LEAST_PLACES = 50
-_FIRST = 8
-_TINY = 1e-4
-_NEAR = 10
+_FIRST = 8  # so many places of a popular piece vote
+_TINY = 1e-4  # and with this weight: they decide where nothing else does
+_SAME_PLACE_BITS = 10
 """Estimates within the same 2 ** 10 bytes count as one place."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """The text would start in `line`, 0-based, near byte `at`; its rarest piece is at `seen_at`."""
+    """The text would start in `line`, 0-based, near byte `at`.
+
+    Its piece that is in the fewest places (`rarest` is one over their number) is at byte `seen_at`,
+    `seen_below` lines below `line`; `weight` is the sum of the votes.
+    """
 
     line: int
     at: int
@@ -665,11 +667,11 @@ def _voted(
         weight = _TINY if popular else 1 / max(len(starts), 1)
         for place in starts[:_FIRST] if popular else starts:
             start, at = max(lines[place] - line_of[offset], 0), max(place - offset, 0)
-            spot = spots.get((start, at >> _NEAR))
+            spot = spots.get((start, at >> _SAME_PLACE_BITS))
             votes = spot.weight if spot else 0.0
             if spot is None or spot.rarest < weight:
                 spot = Candidate(start, at, place, lines[place] - start, weight)
-                spots[start, at >> _NEAR] = spot
+                spots[start, at >> _SAME_PLACE_BITS] = spot
             spot.weight = votes + weight
     return sorted(spots.values(), key=lambda spot: (-spot.weight, spot.at))
 
@@ -699,11 +701,11 @@ def _lines_at(data: bytes, marks: set[int]) -> dict[int, int]:
     return found
 
 
-_CLOSE = 0.6
-_COMPARED_LINE = 200
+_CLOSE = 0.6  # the least likeness of a line that is told
+_COMPARED_LINE = 200  # characters of a line sought
 _NEAREST_LINES = 3
-_WORTH = 0.45
-_SPOTS = 12
+_WORTH = 0.45  # the least likeness of several lines that are told
+_SPOTS = 12  # likely places, of which each is compared
 _SPOTS_OF_LONG = 3
 _LONG = 2_000
 """Bytes; longer texts are compared at fewer places."""
@@ -711,26 +713,26 @@ _LONG = 2_000
 _PAIRS = 40
 """Differing lines that are compared in full; further ones only by their common start."""
 
-_SURE = 0.95
+_SURE = 0.95  # of a long text, likeness from which on no other place is compared
 _LEAST_LINES = 4
 """Of a text of fewer lines no ends are sought beyond as many lines of the file."""
 
 _AS_GOOD = 0.05
 """Places whose likeness is less by no more than this may be meant as well."""
 
-_WITHIN = 200
-_TOKENS = 500
-_SLACK = 80
+_WITHIN = 200  # longer lines are compared by words, not by characters
+_TOKENS = 500  # the most words of a line
+_SLACK = 80  # characters beside a place that may belong to it as well
 _DIFF_LINES = 4
 _SHOWN = 200
 """Characters of a diff, all lines together; one beyond ASCII counts as three."""
 
-_SHOWN_OF_MANY = 1_600
+_SHOWN_OF_MANY = 1_600  # of the diffs of several texts, unless these are many
 _LEAST_SHOWN = 80
 _VISIBLE = 10_000
 """Characters; in longer lines invisible characters are not made visible."""
 
-_LEAST_WIDTH = 24
+_LEAST_WIDTH = 24  # characters of a line of a diff
 _OPEN_END = "\\ No newline at end of file"
 _NOT_TEXT = "\\ What is shown as \\xNN there is a byte"
 _MOST_EQUAL = 1_000
@@ -762,7 +764,7 @@ class Near:
 
 
 def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> list[Near | None]:
-    """Return the lines most similar to each text, none of which is in `base`, or None.
+    """For each text, none of which is in `base`, the most similar lines; None if none are similar.
 
     It is one pass over the file. A text that differs only in how it is written is nearer than
     anything else. `once`: the text is wanted in one place only.
@@ -778,7 +780,7 @@ def nearest_of(base: Snapshot, wanted: Sequence[str], *, once: bool = True) -> l
         for at, one in enumerate(corrections(data, sought))
     ]
     left = [at for at, one in enumerate(found) if one is None]
-    spots = candidates(data, [_lines_of(sought[at]).encode() for at in left], _SPOTS)
+    spots = candidates(data, [sought[at].removesuffix("\n").encode() for at in left], _SPOTS)
     for at, own in zip(left, spots, strict=True):
         found[at] = _most_like(data, sought[at], own, room)
     return found
@@ -793,7 +795,7 @@ def _equal(data: bytes, text: str, found: Correction, room: int, *, once: bool) 
     alike = tuple(data.count(b"\n", 0, at) for at in found.alike[:_NEAREST_LINES])
     start = data.count(b"\n", 0, found.first)
     stop = start + data.count(b"\n", found.first, found.last) + 1
-    lines, have = _lines_of(text).split("\n"), _lines_of(found.text).split("\n")
+    lines, have = text.removesuffix("\n").split("\n"), found.text.removesuffix("\n").split("\n")
     percent = min(round(100 * _likeness(lines, have)), 99)
     diff = _diff(text, have, room, is_open=not found.text.endswith("\n"))
     return Near(start, stop, percent, diff, found.causes, corrected, alike)
@@ -804,12 +806,8 @@ def _is_text(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def _lines_of(text: str) -> str:
-    return text.removesuffix("\n")
-
-
 def _most_like(data: bytes, text: str, spots: list[Candidate], room: int) -> Near | None:
-    sought = _lines_of(text)
+    sought = text.removesuffix("\n")
     lines = sought.split("\n")
     size = len(sought.encode())
     ranked: list[tuple[float, int, Candidate, list[str]]] = []
@@ -961,26 +959,27 @@ def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]
     return f"- {shown}", f"+ {shown}", remark
 
 
-def line_difference(sought: list[str], have: list[str]) -> tuple[str, ...]:
-    """Return the short diff of `Near`, for whole lines."""
-    return _line_diff(sought, have, have, _SHOWN)
-
-
 def _diff(text: str, have: list[str], room: int, *, is_open: bool) -> tuple[str, ...]:
     """Return the lines that differ; `is_open`: those of the file have no line end at their end."""
-    sought, closed = _lines_of(text).split("\n"), text.endswith("\n")
+    sought, closed = text.removesuffix("\n").split("\n"), text.endswith("\n")
     same = list(have)
     if len(have) > 1 and have[0].endswith(sought[0]):
         same[0] = sought[0]  # the text may start and end within a line
     if not closed and len(have) == len(sought) > 1 and have[-1].startswith(sought[-1]):
         same[-1] = sought[-1]
-    diff = _line_diff(sought, have, same, room)
+    diff = line_difference(sought, have, same, room)
     return diff or _remarked(sought, room, open_end=closed and is_open)
 
 
-def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -> tuple[str, ...]:
-    """Return the lines that differ between `sought` and `same`, as they are in `have`."""
-    gaps = list(align(sought, same).gaps())
+def line_difference(
+    sought: list[str], have: list[str], same: list[str] | None = None, room: int | None = None
+) -> tuple[str, ...]:
+    """The short diff of `Near`: the lines that differ between `sought` and `have`.
+
+    `same`: the lines of `have` with what is to count as equal; they are shown as in `have`.
+    """
+    room = _SHOWN if room is None else room
+    gaps = list(align(sought, same or have).gaps())
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
     width = max(room // max(min(count, _DIFF_LINES), 1), _LEAST_WIDTH)
     shown: list[str] = []
@@ -995,22 +994,20 @@ def _line_diff(sought: list[str], have: list[str], same: list[str], room: int) -
 
 
 def _signed(gaps: Iterable[Gap], sought: list[str], have: list[str], width: int) -> Iterator[str]:
-    """Yield the lines of a diff, each cut to the part around the first difference."""
+    """Yield the lines of a diff, each cut to the part around the first difference.
+
+    Of a pair of lines that look the same the differences are made visible.
+    """
     for gap in gaps:
         for at, pair in enumerate(_paired(gap, sought, have)):
-            mine, theirs = _shown(*pair)
+            mine, theirs = pair
+            if max(map(len, pair)) <= _VISIBLE and fold(mine) == fold(theirs):
+                mine, theirs = visible(mine), visible(theirs)
             low, high = _first_difference(mine, theirs)
             if at < gap.base_stop - gap.base_start:
                 yield f"- {_cut(mine, low, width)}"
             if at < gap.now_stop - gap.now_start:
                 yield f"+ {_cut(theirs, high, width)}"
-
-
-def _shown(mine: str, theirs: str) -> tuple[str, str]:
-    """Return a pair of lines as shown: if they look the same, with differences made visible."""
-    if max(len(mine), len(theirs)) > _VISIBLE or fold(mine) != fold(theirs):
-        return mine, theirs
-    return visible(mine), visible(theirs)
 
 
 def _first_difference(mine: str, theirs: str) -> tuple[int, int]:
@@ -1065,8 +1062,7 @@ def nearest_lines(source: Source, text: str) -> Closest:
         return Closest(tuple(near))
     equal.sort(key=itemgetter(0, 1))
     rank, _, best = equal[0]
-    sure = 1 + _RANKED  # so much of the rank is less than that of others, or none is certain
-    alike = sorted(line for other, line, _ in equal if other[:sure] == rank[:sure])
+    alike = sorted(line for other, line, _ in equal if other[:_SURE_RANK] == rank[:_SURE_RANK])
     certain = len(alike) == 1 and _is_text(best.text)
     numbers = tuple(dict.fromkeys((*alike, *near)))[:_NEAREST_LINES]
     return Closest(numbers, best.causes, best.text if certain else None)
@@ -1082,8 +1078,8 @@ def _equal_lines(
             yield equal.rank, first_line + data.count(b"\n", 0, at), equal
 
 
-def _similar_lines(data: bytes, text: str, first_line: int) -> Iterator[tuple[float, int, int]]:
-    """Yield the similar lines, once each: how unlike, how much longer or shorter, the line."""
+def _similar_lines(data: bytes, text: str, first_line: int) -> list[tuple[float, int, int]]:
+    """The similar lines, once each: how unlike, how much longer or shorter, the line."""
     coded = text.strip()[:_COMPARED_LINE].encode().lower()
     wanted, lowered = coded.decode(), data.lower()
     found: dict[int, tuple[float, int]] = {}
@@ -1093,5 +1089,4 @@ def _similar_lines(data: bytes, text: str, first_line: int) -> Iterator[tuple[fl
         if likeness >= _CLOSE:
             rank = (-likeness, abs(len(have) - len(wanted)))
             found[spot.line] = min(rank, found.get(spot.line, rank))
-    for line, (unlike, more) in found.items():
-        yield unlike, more, first_line + line
+    return [(*rank, first_line + line) for line, rank in found.items()]

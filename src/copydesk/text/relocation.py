@@ -3,6 +3,11 @@
 Invariant: lines are carried only to lines equal to them, in the function or section that they
 belonged to, and only where nothing points to another place; when in doubt they are not carried.
 Lines may be compared by digests; the lines themselves are read only where something changed.
+
+Lines are counted in two ways. `Outline`, and what callers give and get (`Relocation.carry` and its
+verdicts), count from 0; -1 is the start of the file. `Footprint`, `TextPair` and `Owners` count the
+start of the file as line 0, so that it and the end are lines as well, equal to no other; there
+`k + 1` is line `k` of an outline.
 """
 
 from __future__ import annotations
@@ -17,13 +22,16 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import count, repeat
 from operator import eq
-from typing import Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple
 
 from copydesk.text.diff import Gap, align, common_ends, same_after, same_before, weigh
 from copydesk.text.snapshot import Snapshot, computed_once
 
 _CELLS = 400_000_000
-"""The most pairs of lines weighed for one footprint; about 100 ms. Above it nothing is certain."""
+"""The most pairs of lines weighed for one footprint; about 100 ms. Above it nothing is certain.
+
+More than in an alignment, since only the lengths of common subsequences are kept, no states.
+"""
 
 _STEPS = 4_000_000
 """The most lines compared with look-alikes of one footprint. Above it nothing is certain."""
@@ -45,6 +53,11 @@ class Footprint(NamedTuple):
     above: int
     below: int
 
+    @property
+    def end(self) -> int:
+        """The base line after it."""
+        return self.base + self.size
+
 
 class TextPair:
     """Two texts as numbered lines, and all that is known about how they correspond."""
@@ -55,39 +68,41 @@ class TextPair:
         self._blank = blank
         self.alignment = align(base, now)
 
-    def foot(self, line: int, at: int, size: int) -> Footprint:
+    def footprint(self, line: int, at: int, size: int) -> Footprint:
         """The footprint of `size` lines at base line `line`, placed at now line `at`."""
         above = same_before(self.base, self.now, line, at)
         below = same_after(self.base, self.now, line + size, at + size)
         return Footprint(line, at, size, above, below)
 
-    def is_certain(self, foot: Footprint) -> bool:
-        """Whether the lines at `foot.now` are certainly those at `foot.base`."""
-        region = self._region(foot)
+    def is_certain(self, footprint: Footprint) -> bool:
+        """Whether the lines at `footprint.now` are certainly those at `footprint.base`.
+
+        These are the cases of `Relocation.carry`, cheapest first; the order matters.
+        """
+        region = self._region(footprint)
         ours = self.base[region.base_start : region.base_stop]
-        at_same = foot.base - region.base_start == foot.now - region.now_start
+        at_same = footprint.base - region.base_start == footprint.now - region.now_start
         if at_same and ours == self.now[region.now_start : region.now_stop]:
             return True
         cells = len(ours) * (region.now_stop - region.now_start)
-        if cells > _CELLS or self._is_of_parted_run(foot):
+        if cells > _CELLS or self._is_of_parted_run(footprint):
             return False
-        end = foot.base + foot.size
         weighed = weigh(
-            self.base[region.base_start : foot.base],
-            self.base[foot.base : end],
-            self.base[end : region.base_stop],
+            self.base[region.base_start : footprint.base],
+            self.base[footprint.base : footprint.end],
+            self.base[footprint.end : region.base_stop],
             self.now[region.now_start : region.now_stop],
-            foot.now - region.now_start,
+            footprint.now - region.now_start,
         )
         if weighed.best > weighed.here:
             return False
-        above = self._unique_in(foot.base - foot.above, foot.base)
-        if above and self._unique_in(end, end + foot.below):
+        above = self._unique_in(footprint.base - footprint.above, footprint.base)
+        if above and self._unique_in(footprint.end, footprint.end + footprint.below):
             return True  # it adjoins unique lines on both sides
-        if self._is_spacing(foot):
-            return not self._spacing_elsewhere(foot, region)
-        is_only = not (weighed.tied or weighed.crossed or self._has_rival(foot))
-        return is_only and not self._may_have_moved(foot)
+        if self._is_spacing(footprint):
+            return not self._spacing_elsewhere(footprint, region)
+        is_only = not (weighed.tied or weighed.crossed or self._has_rival(footprint))
+        return is_only and not self._may_have_moved(footprint)
 
     def without_blank_ends(self, line: int, size: int) -> tuple[int, int]:
         """The footprint's base lines [start, stop) without blank ends; none if start >= stop."""
@@ -107,20 +122,15 @@ class TextPair:
     def place_now(self, line: int) -> int | None:
         """Where the base line is in now, if that is known: aligned, moved, or the only one."""
         at = self.alignment.now_of(line)
-        if at is None:
-            at = next((j for i, j in self._moved if i == line), None)
+        at = self._moved.get(line) if at is None else at
         return _only(self.base, line, self.now) if at is None else at
 
     def place_before(self, line: int) -> int | None:
         """Where the line of now was in base, if that is known."""
         at = self.alignment.base_of(line)
         if at is None:
-            at = next((i for i, j in self._moved if j == line), None)
+            at = next((i for i, j in self._moved.items() if j == line), None)
         return _only(self.now, line, self.base) if at is None else at
-
-    def twins_in_now(self, line: int, size: int) -> list[int]:
-        """Every place in now of base lines [line, line + size), ignoring trailing blanks."""
-        return self._twins(self.now, line, size)
 
     @computed_once
     def unique(self) -> list[int]:
@@ -133,7 +143,7 @@ class TextPair:
         """How many of base lines [low, high) are unique."""
         return bisect_left(self.unique, high) - bisect_left(self.unique, low)
 
-    def _region(self, foot: Footprint) -> Gap:
+    def _region(self, footprint: Footprint) -> Gap:
         """The part of both texts that decides about the footprint, between certain borders.
 
         A unique line is in every longest alignment if leaving it out would leave out more lines
@@ -142,9 +152,8 @@ class TextPair:
         without it.
         """
         runs, matched = self.alignment.runs, self.alignment.matched
-        lost = min(len(self.base) - matched, len(self.now) - matched + foot.size)
-        own = bisect_right(runs, foot.base, key=lambda run: run.base_start) - 1
-        end = foot.base + foot.size
+        lost = min(len(self.base) - matched, len(self.now) - matched + footprint.size)
+        own = bisect_right(runs, footprint.base, key=lambda run: run.base_start) - 1
 
         def firm(low: int, high: int) -> bool:
             count = self._unique_in(low, high)
@@ -152,97 +161,87 @@ class TextPair:
 
         base_start = now_start = 0
         for run in runs[own::-1]:
-            stop = min(run.base_start + run.length, foot.base)
+            stop = min(run.base_start + run.length, footprint.base)
             if firm(run.base_start, stop):
                 base_start = self.unique[bisect_left(self.unique, stop) - 1] + 1
                 now_start = base_start - run.base_start + run.now_start
                 break
         base_stop, now_stop = len(self.base), len(self.now)
         for run in runs[own:]:
-            start = max(run.base_start, end)
+            start = max(run.base_start, footprint.end)
             if firm(start, run.base_start + run.length):
                 base_stop = self.unique[bisect_left(self.unique, start)]
                 now_stop = base_stop - run.base_start + run.now_start
                 break
         return Gap(base_start, base_stop, now_start, now_stop)
 
-    def _is_of_parted_run(self, foot: Footprint) -> bool:
+    def _is_of_parted_run(self, footprint: Footprint) -> bool:
         """Whether the footprint is part of a run of equal lines that did not stay together."""
-        text, end = self.base[foot.base], foot.base + foot.size
-        if any(line != text for line in self.base[foot.base : end]):
+        text = self.base[footprint.base]
+        if any(line != text for line in self.base[footprint.base : footprint.end]):
             return False
-        run = range(*_run_around(self.base, foot.base, end, text))
-        return any(self.alignment.now_of(k) != k - foot.base + foot.now for k in run)
+        run = range(*_run_around(self.base, footprint.base, footprint.end, text))
+        return any(self.alignment.now_of(k) != k - footprint.base + footprint.now for k in run)
 
-    def _is_spacing(self, foot: Footprint) -> bool:
+    def _is_spacing(self, footprint: Footprint) -> bool:
         """Whether the footprint is several blank lines, as many as now, next to a unique line."""
-        lines = self.base[foot.base : foot.base + foot.size]
-        return (
-            foot.size > 1
-            and all(line == self._blank for line in lines)
-            and self._is_next_to_unique(foot)
-            and self._blank_around(self.base, foot.base, foot.size)
-            == self._blank_around(self.now, foot.now, foot.size)
-        )
+        end, blank = footprint.end, self._blank
+        if footprint.size == 1 or any(line != blank for line in self.base[footprint.base : end]):
+            return False
+        start, stop = _run_around(self.base, footprint.base, end, blank)
+        moved = footprint.now - footprint.base
+        here = _run_around(self.now, footprint.now, end + moved, blank)
+        if here != (start + moved, stop + moved):
+            return False
+        is_after = footprint.above > 0 and self._unique_in(footprint.base - 1, footprint.base) > 0
+        return is_after or (footprint.below > 0 and self._unique_in(end, end + 1) > 0)
 
-    def _blank_around(self, text: list[int], line: int, size: int) -> tuple[int, int]:
-        """How many blank lines are directly before and after lines [line, line + size)."""
-        start, end = _run_around(text, line, line + size, self._blank)
-        return line - start, end - line - size
-
-    def _is_next_to_unique(self, foot: Footprint) -> bool:
-        """Whether the line before or after the footprint is unique and still there."""
-        end = foot.base + foot.size
-        is_after = foot.above > 0 and self._unique_in(foot.base - 1, foot.base) > 0
-        return is_after or (foot.below > 0 and self._unique_in(end, end + 1) > 0)
-
-    def _spacing_elsewhere(self, foot: Footprint, region: Gap) -> bool:
+    def _spacing_elsewhere(self, footprint: Footprint, region: Gap) -> bool:
         """Whether a blank line elsewhere fits the lines on one side of the footprint better."""
-        end = foot.base + foot.size
         return any(
-            self._agree_below(end, j + 1, foot.below + 1)
-            or self._agree_above(foot.base, j, foot.above + 1)
+            self._agree_below(footprint.end, j + 1, footprint.below + 1)
+            or self._agree_above(footprint.base, j, footprint.above + 1)
             for j in range(region.now_start, region.now_stop)
             if self.now[j] == self._blank
         )
 
-    def _has_rival(self, foot: Footprint) -> bool:
+    def _has_rival(self, footprint: Footprint) -> bool:
         """Whether a look-alike matches the surroundings further than the carried place does.
 
         A look-alike is no rival if it is known to be something else: if it is aligned itself and
         matches still further there. One that is not aligned is a rival if it matches as far, with
         no unique line between it and the carried place.
         """
-        steps, size = _STEPS, foot.size
-        for (i, j), known in self._look_alikes(foot):
-            steps -= foot.above + foot.below + 1
+        steps, size = _STEPS, footprint.size
+        sides = (
+            (self._agree_above, same_before, 0, footprint.above),
+            (self._agree_below, same_after, size, footprint.below),
+        )
+        for (i, j), known in self._look_alikes(footprint):
+            steps -= footprint.above + footprint.below + 1
             if steps < 0:
                 return True
             if (
                 known is None
-                and self._agree_above(i, j, foot.above)
-                and self._agree_below(i + size, j + size, foot.below)
-                and self._is_between_unique(foot, i, j)
+                and self._agree_above(i, j, footprint.above)
+                and self._agree_below(i + size, j + size, footprint.below)
+                and self._is_between_unique(footprint, i, j)
             ):
                 return True
-            if self._agree_above(i, j, foot.above + 1):
-                reach = same_before(self.base, self.now, i, j)
-                if not (known and self._agree_above(*known, reach + 1)):
-                    return True
-                steps -= reach
-            if self._agree_below(i + size, j + size, foot.below + 1):
-                reach = same_after(self.base, self.now, i + size, j + size)
-                if not (known and self._agree_below(known[0] + size, known[1] + size, reach + 1)):
-                    return True
-                steps -= reach
+            for agree, same, skip, near in sides:
+                if agree(i + skip, j + skip, near + 1):
+                    reach = same(self.base, self.now, i + skip, j + skip)
+                    if not (known and agree(known[0] + skip, known[1] + skip, reach + 1)):
+                        return True
+                    steps -= reach
         return False
 
-    def _is_between_unique(self, foot: Footprint, i: int, j: int) -> bool:
+    def _is_between_unique(self, footprint: Footprint, i: int, j: int) -> bool:
         """Whether base line i and now line j are between the unique lines around the footprint.
 
         The footprint has a look-alike, so none of its lines is unique; the file's ends are.
         """
-        split = bisect_left(self.unique, foot.base)
+        split = bisect_left(self.unique, footprint.base)
         low, low_now = next(self._aligned(range(split - 1, -1, -1)))
         high, high_now = next(self._aligned(range(split, len(self.unique))))
         return low <= i < high and low_now <= j < high_now
@@ -254,20 +253,20 @@ class TextPair:
             if at is not None:
                 yield self.unique[k], at
 
-    def _may_have_moved(self, foot: Footprint) -> bool:
+    def _may_have_moved(self, footprint: Footprint) -> bool:
         """Whether a line that moved may have taken part of the footprint along, or brought it.
 
         This is so if the footprint, or its first or last line, has a twin as far from the line's
         new place as it is itself from the old one, and most lines between are equal there; or if
         the lines between it and the footprint were removed, and a twin is next to it now.
         """
-        a, b, size, steps = self.base, self.now, foot.size, _STEPS
+        a, b, size, steps = self.base, self.now, footprint.size, _STEPS
         parts = {(0, size), (0, 1), (size - 1, 1)}
-        for i, j in self._moved:
-            if self._moved_to_twin(foot, i, j):
+        for i, j in self._moved.items():
+            if self._moved_to_twin(footprint, i, j):
                 return True
             for skip, length in parts:
-                ours, theirs = foot.base + skip, foot.now + skip
+                ours, theirs = footprint.base + skip, footprint.now + skip
                 lines = a[ours : ours + length]
                 for line, at in ((ours, ours + j - i), (theirs + i - j, theirs)):
                     if (
@@ -284,19 +283,21 @@ class TextPair:
                         return True
         return False
 
-    def _moved_to_twin(self, foot: Footprint, i: int, j: int) -> bool:
+    def _moved_to_twin(self, footprint: Footprint, i: int, j: int) -> bool:
         """Whether a line next to the footprint, ignoring removed lines, now is next to a twin."""
-        end, size = foot.base + foot.size, foot.size
+        size = footprint.size
         place, between = (
-            (j + 1, range(i, foot.base)) if i < foot.base else (j - size, range(end, i))
+            (j + 1, range(i, footprint.base))
+            if i < footprint.base
+            else (j - size, range(footprint.end, i))
         )
-        if self.now[place : place + size] != self.base[foot.base : end]:
+        if self.now[place : place + size] != self.base[footprint.base : footprint.end]:
             return False  # also if `place` is negative: then the slice is too short
         return all(self.alignment.now_of(k) is None for k in between)
 
     @computed_once
-    def _moved(self) -> list[tuple[int, int]]:
-        """Lines removed in one place and added in another, once each: base line, now line."""
+    def _moved(self) -> dict[int, int]:
+        """Lines removed in one place and added in another, once each: now line by base line."""
         went: defaultdict[int, list[int]] = defaultdict(list)
         came: defaultdict[int, list[int]] = defaultdict(list)
         for gap in self.alignment.gaps():
@@ -304,27 +305,27 @@ class TextPair:
                 went[self.base[i]].append(i)
             for j in range(gap.now_start, gap.now_stop):
                 came[self.now[j]].append(j)
-        return [
-            (places[0], came[line][0])
+        return {
+            places[0]: came[line][0]
             for line, places in went.items()
             if line != self._blank and len(places) == 1 and len(came.get(line, ())) == 1
-        ]
+        }
 
     def _look_alikes(
-        self, foot: Footprint
+        self, footprint: Footprint
     ) -> Iterator[tuple[tuple[int, int], tuple[int, int] | None]]:
         """Other places the footprint may have: (base, now), and the aligned pair, if any."""
-        for place in self.twins_in_now(foot.base, foot.size):
-            if place != foot.now:
-                origin = self.alignment.base_of(place, foot.size)
-                yield (foot.base, place), None if origin is None else (origin, place)
-        for origin in self._twins(self.base, foot.base, foot.size):
-            if origin != foot.base:
-                to = self.alignment.now_of(origin, foot.size)
-                yield (origin, foot.now), None if to is None else (origin, to)
+        for place in self.twins(self.now, footprint.base, footprint.size):
+            if place != footprint.now:
+                origin = self.alignment.base_of(place, footprint.size)
+                yield (footprint.base, place), None if origin is None else (origin, place)
+        for origin in self.twins(self.base, footprint.base, footprint.size):
+            if origin != footprint.base:
+                to = self.alignment.now_of(origin, footprint.size)
+                yield (origin, footprint.now), None if to is None else (origin, to)
 
-    def _twins(self, text: list[int], line: int, size: int) -> list[int]:
-        """Every place in `text` of base lines [line, line + size)."""
+    def twins(self, text: list[int], line: int, size: int) -> list[int]:
+        """Every place in `text`, base or now, of base lines [line, line + size)."""
         lines = self.base[line : line + size]
         rarest = min(range(min(size, _SAMPLE)), key=lambda k: text.count(lines[k]))
         found, at = list[int](), -1
@@ -355,7 +356,10 @@ class TextPair:
 
 
 def _run_around(text: list[int], start: int, end: int, line: int | None) -> tuple[int, int]:
-    """Lines [start, end), grown over those at either side that are equal to `line`."""
+    """Lines [start, end), grown over those at either side that are equal to `line`.
+
+    `line` is not the start of the file, the number of which is at index 0: so no index is negative.
+    """
     while text[start - 1] == line:
         start -= 1
     while end < len(text) and text[end] == line:
@@ -490,8 +494,14 @@ class Outline:
             else:
                 belongs = belongs or _OPENING.match(text) is not None
             limit = depth if belongs else depth - 1
-        if not self.is_heading(line) and not self.is_heading(above):
-            yield from self._upwards(above, last)
+        if self.is_heading(line) or self.is_heading(above):
+            return
+        for at in range(above - 1, last - 1, -1):
+            # most lines are no heading by their first character, and that of the line below
+            is_likely = lines[at][:1] in _STARTS or lines[at + 1][:1] in _RULERS
+            if is_likely and self.is_heading(at):
+                yield at
+                return
 
     def sign(self, line: int) -> bytes | None:
         """How the line opens a block: by which sign, or empty; `#` for a heading; None if not.
@@ -540,16 +550,6 @@ class Outline:
         """The lines below the owner that it encloses."""
         return range(owner + 1, self.end(owner, owner + 1))
 
-    def _upwards(self, above: int, last: int) -> Iterator[int]:
-        """Yield the nearest heading above, if there is one."""
-        lines = self.lines
-        for line in range(above - 1, last - 1, -1):
-            # most lines are no heading by their first character, and that of the line below
-            is_likely = lines[line][:1] in _STARTS or lines[line + 1][:1] in _RULERS
-            if is_likely and self.is_heading(line):
-                yield line
-                return
-
     def _next_depth(self, line: int, step: int) -> int | None:
         """The depth of the nearest non-blank line above or below."""
         stop = min(len(self.lines), line + _REACH) if step > 0 else max(-1, line - _REACH)
@@ -581,76 +581,108 @@ class Owners:
         self._pair = pair
         self._base, self._now = Outline(base), Outline(now, conflicts)
 
-    def differ(self, foot: Footprint) -> bool:
+    def differ(self, footprint: Footprint) -> bool:
         """Whether the footprint has another owner now than it had.
 
         An owner whose text changed, or that got lines around it, is the same one; so is an owner
         within which lines unique to both texts enclose the footprint from both sides.
         """
-        if foot.above == foot.base:
+        if footprint.above == footprint.base:
             return False  # nothing changed above
-        ends = {foot.base, foot.base + foot.size - 1}
+        ends = {footprint.base, footprint.end - 1}
         return any(
-            self._is_other(foot, line) for line in sorted(ends) if 0 < line <= len(self._base.lines)
+            self._is_other(footprint, line)
+            for line in sorted(ends)
+            if 0 < line <= len(self._base.lines)
         )
 
-    def copies(self, foot: Footprint) -> list[int]:
+    def copies(self, footprint: Footprint) -> list[int]:
         """The places where the footprint stands in a copy of its block, with the comment above it.
 
         One line tells such a block from the carried one: the last of the comment, or the one below
         it. Either block may be the copy.
         """
         pair, found = self._pair, list[int]()
-        end = foot.base + foot.size
-        for place in pair.twins_in_now(foot.base, foot.size):
-            if place == foot.now or pair.alignment.base_of(place) is not None:
+        for place in pair.twins(pair.now, footprint.base, footprint.size):
+            if place == footprint.now or pair.alignment.base_of(place) is not None:
                 continue
-            above = same_before(pair.base, pair.now, foot.base, place)
-            top, here = foot.base - above - 1, place - above - 1
+            above = same_before(pair.base, pair.now, footprint.base, place)
+            top, here = footprint.base - above - 1, place - above - 1
             if top < 2 or here < 2 or pair.base[top - 1] != pair.now[here - 1]:
                 continue
-            below = same_after(pair.base, pair.now, end, place + foot.size)
-            whole = any(self._base.is_blank(k) for k in range(foot.base - 1, end + below))
+            below = same_after(pair.base, pair.now, footprint.end, place + footprint.size)
+            whole = any(
+                self._base.is_blank(k) for k in range(footprint.base - 1, footprint.end + below)
+            )
             around = [bare(self._base.lines[k]) for k in (top - 2, top)]
             if whole and _ATTACHED.match(around[0]) and not _ATTACHED.match(around[1]):
                 found.append(place)
         return found
 
-    def _is_other(self, foot: Footprint, line: int) -> bool:
-        """Whether this line of the footprint has another owner now."""
+    def _is_other(self, footprint: Footprint, line: int) -> bool:
+        """Whether this line of the footprint has another owner now, by the cases of decision 21.
+
+        Owners that are in both texts and enclose it in both do not count; of the others the
+        innermost in base, `old`, is compared with the innermost in now, `new`.
+        """
         pair = self._pair
-        olds, news = self._lone(line, line - foot.base + foot.now)
-        if not olds or not news:
-            aligned = any(map(pair.alignment.base_of, news))
-            return aligned and not all(self._held(foot, 0, news[0])[:2])
+        olds, news = self._lone(line, line - footprint.base + footprint.now)
+        if not (olds and news):  # it only lost owners, or got some: those may come from elsewhere
+            is_from_elsewhere = any(pair.alignment.base_of(k) is not None for k in news)
+            return is_from_elsewhere and not all(self._held(footprint, 0, news[0])[:2])
+        stands = next((at for at in map(pair.place_now, olds) if at is not None), None)
+        if stands is None and all(pair.place_before(k) is None for k in news):
+            return not self._is_heir(footprint, olds, news)
+        is_below = stands is not None and stands > footprint.now  # it was above the carried lines
+        return is_below or not self._went_over(footprint, olds[0], news[0])
+
+    def _went_over(self, footprint: Footprint, old: int, new: int) -> bool:
+        """Whether the footprint went from the old owner to the new one, a header of both texts.
+
+        As when a function is put between the header `def f` and the lines that it had. Lines on
+        both sides must hold it there (for a section with a title, on one), and three quarters of
+        the old owner's lines be left: with fewer, `f` was edited, and `g` has had equal lines.
+        """
+        above, below, within = self._held(footprint, old, new)
+        kept, away, total = self._left(old, new)
+        title = self._base.is_heading(old - 1) and not _SECTION.match(self._base.lines[old - 1])
+        is_held = (above and below) or (title and (above or within))
+        is_left = 4 * (kept + away) >= 3 * total
+        return is_held and is_left and not self._is_copied(footprint, old, new)
+
+    def _is_heir(self, footprint: Footprint, olds: list[int], news: list[int]) -> bool:
+        """Whether the new owner is the old one with another header, neither being in both texts.
+
+        As when `def f(a)` becomes `def g(a, b)`. It is none if a quarter of the lines that are left
+        of the old owner are elsewhere. It is one if lines on both sides hold the footprint, or the
+        header was only edited, or lines on one side hold it and a third of the old owner is there.
+        """
         old, new = olds[0], news[0]
-        above, below, within = self._held(foot, old, new)
-        lines = [k + 1 for k in self._base.body(old - 1) if WORD.search(self._base.lines[k])]
-        found = [at for at in map(pair.alignment.now_of, lines) if at is not None]
-        inside = self._now.body(new - 1)
-        kept = sum(at - 1 in inside for at in found)  # the old owner's lines with words
-        total, away = len(lines), len(found) - kept
-        section = _SECTION.match(self._base.lines[old - 1]) is not None
-        title = self._base.is_heading(old - 1) and not section  # a renamed one keeps its text
-        stands = next(filter(None, map(pair.place_now, olds)), None)
-        if stands is not None or any(map(pair.place_before, news)):
-            is_below = stands is not None and stands > foot.now  # it was above the carried lines
-            is_held = (above and below) or (title and (above or within))
-            is_lost = is_below or not is_held or 4 * (kept + away) < 3 * total
-            return is_lost or self._is_copied(foot, old, new)
-        if away and 3 * away >= kept:
-            return True  # too many of the remaining lines are elsewhere
+        above, below, within = self._held(footprint, old, new)
+        kept, away, total = self._left(old, new)
+        if away and 4 * away >= kept + away:
+            return False
         depths = {self._base.depth(k - 1) for k in olds} & {self._now.depth(k - 1) for k in news}
         if (above and below) or not depths:
-            return False
-        if section:
             return True
         header, other = self._base.lines[old - 1], self._now.lines[new - 1]
+        if _SECTION.match(header):
+            return False
+        title = self._base.is_heading(old - 1)  # a section that is renamed keeps its text
         ours, theirs = _WORDS.findall(header), _WORDS.findall(other)
-        alike = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
-        alike = alike or _NAME.findall(header)[:1] == _NAME.findall(other)[:1] != []
-        is_same = alike or (title and not away)
-        return not is_same and (not (title or above or within) or 3 * kept < total)
+        is_edited = SequenceMatcher(None, ours, theirs, autojunk=False).ratio() >= _ALIKE
+        has_name = _NAME.findall(header)[:1] == _NAME.findall(other)[:1] != []
+        if is_edited or has_name or (title and not away):
+            return True
+        return (title or above or within) and 3 * kept >= total
+
+    def _left(self, old: int, new: int) -> tuple[int, int, int]:
+        """Of the old owner's lines with words: how many the new owner has, others have, it had."""
+        lines = [k + 1 for k in self._base.body(old - 1) if WORD.search(self._base.lines[k])]
+        places = [at for at in map(self._pair.alignment.now_of, lines) if at is not None]
+        inside = self._now.body(new - 1)
+        kept = sum(at - 1 in inside for at in places)
+        return kept, len(places) - kept, len(lines)
 
     def _lone(self, line: int, at: int) -> tuple[list[int], list[int]]:
         """The owners of base line `line` that now line `at` lacks, and the reverse."""
@@ -670,14 +702,14 @@ class Owners:
         after = [now[k + 1] for k in self._now.owners(at - 1, limit, came)]
         return ([], []) if before == after else (olds, news)
 
-    def _is_copied(self, foot: Footprint, old: int, new: int) -> bool:
+    def _is_copied(self, footprint: Footprint, old: int, new: int) -> bool:
         """Whether the old owner was changed, and the new one is mostly a copy of its lines."""
         pair = self._pair
         at = pair.place_now(old)
         if at is None:
             return False
         inside, other = self._now.body(at - 1), self._now.body(new - 1)
-        places = pair.twins_in_now(foot.base, foot.size)
+        places = pair.twins(pair.now, footprint.base, footprint.size)
         if not any(place - 1 in inside and place - 1 not in other for place in places):
             return False
         came = Counter(
@@ -688,18 +720,18 @@ class Owners:
         had = Counter(pair.base[k + 1] for k in self._base.body(old - 1))
         return 4 * (came & had).total() >= 3 * came.total()
 
-    def _held(self, foot: Footprint, old: int, new: int) -> tuple[bool, bool, bool]:
+    def _held(self, footprint: Footprint, old: int, new: int) -> tuple[bool, bool, bool]:
         """Whether lines unique to both texts enclose the footprint within both owners.
 
         Returns whether some do from above; from below, even if the footprint extends beyond the end
         of the old owner; and from below if it does not. 0 for `old` stands for the whole of base.
         """
-        end, last = foot.base + foot.size, foot.now + foot.size
+        end, last = footprint.end, footprint.now + footprint.size
         stop = self._base.end(old - 1, end - 1) + 1 if old else len(self._base.lines) + 1
         to = self._now.end(new - 1, last - 1) + 1
         unique = self._pair.unique
-        first, low, high = (bisect_left(unique, k) for k in (foot.base, end, stop))
-        above = self._any_within(unique[bisect_right(unique, old) : first], new, foot.now)
+        first, low, high = (bisect_left(unique, k) for k in (footprint.base, end, stop))
+        above = self._any_within(unique[bisect_right(unique, old) : first], new, footprint.now)
         below = self._any_within(unique[low:high], last - 1, to)
         within = below and (not old or self._base.body(old - 1).stop + 1 >= end)
         return above, below, within
@@ -739,10 +771,11 @@ def overlap(spans: Iterable[range], low: int, high: int) -> bool:
 
 
 def _signs(text: Outline, owners: list[int], place: Callable[[int], int | None]) -> set[bytes]:
-    """The signs of headers like these owners; empty for any.
+    """How headers like these owners end (see `Outline.sign`), `}` for a block that a line closes.
 
-    One that is gone may have been replaced by any header, and one that still stands, and whose
-    block is closed by a line, by none: a line within it takes nothing over.
+    `b""` stands for any header. An owner that is gone may have been replaced by any header, and one
+    that still stands, and whose block is closed by a line, by none: no line within it became the
+    owner of what follows.
     """
     standing = [k - 1 for k in owners if place(k) is not None]
     if len(standing) < len(owners):
@@ -754,9 +787,10 @@ def _signs(text: Outline, owners: list[int], place: Callable[[int], int | None])
 def _passed(
     text: Outline, place: Callable[[int], int | None], signs: set[bytes]
 ) -> Callable[[int], bool]:
-    """Whether a line that the other text lacks takes nothing over: it is no header with such signs.
+    """Whether a line that the other text lacks cannot own what follows: the search passes over it.
 
-    Neither a comment nor a complete statement is one. A line that closes a block is not passed.
+    It is no header with one of the signs that owners have there; neither a comment nor a complete
+    statement is one. A line that closes a block is not passed.
     """
 
     def is_passed(line: int) -> bool:
@@ -833,7 +867,10 @@ class LineKeys:
 
     @staticmethod
     def by_digest(text: Snapshot) -> LineKeys:
-        """Keys of a large text: 64-bit hashes, for this process only; a footprint's are exact."""
+        """Keys of a large text: 64-bit hashes, for this process only.
+
+        The lines of a footprint are also compared byte by byte, as `strict`.
+        """
         found = array("q")
         for keys in text.keys_in_blocks():
             found.extend(map(hash, map(bytes.rstrip, keys, repeat(b" \t"))))
@@ -847,16 +884,10 @@ class _LinesOf(Sequence[bytes]):
     def __len__(self) -> int:
         return self._text.line_count
 
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        if isinstance(index, int):
-            return self._text.key(index)
-        return [self._text.key(line) for line in range(*index.indices(len(self)))]
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [*map(self._text.key, range(*index.indices(len(self))))]
+        return self._text.key(index)
 
 
 class Relocation:
@@ -905,19 +936,19 @@ class Relocation:
         theirs = self._strict_now[low + at - line : high + at - line]
         if not all(map(eq, self._strict_base[low:high], theirs)):
             return Changed("blanks")
-        foot = self._pair.foot(line, at, size)
-        if self._is_certain(foot):
-            if self._owners.differ(foot):
+        footprint = self._pair.footprint(line, at, size)
+        if self._is_certain(footprint):
+            if self._owners.differ(footprint):
                 return self._indented(line, size) or Changed("owner")
-            if not self._holds_unindented(foot):
+            if not self._holds_unindented(footprint):
                 return self._indented(line, size) or Changed("uncertain")
-            if not self._has_words(foot):
+            if not self._has_words(footprint):
                 return Changed("uncertain")
-            copies = self._owners.copies(foot)
+            copies = self._owners.copies(footprint)
             return _ambiguous([at, *copies]) if copies else Carried(at - 1)
         if (indented := self._indented(line, size)) is not None:
             return indented
-        places = [place for place in self._pair.twins_in_now(line, size) if place != at]
+        places = [place for place in self._pair.twins(self._pair.now, line, size) if place != at]
         if not places:
             return Changed("uncertain")
         return _ambiguous([at, *sorted(places, key=lambda place: abs(place - at))])
@@ -944,26 +975,26 @@ class Relocation:
         now = overlap(self._conflicts, low, high)
         return now and not overlap(conflicts(self._strict_base), start, stop)
 
-    def _has_words(self, foot: Footprint) -> bool:
+    def _has_words(self, footprint: Footprint) -> bool:
         """Whether a line with words, or an end of the file, was carried with the footprint."""
-        start, stop = foot.base - foot.above, foot.base + foot.size + foot.below
+        start, stop = footprint.base - footprint.above, footprint.end + footprint.below
         if start <= 0 or stop > len(self._strict_base) + 1:
             return True
-        around = range(foot.base, stop), range(foot.base - 1, start - 1, -1)
+        around = range(footprint.base, stop), range(footprint.base - 1, start - 1, -1)
         return any(WORD.search(self._strict_base[k - 1]) for lines in around for k in lines)
 
-    def _is_certain(self, foot: Footprint) -> bool:
+    def _is_certain(self, footprint: Footprint) -> bool:
         pair = self._pair
-        if pair.is_certain(foot):
+        if pair.is_certain(footprint):
             return True
-        start, stop = pair.without_blank_ends(foot.base, foot.size)
+        start, stop = pair.without_blank_ends(footprint.base, footprint.size)
         return pair.all_unique(start, stop) and pair.is_certain(
-            pair.foot(start, start - foot.base + foot.now, stop - start)
+            pair.footprint(start, start - footprint.base + footprint.now, stop - start)
         )
 
-    def _holds_unindented(self, foot: Footprint) -> bool:
+    def _holds_unindented(self, footprint: Footprint) -> bool:
         """Whether the place also holds without indentation, if it may have been re-indented."""
-        pair, line, size = self._unindented, foot.base, foot.size
+        pair, line, size = self._unindented, footprint.base, footprint.size
         if pair is None:
             return True
         start, stop = self._pair.without_blank_ends(line, size)
@@ -973,13 +1004,13 @@ class Relocation:
         )
         if start < stop and all(one is not None and one == other for one, other in origins):
             return True  # both alignments give these lines of now the same lines of base
-        is_aligned = pair.alignment.now_of(line, size) == foot.now
-        return is_aligned and pair.is_certain(pair.foot(line, foot.now, size))
+        is_aligned = pair.alignment.now_of(line, size) == footprint.now
+        return is_aligned and pair.is_certain(pair.footprint(line, footprint.now, size))
 
     def _indented_places(self, line: int, size: int) -> list[int]:
         """Where in now the footprint is with other indentation."""
         pair, lines = self._unindented, self._pair.base[line : line + size]
-        places = [] if pair is None else pair.twins_in_now(line, size)
+        places = [] if pair is None else pair.twins(pair.now, line, size)
         return [at for at in places if self._pair.now[at : at + size] != lines]
 
     def _indented(self, line: int, size: int) -> Changed | None:
@@ -1013,7 +1044,7 @@ class Relocation:
         if all(alignment.now_of(line + k) is not None for k in range(size)):
             return Changed("parted")
         low, high = alignment.room_of(line, size)
-        twins = self._pair.twins_in_now(line, size)
+        twins = self._pair.twins(self._pair.now, line, size)
         places = [place for place in twins if low <= place and place + size <= high]
         if len(places) > 1:
             return _ambiguous(places)

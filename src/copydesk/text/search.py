@@ -2,7 +2,8 @@
 
 Spans are searched for in the bytes with LF for every line end, many texts in one pass, and counted
 with overlaps. Invariant: a span found covers bytes of the original text, at whole characters and
-whole line ends, and never part of a byte order mark.
+whole line ends, and never part of a byte order mark. The package `ahocorasick_rs`, if it is there,
+makes a search for many texts faster; it changes no result.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
-from typing import NamedTuple
 
 from copydesk.errors import EncodingRefused
 from copydesk.text.diff import same_after
@@ -218,11 +218,8 @@ def places(data: bytes, keys: Sequence[bytes], most: int) -> dict[bytes, list[in
     return {key: list(islice(_starts(data, key), most + 1)) for key in keys}
 
 
-class _Places(NamedTuple):
-    """Matches in the normalized text: how many, and the first starts."""
-
-    number: int
-    starts: list[int]
+_Places = tuple[int, list[int]]
+"""Matches in the normalized text: how many, and the first starts."""
 
 
 def occurrences(data: bytes, needles: Sequence[bytes | None]) -> list[_Places]:
@@ -232,7 +229,7 @@ def occurrences(data: bytes, needles: Sequence[bytes | None]) -> list[_Places]:
     for needle in distinct:
         if needle not in found:
             found[needle] = _one(data, needle)
-    return [found[needle] if needle else _Places(0, []) for needle in needles]
+    return [found[needle] if needle else (0, []) for needle in needles]
 
 
 def _starts(data: bytes, needle: bytes) -> Iterator[int]:
@@ -245,7 +242,7 @@ def _starts(data: bytes, needle: bytes) -> Iterator[int]:
 def _one(data: bytes, needle: bytes) -> _Places:
     starts = list(islice(_starts(data, needle), SHOWN + 1))
     more = _count(data, needle, starts.pop()) if len(starts) > SHOWN else 0
-    return _Places(len(starts) + more, starts)
+    return len(starts) + more, starts
 
 
 def _count(data: bytes, needle: bytes, at: int) -> int:
@@ -298,7 +295,7 @@ def _by_keys(
             continue
         # a negative start counts from the end, where too little is left to match
         starts = [at - offset for at in seen[key] if data.startswith(needle, at - offset)]
-        found[needle] = _Places(len(starts), starts[:SHOWN])
+        found[needle] = len(starts), starts[:SHOWN]
     return found, left
 
 

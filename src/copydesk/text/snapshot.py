@@ -1,4 +1,4 @@
-"""A text of any size that is read around a place; one all in memory, and one in parts.
+"""Texts of files: `Snapshot` has all bytes in memory, `Excerpt` only the lines around some places.
 
 Invariants: a line ends with LF or CRLF and nothing else; the byte order mark belongs to no line;
 the spans of all lines, in order, cover all bytes after it. Line numbers in this package are 0-based
@@ -252,8 +252,8 @@ class Snapshot(Text):
     encoding: Encoding
     told: Callable[[], str] | None = field(default=None, compare=False, repr=False)
 
-    # The last long line scanned, so that many edits in it do not each scan it; each text has its
-    # own once there is one.
+    # The last long line scanned, so that many edits in it do not each scan it. Texts are frozen and
+    # most have no long line: this is of the class, and an attribute of a text once it has one.
     _long_line: ClassVar[tuple[int, int]] = (0, 0)
 
     @staticmethod
@@ -305,12 +305,6 @@ class Snapshot(Text):
     def raw(self, start: int, stop: int) -> bytes:
         return self.data[self._starts[start] : self._starts[stop]]
 
-    def terminator(self, line: int) -> bytes:
-        raw = self.data[self._starts[line] : self._starts[line + 1]]
-        if self.encoding.unit == 1 and raw[-1:] == b"\n" and raw[-2:-1] != b"\r":
-            return b"\n"
-        return terminator_of(raw, self.encoding)
-
     def texts(self, start: int, stop: int) -> tuple[str, ...]:
         if self.encoding.name not in _LINE_BY_LINE or start >= stop:
             return super().texts(start, stop)
@@ -323,29 +317,8 @@ class Snapshot(Text):
     def line_begin(self, byte: int) -> int:
         return super().line_begin(byte) if self.encoding.unit > 1 else self._line(byte)[0]
 
-    def begins_line(self, byte: int) -> bool:
-        if self.encoding.unit > 1:
-            return super().begins_line(byte)
-        return self.data[byte - 1 : byte] == b"\n" or byte == len(self.encoding.bom)
-
     def line_end(self, byte: int) -> int:
         return super().line_end(byte) if self.encoding.unit > 1 else self._line(byte)[1]
-
-    def back(self, byte: int, lines: int) -> tuple[int, int]:
-        if self.encoding.unit > 1:
-            return super().back(byte, lines)
-        count, first = 0, len(self.encoding.bom)
-        while count < lines and byte > first:
-            byte, count = self.data.rfind(b"\n", first, byte - 1) + 1 or first, count + 1
-        return byte, count
-
-    def on(self, byte: int, lines: int) -> tuple[int, int]:
-        if self.encoding.unit > 1:
-            return super().on(byte, lines)
-        count = 0
-        while count < lines and byte < self.size:
-            byte, count = self.data.find(b"\n", byte) + 1 or self.size, count + 1
-        return byte, count
 
     def _line(self, byte: int) -> tuple[int, int]:
         """Where the line of a byte begins and ends; the last long one is remembered."""

@@ -1,28 +1,36 @@
-"""Unified diffs of a text and its change set; only the lines that it touches are compared.
+"""Unified diffs of a text and its change set, and of two texts by Myers' algorithm.
+
+Of a text and its change set only the lines that it touches are compared.
 
 Law: `git apply` and GNU `patch`, given the diff of `old` and `change`, turn `old` into exactly
 `old.edited(change)`, whatever the bytes. UTF-16 and UTF-32 are shown in UTF-8, and there the law
-holds for the texts in UTF-8. In a diff a byte order mark is the start of the first line.
+holds for the texts in UTF-8. In a diff a byte order mark is the start of the first line. `patch`
+gives the same result on every machine: where a deletion and an insertion lead equally far, the
+deletion comes first, and unchanged lines are matched as early as possible.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple
 
-from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import Run, align, common_ends
+from copydesk.text.change import ChangeSet, Edit, spliced
+from copydesk.text.diff import Gap, align, common_ends
 from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text, computed_once
 
 CONTEXT = 3
 """Lines of context around a change."""
+
+_PATCH_CONTEXT = 4
+MOST_CHANGES = 1_000
+"""Texts that differ in more lines get another `patch`: Myers' takes quadratic time."""
 
 HUNK_HEAD = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
@@ -243,11 +251,11 @@ def _regions(old: Text, change: ChangeSet, line_at: Callable[[int], int]) -> Ite
     """Yield the regions; `line_at` numbers their lines."""
     for begin, end, edits in _touched(old, change):
         raw = old.slice(begin, end)
-        was, new = _raw_lines(old, raw), _raw_lines(old, _made(raw, begin, edits))
+        was, new = _raw_lines(old, raw), _raw_lines(old, b"".join(spliced(raw, edits, begin)))
+        line = line_at(begin)
         if not set(was).isdisjoint(new):
-            yield from _refined(line_at(begin), begin, was, new)
+            yield from _refined(line, begin, was, new)
         elif was or new:
-            line = line_at(begin)
             yield Region(line, line + len(was), begin, end, tuple(new))
 
 
@@ -303,16 +311,6 @@ def _touched(old: Text, change: ChangeSet) -> Iterator[tuple[int, int, list[Edit
         yield first, last, edits
 
 
-def _made(was: bytes, begin: int, edits: list[Edit]) -> bytes:
-    """Return the bytes `was`, which start at byte `begin` of the text, with the edits applied."""
-    parts: list[bytes] = []
-    at = begin
-    for edit in edits:
-        parts += (was[at - begin : edit.start - begin], edit.new)
-        at = edit.stop
-    return b"".join((*parts, was[at - begin :]))
-
-
 def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
     """Split bytes into whole lines, terminators included."""
     if old.encoding.unit > 1:
@@ -321,36 +319,44 @@ def _raw_lines(old: Text, raw: bytes) -> list[bytes]:
     return _LINES.findall(raw)
 
 
-def _refined(line: int, begin: int, was: list[bytes], new: list[bytes]) -> list[Region]:
+def _refined(line: int, begin: int, was: list[bytes], new: list[bytes]) -> Iterator[Region]:
     """The regions without unchanged lines; `was` starts at line `line` and byte `begin`."""
     head, tail = common_ends(was, new)
     ours, theirs = was[head : -tail or None], new[head : -tail or None]
-    line, begin = line + head, begin + sum(map(len, was[:head]))
-    size = len(ours)
-    if size + len(theirs) > _REFINED or set(ours).isdisjoint(theirs):
-        whole = Region(line, line + size, begin, begin + sum(map(len, ours)), tuple(theirs))
-        return [whole] if ours or theirs else []
-    found: list[Region] = []
-    a = b = 0
-    for base, now, length in (*align(ours, theirs).runs, Run(size, len(theirs), 0)):
-        end = begin + sum(map(len, ours[a:base]))
-        if base > a or now > b:
-            found.append(Region(line + a, line + base, begin, end, tuple(theirs[b:now])))
-        a, b = base + length, now + length
-        begin = end + sum(map(len, ours[base:a]))
-    return found
+    gaps: Iterable[Gap] = [Gap(0, len(ours), 0, len(theirs))] if ours or theirs else []
+    if len(ours) + len(theirs) <= _REFINED and not set(ours).isdisjoint(theirs):
+        gaps = align(ours, theirs).gaps()
+    return _as_regions(line + head, begin + sum(map(len, was[:head])), ours, theirs, gaps)
 
 
-def _hunks(old: Text, found: Iterable[Region]) -> Iterator[bytes]:
-    """Yield the text of each hunk; regions whose contexts meet share one."""
+def _as_regions(
+    line: int, begin: int, old: Sequence[bytes], new: Sequence[bytes], gaps: Iterable[Gap]
+) -> Iterator[Region]:
+    """The regions of these gaps between equal lines; `old` starts at `line` and byte `begin`."""
+    at = 0
+    for start, stop, low, high in gaps:
+        begin += sum(map(len, old[at:start]))
+        end = begin + sum(map(len, old[start:stop]))
+        yield Region(line + start, line + stop, begin, end, tuple(new[low:high]))
+        at, begin = stop, end
+
+
+def _hunks(
+    old: Text, found: Iterable[Region], context: int = CONTEXT, *, as_found: bool = False
+) -> Iterator[bytes]:
+    """Yield the text of each hunk; regions whose contexts meet share one.
+
+    In a run of regions all old lines come before the new ones, but `as_found`: region by region.
+    """
     marked = _marked if old.encoding.unit == 1 else partial(_marked_wide, old)
     shift = 0
-    for group in hunks_of(found):
-        begin, above = old.back(group[0].begin, CONTEXT)
-        end, below = old.on(group[-1].end, CONTEXT)
+    for group in hunks_of(found, context):
+        begin, above = old.back(group[0].begin, context)
+        end, below = old.on(group[-1].end, context)
         raw, at = old.slice(begin, end), 0
         grown, texts = 0, list[bytes]()
-        for run in runs_of(group) if group[1:] else (group,):
+        is_parted = group[1:] and not as_found
+        for run in runs_of(group) if is_parted else [[region] for region in group]:
             lines = [line for region in run for line in region.new]
             new, grown = b"".join(lines), grown + len(lines) - (run[-1].stop - run[0].start)
             start, stop = run[0].begin - begin, run[-1].end - begin
@@ -401,3 +407,86 @@ def diff_text(diff: bytes, encoding: Encoding) -> str:
     head, mark, body = diff.partition(b"\n@@ ")
     own = encoding if encoding.unit == 1 else UTF8  # wide encodings are UTF-8 in a diff
     return head.decode("utf-8", "backslashreplace") + own.decode(mark + body)
+
+
+class _Step(NamedTuple):
+    """A run of lines of one kind (" ", "-" or "+"), and the previous step."""
+
+    kind: str
+    size: int
+    before: _Step | None
+
+
+_NO_PATH: tuple[int, _Step | None] = (-(1 << 62), None)
+
+
+def patch(old: str, new: str, name: str) -> str:
+    """Return a unified diff with four lines of context; its three-line head names the file."""
+    head = f"Index: {name}\n{'=' * 67}\n--- {name}\toriginal\n+++ {name}\tmodified\n"
+    text = Snapshot(old.encode("utf-8", "surrogatepass"), UTF8)
+    lines = _LINES.findall(text.data)
+    theirs = _LINES.findall(new.encode("utf-8", "surrogatepass"))
+    gaps = _fewest(lines, theirs)
+    changed = _as_regions(
+        0, 0, lines, theirs, align(lines, theirs).gaps() if gaps is None else gaps
+    )
+    hunks = _hunks(text, changed, _PATCH_CONTEXT, as_found=True)
+    return head + b"".join(hunks).decode("utf-8", "surrogatepass")
+
+
+def _fewest(old: Sequence[bytes], new: Sequence[bytes]) -> list[Gap] | None:
+    """The deletions and insertions of a shortest diff; None if it has too many changes.
+
+    Extend paths through the grid of old and new lines by one change at a time, keeping the farthest
+    one on each diagonal (old minus new) with the number of old lines it has passed.
+    """
+    size, now_size = len(old), len(new)
+
+    def along(at: int, diagonal: int, before: _Step | None) -> tuple[int, _Step | None]:
+        start = at
+        while at < size and at - diagonal < now_size and old[at] == new[at - diagonal]:
+            at += 1
+        return at, _Step(" ", at - start, before) if at > start else before
+
+    at, step = along(0, 0, None)
+    if at >= size and at >= now_size:
+        return []
+    best: dict[int, tuple[int, _Step | None]] = {0: (at, step)}
+    low, high = -MOST_CHANGES, MOST_CHANGES
+    for changes in range(1, MOST_CHANGES + 1):
+        for diagonal in range(max(low, -changes), min(high, changes) + 1, 2):
+            if diagonal > high:
+                break
+            less, more = best.pop(diagonal - 1, _NO_PATH), best.get(diagonal + 1, _NO_PATH)
+            removes = 0 <= less[0] < size
+            adds = 0 <= more[0] - diagonal - 1 < now_size
+            if removes and not (adds and less[0] < more[0]):
+                at, before, kind = less[0] + 1, less[1], "-"
+            elif adds:
+                at, before, kind = more[0], more[1], "+"
+            else:
+                best.pop(diagonal, None)
+                continue
+            count = 1
+            if before is not None and before.kind == kind:
+                count, before = before.size + 1, before.before
+            at, step = along(at, diagonal, _Step(kind, count, before))
+            if at >= size and at - diagonal >= now_size:
+                return _gaps_of(step, size, now_size)
+            best[diagonal] = at, step
+            if at >= size:
+                high = min(high, diagonal - 1)
+            if at - diagonal >= now_size:
+                low = max(low, diagonal + 1)
+    return None
+
+
+def _gaps_of(step: _Step | None, at: int, to: int) -> list[Gap]:
+    """The deletions and insertions on the way to old line `at` and new line `to`."""
+    gaps: list[Gap] = []
+    while step is not None:
+        start, begin = at - step.size * (step.kind != "+"), to - step.size * (step.kind != "-")
+        if step.kind != " ":
+            gaps.append(Gap(start, at, begin, to))
+        at, to, step = start, begin, step.before
+    return gaps[::-1]
