@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
 
 from copydesk.edit.draft import shown, shown_blocks
-from copydesk.edit.kinds.base import Fixed, Place, Replacing, Span, Terms, check_text, kind
-from copydesk.edit.kinds.insert import (
-    Anchor,
-    AnchorField,
-    Occurrence,
-    check_anchors,
-    corrected_anchor,
-    seek,
-    sought_by,
-)
-from copydesk.errors import AnchorNotFound, Refusal
-from copydesk.text.snapshot import Sought, Source
+from copydesk.edit.kinds.base import Place, Replacing, Span, Terms, kind
+from copydesk.edit.kinds.insert import Anchored, AnchorField, Occurrence
+from copydesk.errors import AnchorNotFound
+from copydesk.text.snapshot import Source
 
 
 @kind
-class BlockReplace(Replacing):
+class BlockReplace(Anchored, Replacing):
     """Replace the lines between two anchors, or these and the anchors, by `content`.
 
     `include_anchors` keeps both anchor lines. Without `strict` or without `require_unique` the
-    first of several candidates is taken. Each anchor is called by its field's name in errors.
+    first of several candidates is taken.
     """
 
     _tool, _action = "prepare_file_block_replace", "block_replace"
+    _anchors = ("start_anchor", "end_anchor")
 
     start_anchor: AnchorField
     end_anchor: AnchorField
@@ -38,39 +30,15 @@ class BlockReplace(Replacing):
     require_unique: bool = True
     strict: bool = True
 
-    def __post_init__(self) -> None:
-        Replacing.__post_init__(self)
-        for name in ("start_anchor", "end_anchor"):
-            object.__setattr__(self, name, Anchor.of(getattr(self, name), name))
-
     def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
         """Nothing if the anchors are unique; with a version, the lines must be known by it."""
         is_certain = place.candidates == 1 and terms.version is None
         return () if is_certain else Replacing.unguarded(self, place, terms)
 
-    def check(self) -> None:
-        check_text("content", self.content)
-        check_anchors(self.occurrence, self.start_anchor, self.end_anchor)
-
-    @property
-    def sought(self) -> tuple[Sought, ...]:
-        return sought_by(self.start_anchor, self.end_anchor)
-
-    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
-        if not isinstance(refusal, AnchorNotFound) or refusal.before_start:
-            return None
-        first, last = self.start_anchor, self.end_anchor
-        start = corrected_anchor(first, refusal) or first
-        end = corrected_anchor(last, refusal) or last
-        if (start, end) == (first, last):
-            return None
-        made = replace(self, start_anchor=start, end_anchor=end)
-        return Fixed(made, refusal.cause or (), is_certain=False)
-
     def locate(self, base: Source) -> Place:
         """Pair each start with the first end after it; a start nested in the block is ambiguous."""
         anchor, closing = self.start_anchor, self.end_anchor
-        first, second = seek(base, anchor, closing)
+        first, second = self.hits(base)
         starts, ends = first.lines, second.lines
         if first.count > len(starts):
             raise anchor.ambiguous(first.count, shown(base, starts))

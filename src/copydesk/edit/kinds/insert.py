@@ -1,4 +1,4 @@
-"""Insert: new lines after or before the line of an anchor; and how anchors are found.
+"""Append and Insert: new lines at the end of a file, or beside an anchor; and how that is found.
 
 An anchor is a line that is found by a part of its text. Invariant: it is one line and not empty.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from copydesk.edit.draft import SHOWN_LENGTH, shown
-from copydesk.edit.kinds.append import Append
 from copydesk.edit.kinds.base import (
     Fixed,
     OfContent,
@@ -19,6 +18,7 @@ from copydesk.edit.kinds.base import (
     Terms,
     check_is_text,
     check_text,
+    end_of,
     kind,
 )
 from copydesk.edit.kinds.correction import is_safe
@@ -36,6 +36,24 @@ from copydesk.text.snapshot import Hits, Sought, Source
 Match = Literal["contains", "equals"]
 Occurrence = int | Literal["last"]
 """Which of several candidates: 1-based, or the last one."""
+
+
+@kind
+class Append(OfContent):
+    """Put `content` at the end of the file; `create` makes a missing file."""
+
+    _tool, _action = "prepare_file_append", "append"
+    quotes = "this tool replaces no lines; leave it out"
+
+    content: str
+    create: bool = True
+
+    @property
+    def may_create(self) -> bool:
+        return self.create
+
+    def locate(self, base: Source) -> Place:
+        return end_of(base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,56 +137,75 @@ else:
     AnchorField = Anchor
 
 
-def corrected_anchor(anchor: Anchor, refusal: Refusal) -> Anchor | None:
-    """The anchor as the only line that is like it has it; None if that is not safe."""
-    if not isinstance(refusal, AnchorNotFound) or refusal.argument != anchor.argument:
-        return None
-    if refusal.corrected_anchor is None or not is_safe(refusal.cause or ()):
-        return None
-    return replace(anchor, text=refusal.corrected_anchor)
+class Anchored(OfContent):
+    """A request whose place is found by the anchors in the fields `_anchors`.
 
-
-def check_anchors(occurrence: Occurrence | None, *anchors: Anchor) -> None:
-    """Raise InvalidArgs for an invalid text of one of them, or an occurrence below 1."""
-    for anchor in anchors:
-        check_text(anchor.argument, anchor.text)
-    if isinstance(occurrence, int) and occurrence < 1:
-        raise InvalidArgs("occurrence", "must be a number from 1, or last")
-
-
-def sought_by(*anchors: Anchor) -> tuple[Sought, ...]:
-    """The texts to search for; the second anchor ends the block that the first one starts."""
-    return tuple(
-        [
-            Sought(anchor.text, anchor.match == "equals", ends=index > 0)
-            for index, anchor in enumerate(anchors)
-        ]
-    )
-
-
-def seek(base: Source, *anchors: Anchor) -> tuple[Hits, ...]:
-    """Find the lines of each anchor; if no line has `\\xNN` as text, it stands for a byte.
-
-    Raises AnchorNotFound for the first one without a line.
+    Each anchor is called by its field's name in errors.
     """
-    sought = sought_by(*anchors)
-    found = base.seek(sought)
-    again = tuple(
-        [
-            replace(each, escaped=True) if not hits.count and "\\x" in each.text else each
-            for each, hits in zip(sought, found, strict=True)
-        ]
-    )
-    if again != sought:
-        found = base.seek(again)
-    for anchor, hits in zip(anchors, found, strict=True):
-        if not hits.count:
-            raise anchor.missing(base)
-    return found
+
+    __slots__ = ()
+    _anchors: ClassVar[tuple[str, ...]] = ("anchor",)
+    occurrence: Occurrence | None
+
+    def __post_init__(self) -> None:
+        OfContent.__post_init__(self)
+        for name in self._anchors:
+            object.__setattr__(self, name, Anchor.of(getattr(self, name), name))
+
+    @property
+    def anchors(self) -> tuple[Anchor, ...]:
+        return tuple(getattr(self, name) for name in self._anchors)
+
+    def check(self) -> None:
+        OfContent.check(self)
+        for anchor in self.anchors:
+            check_text(anchor.argument, anchor.text)
+        if isinstance(self.occurrence, int) and self.occurrence < 1:
+            raise InvalidArgs("occurrence", "must be a number from 1, or last")
+
+    @property
+    def sought(self) -> tuple[Sought, ...]:
+        """The texts of the anchors; the second one ends the block that the first one starts."""
+        return tuple(
+            [
+                Sought(anchor.text, anchor.match == "equals", ends=index > 0)
+                for index, anchor in enumerate(self.anchors)
+            ]
+        )
+
+    def hits(self, base: Source) -> tuple[Hits, ...]:
+        """The lines of each anchor; if no line has `\\xNN` as text, it stands for a byte.
+
+        Raises AnchorNotFound for the first one without a line.
+        """
+        sought = self.sought
+        hits = base.seek(sought)
+        again = tuple(
+            [
+                replace(each, escaped=True) if not of_each.count and "\\x" in each.text else each
+                for each, of_each in zip(sought, hits, strict=True)
+            ]
+        )
+        if again != sought:
+            hits = base.seek(again)
+        for anchor, of_anchor in zip(self.anchors, hits, strict=True):
+            if not of_anchor.count:
+                raise anchor.missing(base)
+        return hits
+
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """The anchor that was not found becomes what the only line that is like it has."""
+        if not isinstance(refusal, AnchorNotFound) or not is_safe(refusal.cause or ()):
+            return None
+        if refusal.corrected_anchor is None:
+            return None
+        anchor = replace(getattr(self, refusal.argument), text=refusal.corrected_anchor)
+        changed: dict[str, Any] = {refusal.argument: anchor}
+        return Fixed(replace(self, **changed), refusal.cause or (), is_certain=False)
 
 
 @kind
-class Insert(OfContent):
+class Insert(Anchored):
     """Put `content` directly after or before the anchor's line."""
 
     _action, quotes = "insert", Append.quotes
@@ -178,35 +215,17 @@ class Insert(OfContent):
     position: Literal["after", "before"] = "after"
     occurrence: Occurrence | None = None
 
-    def __post_init__(self) -> None:
-        OfContent.__post_init__(self)
-        object.__setattr__(self, "anchor", Anchor.of(self.anchor))
-
     @property
     def tool(self) -> str:
         return f"prepare_file_insert_{self.position}"
 
-    def check(self) -> None:
-        check_text("content", self.content)
-        check_anchors(self.occurrence, self.anchor)
-
-    @property
-    def sought(self) -> tuple[Sought, ...]:
-        return sought_by(self.anchor)
-
     def locate(self, base: Source) -> Place:
-        (hits,) = seek(base, self.anchor)
+        (hits,) = self.hits(base)
         lines, count = hits.lines, hits.count
         index = self.anchor.chosen(self.occurrence, lines, count, lambda: shown(base, lines))
         line = hits.last if index == count - 1 else lines[index]
         at = line + (self.position == "after")
         return Place(at, at, (line, line + 1), count, index + 1)
-
-    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
-        anchor = corrected_anchor(self.anchor, refusal)
-        if anchor is None or not isinstance(refusal, AnchorNotFound):
-            return None
-        return Fixed(replace(self, anchor=anchor), refusal.cause or (), is_certain=False)
 
     def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
         return (place.foot,) if place.foot is not None and place.candidates > 1 else ()
