@@ -145,7 +145,7 @@ def place_of(
     For a large text `known` is tried before the base. Raises ContentChanged, AmbiguousMatch.
     """
     if plan.place.foot is None:
-        return plan.request, plan.request.free_place(now)
+        return plan.request, plan.request.locate(now) if plan.request.is_operation else end_of(now)
     if plan.base_digest == now.digest:
         return plan.request, plan.place
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import (
@@ -20,7 +20,6 @@ from typing import (
     Literal,
     NamedTuple,
     TypeVar,
-    cast,
     dataclass_transform,
 )
 
@@ -222,6 +221,16 @@ else:
     PathField, Several = RelPath, tuple
 
 
+def path_of(given: str | SupportsPath) -> RelPath:
+    """The path that a text or another path names."""
+    return given if isinstance(given, RelPath) else RelPath.parse(given)
+
+
+def tuple_of(parts: object) -> object:
+    """What is iterable as a tuple, since a list could not be stored; anything else as it is."""
+    return tuple(parts) if isinstance(parts, Iterable) else parts
+
+
 @kind
 class Request:
     """One edit of the file at `path`.
@@ -234,6 +243,7 @@ class Request:
     `voices` are of the wording of its refusals. `reads` is what has to be read of the file: the
     lines of the place, all lines, its bytes, or nothing. `bad_character`: whether a new text
     contains U+FFFD and its old one does not; None: it does if the lines it replaces do not.
+    `_read_as` says how the fields are read that may be given otherwise.
     """
 
     is_operation: ClassVar[bool] = False
@@ -247,12 +257,13 @@ class Request:
     reads: ClassVar[Literal["lines", "whole", "bytes", "nothing"]] = "lines"
     _tool: ClassVar[str] = ""
     _action: ClassVar[Action] = "replace"
+    _read_as: ClassVar[Mapping[str, Callable[[Any], object]]] = {"path": path_of}
 
     path: PathField
 
     def __post_init__(self) -> None:
-        if type(self.path) is not RelPath:
-            object.__setattr__(self, "path", RelPath.parse(self.path))
+        for name, read in self._read_as.items():
+            object.__setattr__(self, name, read(getattr(self, name)))
 
     @property
     def tool(self) -> str:
@@ -330,10 +341,6 @@ class Request:
         """Return its place in the text; raises the refusals of its kind."""
         raise TypeError(f"{type(self).__name__} does not go to lines")
 
-    def free_place(self, base: Source) -> Place:
-        """Return the place if it relies on no lines, in whatever text: the end."""
-        return end_of(base)
-
     def load(self, base: Source, place: Place) -> Text:
         """Return the text with the lines loaded that `compose` needs at this place."""
         if self.reads == "lines":
@@ -410,11 +417,6 @@ def check_count(argument: str, count: int) -> None:
     if count > sizes.PLACED:
         reason = f"has {count} changes, and one call takes {sizes.PLACED}; send them in several"
         raise InvalidArgs(argument, reason)
-
-
-def as_tuple(parts: object) -> object:
-    """What is iterable as a tuple, since a list could not be stored; anything else as it is."""
-    return tuple(cast("Iterable[object]", parts)) if isinstance(parts, Iterable) else parts
 
 
 def check_is_text(argument: str, text: object) -> None:
@@ -574,13 +576,12 @@ def _joined(pieces: list[_Piece], base: Text, *, unclosed: bool) -> tuple[Change
     """The change of all pieces, and whether the last line, if `unclosed`, got a newline."""
     last = base.line_count
     at_end = [piece for piece in pieces if piece.part[1] == last]
-    replaces_last = bool(at_end) and any(piece.part[0] < last for piece in at_end)
+    replaces_last = any(piece.part[0] < last for piece in at_end)
     if base.ragged and not replaces_last:
         raise EncodingRefused(base.encoding.name, "a broken code unit at the end of the file", 0)
     edits = [piece.edit for piece in pieces]
-    if unclosed and at_end and not replaces_last:
-        edits.insert(0, Edit(base.size, base.size, at_end[0].newline))
-    if unclosed and not at_end:
-        edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
+    if unclosed and not replaces_last:
+        newline = at_end[0].newline if at_end else base.newline_near(last - 1, last)
+        edits.insert(0, Edit(base.size, base.size, newline))  # before what comes after it
     added = unclosed and (not replaces_last or any(piece.edit.new for piece in at_end))
     return ChangeSet.of(base.size, edits), added

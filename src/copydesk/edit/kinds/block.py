@@ -12,7 +12,7 @@ from copydesk.text.snapshot import Source
 
 
 @kind
-class BlockReplace(Anchored, Replacing):
+class BlockReplace(Replacing, Anchored):
     """Replace the lines between two anchors, or these and the anchors, by `content`.
 
     `include_anchors` keeps both anchor lines. Without `strict` or without `require_unique` the

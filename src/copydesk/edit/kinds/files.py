@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 from copydesk.edit.kinds.base import (
     Composed,
@@ -13,6 +14,7 @@ from copydesk.edit.kinds.base import (
     Span,
     Terms,
     kind,
+    path_of,
 )
 from copydesk.errors import InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
@@ -34,9 +36,6 @@ class FileOperation(Request):
 
     def locate(self, base: Source) -> Place:
         return Place(0, base.line_count, None)
-
-    def free_place(self, base: Source) -> Place:
-        return self.locate(base)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
         removed = [Edit(0, base.size, b"")] if self.deletes else []
@@ -71,13 +70,9 @@ class MoveFile(FileOperation):
 
     rank, reads = 2, "nothing"
     _tool, _action = "prepare_file_move", "file_move"
+    _read_as: ClassVar = {**Request._read_as, "to": path_of}
 
     to: PathField
-
-    def __post_init__(self) -> None:
-        FileOperation.__post_init__(self)
-        if type(self.to) is not RelPath:
-            object.__setattr__(self, "to", RelPath.parse(self.to))
 
     @property
     def target(self) -> RelPath | None:

@@ -35,13 +35,13 @@ from copydesk.edit.kinds.base import (
     Request,
     Several,
     Span,
-    as_tuple,
     check_text,
     content_lines,
     count_lines,
     is_unclosed,
     kind,
     of_parts,
+    tuple_of,
 )
 from copydesk.edit.kinds.correction import (
     MOST,
@@ -95,12 +95,9 @@ class BatchEdit(Request):
     reads, _tool = "whole", "prepare_batch_edit"
     quotes, by_text = "old_string says it already; leave it out", True
     voices: ClassVar[tuple[str, ...]] = ("batch",)
+    _read_as: ClassVar = {**Request._read_as, "edits": tuple_of}
 
     edits: Several[StringEdit]
-
-    def __post_init__(self) -> None:
-        Request.__post_init__(self)
-        object.__setattr__(self, "edits", as_tuple(self.edits))
 
     @staticmethod
     def of(path: str | SupportsPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
