@@ -21,7 +21,7 @@ Where users could expect either of two behaviours:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from operator import add, itemgetter
@@ -280,6 +280,10 @@ class Batch:
     escapes: Escapes = NO_ESCAPES
 
 
+_Place = tuple[ByteSpan, str | None]
+"""Where an old text is, and the text there if it was matched by its escapes, which show bytes."""
+
+
 def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     """Return the change that makes all edits.
 
@@ -289,14 +293,15 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
     _check_arguments(replacements)
     _check_known(base.encoding, edits)
-    found, olds = _found(base, edits)
-    if any(matches.count != 1 for matches in found):
-        raise _failure(base, edits, found)
-    spans = tuple(matches.spans[0] for matches in found)
+    found = _found(base, edits)
+    if any(matches.count != 1 for matches, _ in found):
+        raise _failure(base, edits, [matches for matches, _ in found])
+    places = [(matches.spans[0], there) for matches, there in found]
+    spans = [span for span, _ in places]
     pairs = list(islice(overlapping(spans), SHOWN_COLLISIONS + 1))
     if pairs:
         raise _collision(base, spans, pairs)
-    return _batch(base, edits, replacements, spans, olds)
+    return _batch(base, edits, replacements, places)
 
 
 def compile_in_order(
@@ -310,22 +315,18 @@ def compile_in_order(
     there already, or, in code, if the indentation of the first is left out and lost in later ones;
     InvalidArgs for an empty one, and EncodingRefused.
     """
-    now, changes = base, [ChangeSet.of(base.size, ())]
-    spans: list[ByteSpan] = []
-    no_ops, escapes = 0, list[Escapes]()
+    now, batches = base, list[Batch]()
     for index, texts in enumerate(edits):
-        one = _in_order(
-            now, index, *(text.replace("\r\n", "\n") for text in texts), is_code=is_code
-        )
-        now = now.edited(one.change)
-        changes.append(one.change)
-        spans += one.spans
-        no_ops += one.no_op_count
-        escapes.append(one.escapes)
+        old, new = (text.replace("\r\n", "\n") for text in texts)
+        batches.append(_in_order(now, index, old, new, is_code=is_code))
+        now = now.edited(batches[-1].change)
+    changes = [ChangeSet.of(base.size, ()), *(batch.change for batch in batches)]
     while len(changes) > 1:  # combine neighbours first: one after the other takes quadratic time
         pairs = zip_longest(changes[::2], changes[1::2])
         changes = [one if other is None else one.then(other) for one, other in pairs]
-    return Batch(changes[0], tuple(spans), no_ops, Escapes.of(escapes))
+    spans = tuple(span for batch in batches for span in batch.spans)
+    no_ops = sum(batch.no_op_count for batch in batches)
+    return Batch(changes[0], spans, no_ops, Escapes.of(batch.escapes for batch in batches))
 
 
 def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) -> Batch:
@@ -339,19 +340,19 @@ def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) 
         )
     edit = StringEdit(old, new)
     _check_known(base.encoding, [edit])
-    (found,), olds = _found(base, [edit])
-    if not found.count and old != new:
-        found, there, new = _loosely(base, index, edit)
-        if found.count == 1 and not there:
-            return _inserted(base, found.spans[0][0], new)
+    ((matches, there),) = _found(base, [edit])
+    if not matches.count and old != new:
+        matches, there, new = _loosely(base, index, edit)
+        if matches.count == 1 and not there:
+            return _inserted(base, matches.spans[0][0], new)
         edit = StringEdit(there or old, new)
-        olds = {0: there} if base.encoding.escapes else olds
-    elif found.count == 1 and is_code:
-        _check_lead(base, index, found.spans[0][0], edit)
-    if found.count != 1:
-        failure = _failure(base, [edit], [found]).failures[0]
+    elif matches.count == 1 and is_code:
+        _check_lead(base, index, matches.spans[0][0], edit)
+    if matches.count != 1:
+        failure = _failure(base, [edit], [matches]).failures[0]
         raise PartialMatchFail(index, (replace(failure, index=index),))
-    return _batch(base, [edit], [_Replacement.of(base.encoding, edit)], found.spans[:1], olds)
+    replacement = _Replacement.of(base.encoding, edit)
+    return _batch(base, [edit], [replacement], [(matches.spans[0], there)])
 
 
 def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> None:
@@ -435,35 +436,28 @@ def part_lines(base: Snapshot, spans: Sequence[ByteSpan]) -> tuple[Span, ...]:
 
 def compile_in(base: Snapshot, edits: Sequence[StringEdit], parts: Sequence[Span]) -> Batch:
     """Return the change that makes all edits, each searched for in its own lines only."""
-    replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
-    spans: list[ByteSpan] = []
-    olds: dict[int, str] = {}
-    for index, (edit, part) in enumerate(zip(edits, parts, strict=True)):
+    places: list[_Place] = []
+    for edit, part in zip(edits, parts, strict=True):
         piece, low = _piece(base, part)
-        (matches,), shown = _found(piece, [edit])
+        ((matches, there),) = _found(piece, [edit])
         if matches.count != 1:
             raise _failure(base, [edit], [matches])
-        spans.append((matches.spans[0][0] + low, matches.spans[0][1] + low))
-        if shown:
-            olds[index] = shown[0]
-    return _batch(base, edits, replacements, tuple(spans), olds)
+        start, stop = matches.spans[0]
+        places.append(((low + start, low + stop), there))
+    return _batch(base, edits, [_Replacement.of(base.encoding, edit) for edit in edits], places)
 
 
 def replace_in(base: Snapshot, edit: StringEdit, parts: Sequence[Span]) -> Batch:
     """Like `replace_everywhere`, in these lines only."""
-    spans: list[ByteSpan] = []
-    olds: dict[int, str] = {}
+    places: list[_Place] = []
     for part in parts:
         piece, low = _piece(base, part)
-        for (start, stop), old in _places_apart(piece, edit):
-            if old is not None:
-                olds[len(spans)] = old
-            spans.append((start + low, stop + low))
-    if not spans:
+        apart = _places_apart(piece, edit)
+        places += [((low + start, low + stop), there) for (start, stop), there in apart]
+    if not places:
         raise _failure(base, [edit], [Matches(0, ())], once=False)
-    every = len(spans)
-    same = [_Replacement.of(base.encoding, edit)] * every
-    return _batch(base, [edit] * every, same, tuple(spans), olds)
+    every = len(places)
+    return _batch(base, [edit] * every, [_Replacement.of(base.encoding, edit)] * every, places)
 
 
 def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
@@ -473,29 +467,26 @@ def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
     return Snapshot(base.data[low : base.start(part[1])], encoding), low
 
 
-def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[ByteSpan, str | None]]:
-    """All non-overlapping matches of the old text, with the text there if it has escapes."""
-    found: list[tuple[ByteSpan, str | None]] = [(span, None) for span in find_apart(base, edit.old)]
+def _places_apart(base: Snapshot, edit: StringEdit) -> list[_Place]:
+    """All non-overlapping matches of the old text."""
+    places: list[_Place] = [(span, None) for span in find_apart(base, edit.old)]
     end = 0
-    for span, old in [] if found else _shown_at(base, edit):
+    for span, there in [] if places else _shown_at(base, edit):
         if span[0] >= end:
-            found.append((span, old))
+            places.append((span, there))
             end = span[1]
-    return found
+    return places
 
 
-def _found(
-    base: Snapshot, edits: Sequence[StringEdit]
-) -> tuple[tuple[Matches, ...], dict[int, str]]:
-    """The matches of each old text; by index the actual text if it was matched by its escapes."""
-    found = list(find_all(base, [edit.old for edit in edits]))
-    olds: dict[int, str] = {}
-    for index, edit in enumerate(edits):
-        places = [] if found[index].count else _shown_at(base, edit)
+def _found(base: Snapshot, edits: Sequence[StringEdit]) -> list[tuple[Matches, str | None]]:
+    """The matches of each old text, and the actual text if it was matched by its escapes."""
+    found: list[tuple[Matches, str | None]] = []
+    for edit, matches in zip(edits, find_all(base, [edit.old for edit in edits]), strict=True):
+        places = [] if matches.count else _shown_at(base, edit)
         if places:
-            found[index] = Matches(len(places), tuple(span for span, _ in places[:SHOWN]))
-            olds[index] = places[0][1]
-    return tuple(found), olds
+            matches = Matches(len(places), tuple(span for span, _ in places[:SHOWN]))
+        found.append((matches, places[0][1] if places else None))
+    return found
 
 
 def _shown_at(base: Snapshot, edit: StringEdit) -> list[tuple[ByteSpan, str]]:
@@ -526,16 +517,13 @@ class _Replacement(NamedTuple):
     def of(encoding: Encoding, edit: StringEdit) -> _Replacement:
         old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
         head, tail = (len(old), 0) if new.startswith(old) else common_ends(old, new)
-        stop = len(old) - tail
-        middle = new[head : len(new) - tail]
-        if encoding.name not in ("utf-8", "unknown"):
-            return _Replacement(old, head, stop, middle, new, -1, -1)
-        if old.isascii():
-            return _Replacement(old, head, stop, middle, new, head, stop)
-        coded = encoding.bytes_of if has_raw(old) else str.encode
-        first = len(coded(old[:head]))
-        last = first + len(coded(old[head:stop]))
-        return _Replacement(old, head, stop, middle, new, first, last)
+        last = len(old) - tail
+        start = stop = -1
+        if encoding.name in ("utf-8", "unknown"):
+            coded = encoding.bytes_of if has_raw(old) else str.encode
+            start = len(coded(old[:head]))
+            stop = start + len(coded(old[head:last]))
+        return _Replacement(old, head, last, new[head : len(new) - tail], new, start, stop)
 
     @property
     def nothing(self) -> bool:
@@ -620,23 +608,23 @@ def _batch(
     base: Snapshot,
     edits: Sequence[StringEdit],
     replacements: Sequence[_Replacement],
-    spans: tuple[ByteSpan, ...],
-    olds: Mapping[int, str],
+    places: Sequence[_Place],
 ) -> Batch:
-    """The batch of replacements at their places; `olds` are old texts that contain bytes."""
+    """The batch of replacements at their places."""
+    spans = tuple(span for span, _ in places)
     escapes: list[Escapes] = []
     if base.encoding.escapes:
         replacements = list(replacements)
-        for index, (edit, span) in enumerate(zip(edits, spans, strict=True)):
+        for index, (edit, (span, there)) in enumerate(zip(edits, places, strict=True)):
             ((first, last),) = part_lines(base, [span])
-            old = base.raw(first, last)
-            if "\\x" in edit.old and index not in olds:
-                old = base.slice(*span)  # what was matched as text is text in the new one too
-            new, found = base.encoding.meant(edit.new, old)
-            escapes.append(found)
-            if index in olds or new != edit.new:
-                one = StringEdit(olds.get(index, edit.old), new)
-                replacements[index] = _Replacement.of(base.encoding, one)
+            # what was matched as text is text in the new one too
+            is_text = "\\x" in edit.old and there is None
+            old = base.slice(*span) if is_text else base.raw(first, last)
+            new, used = base.encoding.meant(edit.new, old)
+            escapes.append(used)
+            if there is not None or new != edit.new:
+                meant = StringEdit(edit.old if there is None else there, new)
+                replacements[index] = _Replacement.of(base.encoding, meant)
     placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
     # in order of position, so that what two adjacent edits insert between them is in it too
     real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
