@@ -63,7 +63,7 @@ from copydesk.errors import (
 )
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align, common_ends
-from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
+from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes
 from copydesk.text.nearest import Near, indentation, indented_by, nearest_of
 from copydesk.text.relpath import SupportsPath
 from copydesk.text.search import (
@@ -290,7 +290,7 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     Raises DuplicateEdits, PartialMatchFail, CollisionDetected, EncodingRefused, and InvalidArgs if
     no edit changes anything.
     """
-    replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
+    replacements = [_Replacement.of(edit) for edit in edits]
     _check_arguments(replacements)
     _check_known(base.encoding, edits)
     found = _found(base, edits)
@@ -351,7 +351,7 @@ def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) 
     if matches.count != 1:
         failure = _failure(base, [edit], [matches]).failures[0]
         raise PartialMatchFail(index, (replace(failure, index=index),))
-    replacement = _Replacement.of(base.encoding, edit)
+    replacement = _Replacement.of(edit)
     return _batch(base, [edit], [replacement], [(matches.spans[0], there)])
 
 
@@ -421,7 +421,7 @@ def _end_of(base: Snapshot, line: int, *, is_closed: bool) -> int:
 
 def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
     """The change that replaces all non-overlapping matches of one text, from the start."""
-    _check_arguments([_Replacement.of(base.encoding, edit)])
+    _check_arguments([_Replacement.of(edit)])
     _check_known(base.encoding, [edit])
     return replace_in(base, edit, [(0, base.line_count)])
 
@@ -444,7 +444,7 @@ def compile_in(base: Snapshot, edits: Sequence[StringEdit], parts: Sequence[Span
             raise _failure(base, [edit], [matches])
         start, stop = matches.spans[0]
         places.append(((low + start, low + stop), there))
-    return _batch(base, edits, [_Replacement.of(base.encoding, edit) for edit in edits], places)
+    return _batch(base, edits, [_Replacement.of(edit) for edit in edits], places)
 
 
 def replace_in(base: Snapshot, edit: StringEdit, parts: Sequence[Span]) -> Batch:
@@ -457,7 +457,7 @@ def replace_in(base: Snapshot, edit: StringEdit, parts: Sequence[Span]) -> Batch
     if not places:
         raise _failure(base, [edit], [Matches(0, ())], once=False)
     every = len(places)
-    return _batch(base, [edit] * every, [_Replacement.of(base.encoding, edit)] * every, places)
+    return _batch(base, [edit] * every, [_Replacement.of(edit)] * every, places)
 
 
 def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
@@ -501,8 +501,7 @@ class _Replacement(NamedTuple):
     """An edit with LF only, without what old and new have in common at both ends.
 
     So a line end that is kept stays the same, even in files with mixed ones. `old` [head, tail) is
-    replaced by `new`; `start` and `stop` are those ends in the UTF-8 of `old`, or -1 if the file is
-    not written so.
+    replaced by `new`; `start` and `stop` are those ends in the UTF-8 of `old`.
     """
 
     old: str
@@ -514,16 +513,12 @@ class _Replacement(NamedTuple):
     stop: int
 
     @staticmethod
-    def of(encoding: Encoding, edit: StringEdit) -> _Replacement:
+    def of(edit: StringEdit) -> _Replacement:
         old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
-        head, tail = (len(old), 0) if new.startswith(old) else common_ends(old, new)
-        last = len(old) - tail
-        start = stop = -1
-        if encoding.name in ("utf-8", "unknown"):
-            coded = encoding.bytes_of if has_raw(old) else str.encode
-            start = len(coded(old[:head]))
-            stop = start + len(coded(old[head:last]))
-        return _Replacement(old, head, last, new[head : len(new) - tail], new, start, stop)
+        head, rest = (len(old), 0) if new.startswith(old) else common_ends(old, new)
+        tail = len(old) - rest
+        start, stop = (len(old[:end].encode("utf-8", "surrogatepass")) for end in (head, tail))
+        return _Replacement(old, head, tail, new[head : len(new) - rest], new, start, stop)
 
     @property
     def nothing(self) -> bool:
@@ -557,22 +552,16 @@ class _Replacement(NamedTuple):
         return ends
 
     def _ends(self, base: Snapshot, span: ByteSpan) -> ByteSpan:
-        low, high = span
-        raw = base.data[low:high]
-        if self.start >= 0:
-            start, stop = with_returns(raw, (self.start, self.stop))
-            return low + start, low + stop
+        raw = base.data[slice(*span)]
         text = base.encoding.text(raw).encode("utf-8", "surrogatepass")
-        marks = [
-            len(self.old[:mark].encode("utf-8", "surrogatepass")) for mark in (self.head, self.tail)
-        ]
-        heads = [text[:mark].decode("utf-8", "surrogatepass") for mark in with_returns(text, marks)]
-        start, stop = (length_of(base.encoding, raw, head) for head in heads)
-        return low + start, low + stop
+        marks = with_returns(text, (self.start, self.stop))
+        if text != raw:  # it is no UTF-8
+            heads = [text[:mark].decode("utf-8", "surrogatepass") for mark in marks]
+            marks = (length_of(base.encoding, raw, head) for head in heads)
+        start, stop = (span[0] + mark for mark in marks)
+        return start, stop
 
     def _encoded(self, encoding: Encoding, part: str) -> bytes:
-        if self.start >= 0 and part.isascii():
-            return part.encode()
         try:
             return encoding.bytes_of(part)
         except EncodingRefused:
@@ -624,7 +613,7 @@ def _batch(
             escapes.append(used)
             if there is not None or new != edit.new:
                 meant = StringEdit(edit.old if there is None else there, new)
-                replacements[index] = _Replacement.of(base.encoding, meant)
+                replacements[index] = _Replacement.of(meant)
     placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
     # in order of position, so that what two adjacent edits insert between them is in it too
     real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
