@@ -327,14 +327,14 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
 
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
     """Yield the likely paths in the lines above, best first, and whether each is surely a path."""
-    found: list[tuple[str, bool]] = []
+    names: list[tuple[str, bool]] = []
     for line in lines.before(_ABOVE):
         name = _name(line.strip())
         if name and not _SEARCH.fullmatch(name) and not _REPLACE.fullmatch(name):
-            found.append((name, _is_path(line.strip(), name)))
+            names.append((name, _is_path(line.strip(), name)))
         if not line.startswith((_FENCE, *(f"<{tag}>" for tag in _TAGS))):
             break
-    yield from sorted(found, key=lambda one: "." not in one[0])
+    yield from sorted(names, key=lambda likely: "." not in likely[0])
 
 
 def _is_path(line: str, name: str) -> bool:
@@ -401,9 +401,12 @@ _BINARY = ("GIT binary patch", "Binary files ", "Files ")
 _NO_NEWLINE = "\\"
 _NULL = "/dev/null"
 _LONGEST_NAME = 5_000
-_ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
+_ESCAPE = re.compile(rb'\\([abfnrtv"\\]|[0-7]{3})')
 _QUOTED_NAME = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NAMED = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
+_NAMED = {
+    sign.encode(): character.encode()
+    for sign, character in zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True)
+}
 _KINDS = {"120000": "symlink", "160000": "submodule"}
 
 
@@ -479,25 +482,29 @@ def _git(lines: PatchLines) -> FilePatch:
     names = lines.take().removeprefix("diff --git ")
     while (line := lines.peek()) is not None:
         key, number = line.rstrip("\r"), lines.number
-        if key.startswith(("rename from ", "rename to ")):
-            _, which, name = key.split(" ", 2)
-            setattr(head, f"renamed_{which}", _unquoted(name, number))
-        elif key.startswith(("copy from ", "copy to ")):
-            raise invalid("copy", number, key)
-        elif key.startswith("old mode "):
-            head.old_mode = key[9:].strip()
-        elif key.startswith(("new mode ", "new file mode ", "deleted file mode ")):
-            head.mode = _mode(key, number)
-            head.was_absent |= key.startswith("new file")
-            head.is_absent |= key.startswith("deleted")
-        elif found := _INDEX.fullmatch(key.rstrip()):
-            head.base, head.after, mode = found.groups()
-            if mode in _KINDS:
-                raise invalid(_KINDS[mode], number, key)
-        elif key.startswith(_BINARY):
-            raise invalid("binary", number, key)
-        elif not key.startswith(("similarity index ", "dissimilarity index ")):
-            break
+        match key.split(" ", 2):
+            case ["rename", "from" | "to" as which, name]:
+                setattr(head, f"renamed_{which}", _unquoted(name, number))
+            case ["copy", "from" | "to", _]:
+                raise invalid("copy", number, key)
+            case ["old", "mode", mode]:
+                head.old_mode = mode.strip()
+            case ["new", "mode", _]:
+                head.mode = _mode(key, number)
+            case ["new", "file", rest] if rest.startswith("mode "):
+                head.mode, head.was_absent = _mode(key, number), True
+            case ["deleted", "file", rest] if rest.startswith("mode "):
+                head.mode, head.is_absent = _mode(key, number), True
+            case ["index", *_] if found := _INDEX.fullmatch(key.rstrip()):
+                head.base, head.after, mode = found.groups()
+                if mode in _KINDS:
+                    raise invalid(_KINDS[mode], number, key)
+            case _ if key.startswith(_BINARY):
+                raise invalid("binary", number, key)
+            case ["similarity" | "dissimilarity", "index", _]:
+                pass
+            case _:
+                break
         lines.take()
     if _is_header(lines):
         _take_names(lines, head)
@@ -542,8 +549,7 @@ def _plain(lines: PatchLines) -> FilePatch:
 
 def _take_names(lines: PatchLines, head: _Head) -> None:
     """Take the two lines that name the file before and after."""
-    old, was_absent = _name_taken(lines)
-    new, is_absent = _name_taken(lines)
+    (old, was_absent), (new, is_absent) = _name_taken(lines), _name_taken(lines)
     head.was_absent |= was_absent
     head.is_absent |= is_absent
     if old == _NULL == new:
@@ -595,18 +601,9 @@ def _unquoted(name: str, number: int) -> str:
     """The name, which git may have quoted; raises PatchInvalid."""
     if not name.startswith('"'):
         return name
-    inner = name[1 : _quoted_end(name) - 1]
-
-    def one(found: re.Match[str]) -> str:
-        code = found[1]
-        return _NAMED[code] if code in _NAMED else chr(0xDC00 + int(code, 8) % 256)
-
-    made = _ESCAPE.sub(one, inner)
+    inner = name[1 : _quoted_end(name) - 1].encode("utf-8", "surrogateescape")
     # an octal escape is a byte: together with those around it, it is UTF-8
-    raw = b"".join(
-        bytes([ord(each) - 0xDC00]) if "\udc00" <= each <= "\udcff" else each.encode()
-        for each in made
-    )
+    raw = _ESCAPE.sub(lambda found: _NAMED.get(found[1]) or bytes([int(found[1], 8) % 256]), inner)
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -616,36 +613,42 @@ def _unquoted(name: str, number: int) -> str:
 def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
     if not any(names):
         raise invalid("no_path", head.number)
-    hunks: list[PatchHunk] = []
-    dropped, number = 0, head.number
+    parsed, number = list[PatchHunk | None](), head.number
     while (line := lines.peek()) is not None and line.startswith("@@"):
+        number = lines.number
         if line.startswith("@@@"):
-            raise invalid("combined", lines.number, line)
-        number, hunk = lines.number, _numbered_hunk(lines)
-        if hunk is None:
-            dropped += 1
-        else:
-            hunks.append(hunk)
-    if dropped and not hunks:
+            raise invalid("combined", number, line)
+        parsed.append(_numbered_hunk(lines))
+    hunks = tuple(filter(None, parsed))
+    if parsed and not hunks:
         raise invalid("empty_hunk", number, "@@")
     if line is not None and line.startswith(_BINARY[:2]):
         raise invalid("binary", lines.number, line)
     mode = "" if head.mode == head.old_mode else head.mode
-    blobs = head.base, head.after
-    made = FilePatch("update", names, head.number, tuple(hunks), "", *blobs, mode, dropped=dropped)
+    patch = FilePatch(
+        "update",
+        names,
+        head.number,
+        hunks,
+        base=head.base,
+        after=head.after,
+        mode=mode,
+        dropped=len(parsed) - len(hunks),
+    )
     if head.was_absent:
         if len(hunks) > 1 or any(hunk.old for hunk in hunks):
             raise invalid("add_with_context", head.number)
-        added = made.hunks or (PatchHunk("", "", at=head.number),)
-        return replace(made, kind="add", hunks=added, base="")
+        return replace(
+            patch, kind="add", hunks=hunks or (PatchHunk("", "", at=head.number),), base=""
+        )
     if head.is_absent:
         if any(hunk.new for hunk in hunks):
             raise invalid("delete_with_rest", head.number)
-        return replace(made, kind="delete", mode="")
+        return replace(patch, kind="delete", mode="")
     to = head.new if head.renamed_from and head.new != head.old else ""
     if not hunks and not to and not mode:
         raise invalid("no_hunks", head.number, names[0])
-    return replace(made, to=to)
+    return replace(patch, to=to)
 
 
 def _numbered_hunk(lines: PatchLines) -> PatchHunk | None:
@@ -701,19 +704,14 @@ def _greedy(lines: PatchLines) -> list[str]:
 
 def _sides(body: list[str], number: int) -> tuple[str, str, str]:
     """The old lines of a hunk, the new ones, and the signs of all."""
-    old: list[str] = []
-    new: list[str] = []
-    signs = ""
+    rows: list[tuple[str, str]] = []
     for line in body:
         sign, text = (" ", line) if line in BLANK else (line[0], line[1:])
         if sign != _NO_NEWLINE:
-            old += [f"{text}\n"] * (sign in " -")
-            new += [f"{text}\n"] * (sign in " +")
-            signs += sign
-            continue
-        for side, own in ((old, " -"), (new, " +")):
-            if signs and signs[-1] in own:
-                side[-1] = side[-1].removesuffix("\n")
+            rows.append((sign, f"{text}\n"))
+        elif rows:
+            rows[-1] = rows[-1][0], rows[-1][1].removesuffix("\n")
+    old, new = ([text for sign, text in rows if sign in signs] for signs in (" -", " +"))
     if not all(text.endswith("\n") for text in (*old[:-1], *new[:-1])):
         raise invalid("newline_within", number)
-    return "".join(old), "".join(new), signs
+    return "".join(old), "".join(new), "".join(sign for sign, _ in rows)
