@@ -8,12 +8,13 @@ keep their bytes.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from copydesk.edit.kinds.base import (
     Action,
@@ -120,23 +121,16 @@ class PatchEdit(BatchEdit):
     def places(self, base: Snapshot) -> tuple[Span, ...]:
         """Return the lines of each hunk; raises PatchRejected, listing all without a single one."""
         sought = _Sought(base, is_base=_is_blob(base.data, self.base))
-        parts: list[Span] = []
-        lost: dict[int, _Misplaced] = {}
-        for index, hunk in enumerate(self.edits):
-            try:
-                parts.append(sought.place(hunk))
-            except _Misplaced as misplaced:
-                lost[index] = misplaced
-                parts.append((0, 0))
+        places = [sought.place(hunk) for hunk in self.edits]
+        parts = [(0, 0) if isinstance(place, _Misplaced) else place for place in places]
+        lost = {at: place for at, place in enumerate(places) if isinstance(place, _Misplaced)}
         several = {at: one.lines for at, one in lost.items() if one.reason == "several_places"}
-        if lost and len(several) == len(lost):
+        if len(several) == len(lost):
             of_other = bool(self.base) and not sought.is_base
-            together = _together(self.edits, parts, several, of_other=of_other)
+            together = _together(self.edits, parts, several, of_other=of_other) if lost else parts
             if together is not None:
                 return self._apart(base, together)
-        if not lost:
-            return self._apart(base, parts)
-        rejected = {at: self._rejected(at, one.reason, one.lines) for at, one in lost.items()}
+        rejected = {at: self._rejected(at, *place) for at, place in lost.items()}
         missing = [at for at, one in lost.items() if one.reason == "not_found"][:_SHOWN_NEAR]
         olds = [self.edits[at].old for at in missing]
         for at, old, near in zip(missing, olds, nearest_of(base, olds), strict=True):
@@ -201,12 +195,8 @@ class PatchEdit(BatchEdit):
 
     def _compiled(self, base: Snapshot, parts: Sequence[Span], *, is_raw: bool) -> Batch:
         changes = list(self._changes(base, parts, is_raw=is_raw))
-        edits = sorted(
-            (edit for edits, _ in changes for edit in edits),
-            key=lambda edit: (edit.start, edit.stop),
-        )
-        escapes = Escapes.of(used for _, used in changes)
-        return Batch(ChangeSet.of(base.size, edits), (), 0, escapes)
+        change = ChangeSet.of(base.size, [edit for edits, _ in changes for edit in edits])
+        return Batch(change, (), 0, Escapes.of(used for _, used in changes))
 
     def _changes(
         self, base: Snapshot, parts: Sequence[Span], *, is_raw: bool = False
@@ -225,11 +215,9 @@ class PatchEdit(BatchEdit):
             yield _change(base, hunk, (first, last), is_raw=is_between and is_raw)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
-        if not self.creates:
-            return BatchEdit.compose(self, base, place, created=created)
-        if not created:
+        if self.creates and not created:
             raise FileExists(base.size)
-        parts = tuple([(0, 0) for _ in self.edits])
+        parts = ((0, 0),) * len(self.edits) if self.creates else place.parts
         return BatchEdit.compose(self, base, replace(place, parts=parts), created=created)
 
     def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
@@ -281,16 +269,17 @@ def _next_change(
         one = better.request
         parts = one.places(now)
         found.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
-    elsewhere: tuple[int, ...] = ()
-    with suppress(PatchRejected):  # lines that an earlier hunk made have no place in the original
+    change = one.batch(now, parts).change
+    try:
         ((first, last),) = one.places(base)
-        original = follow(base.start(first), base.start(last), [total.invert(base.data)])
-        if original != Followed(now.start(parts[0][0])):
-            elsewhere = first, parts[0][0]
-    if elsewhere:  # it fits the original and the result so far, at different places
-        lines = tuple(line + 1 for line in elsewhere)
+    except PatchRejected:  # lines that an earlier hunk made have no place in the original
+        return change, found
+    original = follow(base.start(first), base.start(last), [total.invert(base.data)])
+    if original != Followed(now.start(parts[0][0])):
+        # it fits the original and the result so far, at different places
+        lines = first + 1, parts[0][0] + 1
         raise PatchRejected((RejectedHunk(str(path), index + 1, "several_places", hunk.at, lines),))
-    return one.batch(now, parts).change, found
+    return change, found
 
 
 def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
@@ -354,11 +343,12 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
     hunks: list[PatchHunk] = []
     for group in [[*found]] if encoding.escapes and found else runs_of(found):
         first, last = group[0], group[-1]
-        new, at = b"", first.begin
-        for region in group:
-            new += base.slice(at, region.begin) + b"".join(region.new)
-            at = region.end
         old = base.slice(first.begin, last.end)
+        replaced = [
+            Edit(region.begin - first.begin, region.end - first.begin, b"".join(region.new))
+            for region in group
+        ]
+        new = ChangeSet.of(len(old), replaced).apply(old)
         if not first.begin:
             old, new = old.removeprefix(encoding.bom), new.removeprefix(encoding.bom)
         texts = encoding.decode(old), encoding.decode(new)
@@ -412,12 +402,11 @@ def _in_order_of(choices: Sequence[Sequence[int]], sizes: Sequence[int]) -> list
     return first if len(first) == len(choices) and first == last[::-1] else None
 
 
-class _Misplaced(Exception):
+class _Misplaced(NamedTuple):
     """Why a hunk has no place, and the lines (0-based) where it may belong."""
 
-    def __init__(self, reason: str, lines: Sequence[int] = ()) -> None:
-        super().__init__(reason)
-        self.reason, self.lines = reason, lines
+    reason: str
+    lines: Sequence[int] = ()
 
 
 class _Sought:
@@ -429,25 +418,25 @@ class _Sought:
         self._headed: dict[str, list[int]] = {}
         self._bodies: dict[int, range] = {}
 
-    def place(self, hunk: PatchHunk) -> Span:
-        """Return the lines of the hunk; raises _Misplaced."""
-        old = content_lines(hunk.old)
+    def place(self, hunk: PatchHunk) -> Span | _Misplaced:
+        """The lines of the hunk, or why it has none."""
+        old, is_closed = content_lines(hunk.old), not _is_open(hunk.old)
         if not old:
             return self._insertion(hunk)
-        size, is_closed = len(old), not _is_open(hunk.old)
         places = everywhere = self._places(old)
         if hunk.at_end or not is_closed or _is_open(hunk.new):
             may_end = is_closed or not self._base.ends_with_newline
-            places = [at for at in places[-1:] if may_end and at + size == self._base.line_count]
+            count = self._base.line_count
+            places = [at for at in places[-1:] if may_end and at + len(old) == count]
         if not places:
-            raise self._lost(hunk, everywhere)
+            return self._lost(hunk, everywhere)
         if self.is_base and _holds(places, hunk.line - 1):
-            return hunk.line - 1, hunk.line - 1 + size
-        if hunk.headers:
-            places = self._below(hunk.headers, places)
-        if len(places) > 1:
-            raise _Misplaced("several_places", places)
-        return places[0], places[0] + size
+            return hunk.line - 1, hunk.line - 1 + len(old)
+        below = self._below(hunk.headers, places)
+        if isinstance(below, _Misplaced):
+            return below
+        is_only = len(below) == 1
+        return (below[0], below[0] + len(old)) if is_only else _Misplaced("several_places", below)
 
     def _lost(self, hunk: PatchHunk, elsewhere: list[int]) -> _Misplaced:
         if elsewhere:
@@ -457,15 +446,15 @@ class _Sought:
         context = same_after(content_lines(hunk.old), new[:-1], 0, 0)
         return _Misplaced("already_there" if there else "not_found", [at + context for at in there])
 
-    def _insertion(self, hunk: PatchHunk) -> Span:
+    def _insertion(self, hunk: PatchHunk) -> Span | _Misplaced:
         """The place of new lines without old ones: the end, or after the line they name."""
         count = self._base.line_count
         if hunk.headers:
-            raise _Misplaced("header_alone")
+            return _Misplaced("header_alone")
         if not count or hunk.at_end:
             return count, count
         if hunk.after is None or not self.is_base or hunk.after > count:
-            raise _Misplaced("no_context")
+            return _Misplaced("no_context")
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 
     def _places(self, old: Sequence[str]) -> list[int]:
@@ -561,19 +550,19 @@ class _Sought:
             self._headed[header] = sorted(at for text, at in starting if _names(header, text))
         return self._headed[header]
 
-    def _below(self, headers: Sequence[str], places: list[int]) -> list[int]:
-        """The places below the headers; only those that the last one encloses, if there are any."""
+    def _below(self, headers: Sequence[str], places: list[int]) -> list[int] | _Misplaced:
+        """The places below all headers; only those in the last one's block, if there are any."""
         bodies = [range(self._base.line_count)]
         for header in headers:
             known = self._heads(header)
             heads = known[bisect_left(known, bodies[0].start) :]
             if not heads:
-                raise _Misplaced("no_header")
+                return _Misplaced("no_header")
             inner = _within(heads, bodies)
             bodies = [self._body(head) for head in inner or heads]
         after = [at for at in places if at >= bodies[0].start]
         if not after:
-            raise _Misplaced("not_below_header", places)
+            return _Misplaced("not_below_header", places)
         return _within(after, bodies) or after
 
 
@@ -626,10 +615,8 @@ def _change(
             for a, b, c, d in _gaps(hunk.signs, there, written)
         ]
         return edits, escapes
-    was, come = ([(bare(line), line.endswith("\n")) for line in side] for side in (ours, theirs))
-    if not first and base.encoding.bom:
-        for side in (was, come):
-            side[:1] = [(base.encoding.unmarked(text), closed) for text, closed in side[:1]]
+    sides = (old, new) if first else map(base.encoding.unmarked, (old, new))
+    was, come = ([(bare(line), line.endswith("\n")) for line in raw_lines(side)] for side in sides)
     gaps = [(first + a, first + b, come[c:d]) for a, b, c, d in _gaps(hunk.signs, was, come)]
     return [
         Edit(base.start(a), base.start(b), _ended(base, to, a, b)) for a, b, to in gaps
@@ -668,15 +655,9 @@ def _holds(ordered: Sequence[int], one: int) -> bool:
 
 def _within(ordered: Sequence[int], bodies: Sequence[range]) -> list[int]:
     """The lines that are inside one of the bodies; both are sorted."""
-    found: list[int] = []
-    at = stop = 0
-    for line in ordered:
-        while at < len(bodies) and bodies[at].start <= line:
-            stop = max(stop, bodies[at].stop)
-            at += 1
-        if line < stop:
-            found.append(line)
-    return found
+    starts = [body.start for body in bodies]
+    ends = [0, *accumulate((body.stop for body in bodies), max)]
+    return [line for line in ordered if line < ends[bisect_right(starts, line)]]
 
 
 def _is_open(text: str) -> bool:
