@@ -60,9 +60,9 @@ def of_lines(
         first = shift.places[0]
         own = "".join(f"{line}\n" for line in shown[first : first + len(lines)])
         why = explain(old, own)
-        made = renewed(old, own, new, why)
-        if made is not None and why:
-            return Corrected(own, made, why, _is_indented(why))
+        there_new = renewed(old, own, new, why)
+        if there_new is not None and why:
+            return Corrected(own, there_new, why, _is_indented(why))
     corrected = None if there is None else of_text(shown, old, there, new, causes)
     return corrected or of_elided(shown, old, new)
 
@@ -92,8 +92,7 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
     runs = [lines[a + 1 : b] for a, b in pairwise([-1, *marks, len(lines)])]
     if not marks or not all(any(map(str.strip, run)) for run in runs):
         return None
-    spans: list[tuple[int, int]] = []
-    end = 0
+    spans, end = list[tuple[int, int]](), 0
     for run in runs:
         places = [at for at in occurrences(shown, run) if at >= end]
         if len(places) != 1:
@@ -245,32 +244,14 @@ def is_elided(line: str) -> bool:
 
 def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
     """Return every place of the wanted lines, at least one, with overlaps, in linear time (KMP)."""
-    border = [0]
-    for one in wanted[1:]:
-        length = border[-1]
-        while length and wanted[length] != one:
-            length = border[length - 1]
-        border.append(length + (wanted[length] == one))
-    found: list[int] = []
-    length = 0
-    for at, text in enumerate(texts, 1):
-        while length and wanted[length] != text:
-            length = border[length - 1]
-        length += wanted[length] == text
-        if length == len(wanted):
-            found.append(at - length)
-            length = border[-1]
-    return found
-
-
-def raw_lines(text: str) -> list[str]:
-    """The lines of a text with their ends."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def bare(line: str) -> str:
-    """The line without its end."""
-    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+    joined = [*wanted, object(), *texts]  # what is between them equals nothing
+    borders = [0]  # how many lines up to here are the first ones of all
+    for line in joined[1:]:
+        length = borders[-1]
+        while length and joined[length] != line:
+            length = borders[length - 1]
+        borders.append(length + (joined[length] == line))
+    return [at - 2 * len(wanted) for at, length in enumerate(borders) if length == len(wanted)]
 
 
 def lines_shown(base: Snapshot) -> list[str]:

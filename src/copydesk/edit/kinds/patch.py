@@ -31,11 +31,9 @@ from copydesk.edit.kinds.base import (
 from copydesk.edit.kinds.correction import (
     MOST,
     Corrected,
-    bare,
     lines_shown,
     occurrences,
     of_lines,
-    raw_lines,
 )
 from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
@@ -604,23 +602,29 @@ def _change(
     if not first and hunk.old.startswith("\ufeff"):
         starts[0] = 0  # the patch shows the byte order mark
     there = [base.slice(*span) for span in pairwise(starts)]
-    ours, theirs = raw_lines(old), raw_lines(new)
     is_exact = False
     with suppress(EncodingRefused):  # what the encoding lacks is not there
-        is_exact = there == [base.encoding.bytes_of(line) for line in ours]
+        is_exact = there == [base.encoding.bytes_of(line) for line in _raw_lines(old)]
     if is_exact and (there or not base.line_count or is_raw):
-        written = [base.encoding.bytes_of(line) for line in theirs]
-        edits = [
+        written = [base.encoding.bytes_of(line) for line in _raw_lines(new)]
+        return [
             Edit(starts[a], starts[b], b"".join(written[c:d]))
             for a, b, c, d in _gaps(hunk.signs, there, written)
-        ]
-        return edits, escapes
+        ], escapes
     sides = (old, new) if first else map(base.encoding.unmarked, (old, new))
-    was, come = ([(bare(line), line.endswith("\n")) for line in raw_lines(side)] for side in sides)
+    was, come = (
+        [*zip(content_lines(side), (line.endswith("\n") for line in _raw_lines(side)), strict=True)]
+        for side in sides
+    )
     gaps = [(first + a, first + b, come[c:d]) for a, b, c, d in _gaps(hunk.signs, was, come)]
     return [
         Edit(base.start(a), base.start(b), _ended(base, to, a, b)) for a, b, to in gaps
     ], escapes
+
+
+def _raw_lines(text: str) -> list[str]:
+    """The lines of a text with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _ended(base: Snapshot, lines: Sequence[tuple[str, bool]], first: int, stop: int) -> bytes:
