@@ -278,16 +278,14 @@ class Draft:
         """Whether the new text contains U+FFFD and the replaced text does not."""
         if (is_bad := self.request.bad_character) is not None:
             return is_bad
-        if "\ufffd" not in "".join(self.new_lines):
-            return False
-        runs = self.place.runs
-        return not any("\ufffd" in line for run in runs for line in self.base.texts(*run))
+        olds = (line for run in self.place.runs for line in self.base.texts(*run))
+        return "\ufffd" in "".join(self.new_lines) and "\ufffd" not in "".join(olds)
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """Make the request at `place` in `base`; raises ContentRequired, EncodingRefused, others."""
     composed = request.compose(base, place, created=created)
-    return Draft(request, base, place, *composed, created)
+    return Draft(request, base, place, **composed._asdict(), created=created)
 
 
 def whole_text(base: Text, content: str) -> str:

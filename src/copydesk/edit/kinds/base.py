@@ -166,12 +166,12 @@ class Normalized:
     `content_newlines_converted`: how many terminators of the content were converted to them.
     """
 
-    file_eof_has_newline: bool
-    content_eof_has_newline: bool
-    file_eof_newline_added: bool
-    content_eof_newline_added: bool
-    newline_style: str
-    content_newlines_converted: int
+    file_eof_has_newline: bool = True
+    content_eof_has_newline: bool = True
+    file_eof_newline_added: bool = False
+    content_eof_newline_added: bool = False
+    newline_style: str = "lf"
+    content_newlines_converted: int = 0
 
 
 class Composed(NamedTuple):
@@ -330,7 +330,8 @@ class Request:
 
     def mode_after(self, now: int) -> int | None:
         """The permission bits to set on a file of this mode; None if it has them already."""
-        return None
+        modes = self.with_mode(now).modes
+        return None if modes is None or modes[0] == modes[1] else modes[1] & 0o7777
 
     @property
     def sought(self) -> tuple[Sought, ...]:
@@ -374,9 +375,8 @@ class Request:
         return None
 
     def lines_at(self, place: Place) -> tuple[int, int]:
-        """How many lines it removes and adds at its place."""
-        added, removed = self.counts(place)
-        return removed, added
+        """The lines added and removed at its place, in a text that was read."""
+        return self.counts(place)
 
     def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
         """The lines that the edit relies on and does not quote."""
@@ -390,7 +390,7 @@ class Request:
         return [(place.start, place.stop, new)]
 
     def counts(self, place: Place) -> tuple[int, int]:
-        """The lines added and removed, as the request suggests."""
+        """The lines added and removed, as the request alone suggests: no text was read for it."""
         return count_lines(() if self.text is None else (self.text,)), line_count_of(place.runs)
 
 
@@ -514,7 +514,7 @@ def compose_lines(
     unclosed = is_unclosed(base)
     change, added = _joined(pieces, base, unclosed=unclosed)
     first, newlines = pieces[0].newline, {piece.newline for piece in pieces}
-    closed = False not in [piece.closed for piece in pieces]
+    closed = all(content[-1:] in ("", "\n") for content, _ in contents)
     normalized = Normalized(
         file_eof_has_newline=not unclosed,
         content_eof_has_newline=closed,
@@ -536,7 +536,6 @@ class _Piece:
     lines: list[str]
     newline: bytes
     converted: int
-    closed: bool
     escapes: Escapes
 
 
@@ -559,8 +558,7 @@ def _piece(content: str, base: Text, part: Span, may_delete: bool) -> _Piece:
         text, escapes = base.encoding.meant(content, base.raw(first, last))
         meant = content_lines(text)
     edit = Edit(base.start(first), base.start(last), _encoded(meant, newline, base))
-    closed = content[-1:] in ("", "\n")
-    return _Piece(part, edit, lines, newline, converted, closed, escapes)
+    return _Piece(part, edit, lines, newline, converted, escapes)
 
 
 def _encoded(lines: list[str], newline: bytes, base: Text) -> bytes:

@@ -22,8 +22,6 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
 from copydesk.text.unified import deleted, mode_changed, renamed
 
-_AS_IT_IS = Normalized(True, True, False, False, "lf", 0)
-
 
 class FileOperation(Request):
     """A request about a whole file, text or not; its plan applies only to the unchanged file."""
@@ -39,10 +37,10 @@ class FileOperation(Request):
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
         removed = [Edit(0, base.size, b"")] if self.deletes else []
-        return Composed(ChangeSet.of(base.size, removed), (), _AS_IT_IS)
+        return Composed(ChangeSet.of(base.size, removed), (), Normalized())
 
     def leaves(self, base: Text, change: ChangeSet) -> bool:
-        return False
+        return self.modes is not None and self.mode_after(self.modes[0]) is None
 
 
 @kind
@@ -100,16 +98,8 @@ class ChangeMode(FileOperation):
         runs = self.mode | (self.mode & 0o444) >> 2
         return self.mode, runs if self.executable else self.mode & ~0o111
 
-    def mode_after(self, now: int) -> int | None:
-        _, wanted = replace(self, mode=now).modes
-        return None if wanted == now else wanted & 0o7777
-
     def with_mode(self, mode: int) -> Request:
         return replace(self, mode=mode)
 
     def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
         return mode_changed(str(self.path), *self.modes)
-
-    def leaves(self, base: Text, change: ChangeSet) -> bool:
-        before, wanted = self.modes
-        return before == wanted

@@ -161,13 +161,13 @@ class BatchEdit(Request):
         """Leave the end of the file as it is, unless an edit is of it."""
         batch = self.batch(base.whole(), place.parts)
         style = base.newline_name(base.dominant_newline)
-        normalized = Normalized(not is_unclosed(base), True, False, False, style, 0)
+        normalized = Normalized(not is_unclosed(base), newline_style=style)
         return Composed(batch.change, (), normalized, batch.escapes)
 
     def lines_at(self, place: Place) -> tuple[int, int]:
         old = len({line for start, stop in place.parts for line in range(start, stop)})
         grown = sum(edit.new.count("\n") - edit.old.count("\n") for edit in self.edits)
-        return old, old + grown * place.candidates
+        return old + grown * place.candidates, old
 
     def pieces(self, place: Place, new: int) -> list[tuple[int, int, int]] | None:
         return None
