@@ -278,21 +278,19 @@ def _line_of_same(region: Region, text: Text, gap: range = range(0)) -> int | No
 def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:
     """The plan's place after known changes, or None if they do not tell; raises ContentChanged."""
     foot, span, place = plan.place.foot, plan.span, plan.place
-    if known is None or foot is None:
-        return None
-    if place.parts:
+    if known is not None and place.parts:
         text = now.whole()
         return relocate(place, before_all(known, text), text, known)
-    if span is None:
+    if known is None or foot is None or span is None:
         return None
-    lines = f"{foot[0] + 1}~{foot[1]}"
-    found = follow(*span, known)
-    if isinstance(found, Met):
-        reason = _reason_met(found, span[1] - span[0], foot)
+    lines, size = f"{foot[0] + 1}~{foot[1]}", span[1] - span[0]
+    followed = follow(*span, known)
+    if isinstance(followed, Met):
+        reason = _reason_met(followed, size, foot)
         if reason is None:
             return None
         raise ContentChanged(reason, lines)
-    start, stop = found.start, found.start + span[1] - span[0]
+    start, stop = followed.start, followed.start + size
     around = now.holding([(start, stop)])
     at = around.line_at(start)
     last = at + foot[1] - foot[0]
@@ -312,11 +310,10 @@ def _reason_met(met: Met, size: int, foot: tuple[int, int]) -> Reason | None:
     return "parted" if not met.old and foot[1] - foot[0] > 1 else "gone"
 
 
-def comparable(text: Text | Source) -> bool:
+def comparable(text: Source) -> bool:
     """Whether a text is small enough to be compared line by line with another."""
-    if text.size <= sizes.LARGE:
-        return True
-    return text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
+    is_short = text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
+    return text.size <= sizes.LARGE or is_short
 
 
 class Drift:

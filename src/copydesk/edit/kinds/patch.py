@@ -138,9 +138,8 @@ class PatchEdit(BatchEdit):
 
     def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
         """All hunks that do not fit are corrected, or none; those done already are left out."""
-        if not isinstance(refusal, PatchRejected) or len(refusal.rejected) > MOST:
-            return None
-        if base.size > sizes.CORRECTED:
+        is_large = base.size > sizes.CORRECTED
+        if not isinstance(refusal, PatchRejected) or len(refusal.rejected) > MOST or is_large:
             return None
         edits = dict(enumerate(self.edits))
         found, shown = list[Corrected](), lines_shown(base.whole())
