@@ -195,8 +195,8 @@ _Kind = TypeVar("_Kind")
 _Part = TypeVar("_Part")
 
 
-# Frozen and compared by value, which is not told: mypy would then forget how a subclass reads its
-# paths, and take it for one without a hash.
+# That it is frozen and compared by value is not told to type checkers: mypy would then drop the
+# descriptors of fields in subclasses, and take these for types without a hash.
 @dataclass_transform(eq_default=False)
 def kind(of: type[_Kind]) -> type[_Kind]:
     """A kind of requests, as a dataclass; a `PathField` and the like take what they convert."""
@@ -235,15 +235,18 @@ def tuple_of(parts: object) -> object:
 class Request:
     """One edit of the file at `path`.
 
-    `is_operation`: it is about a whole file, text or not, and applies to the unchanged file alone;
-    then it may move the file to `target`, or it `deletes` it, or `mode_after` gives a new mode.
-    `rank` orders what is done to one file: its text, its mode, its name.
-    `in_notes`: it is of blocks; `of_lines`: it is of neither. `quotes`: why it takes no
-    `expected_old`. `by_text`: they are found by their old text.
-    `voices` are of the wording of its refusals. `reads` is what has to be read of the file: the
-    lines of the place, all lines, its bytes, or nothing. `bad_character`: whether a new text
-    contains U+FFFD and its old one does not; None: it does if the lines it replaces do not.
-    `_read_as` says how the fields are read that may be given otherwise.
+    What it is about: `of_lines`, lines of a text file; `in_notes`, blocks of a note;
+    `is_operation`, a whole file, text or not. An operation applies to the unchanged file alone, and
+    moves the file to `target`, or `deletes` it, or gives it another mode (`mode_after`). `rank`
+    orders what is done to one file: its text, its mode, its name.
+
+    How it is given: `by_text`, its lines are found by their old text, not by numbers or an anchor;
+    `quotes` says why it takes no `expected_old`; `voices` select wordings of its refusals, those of
+    a toolset and of a tool; `_read_as` says how fields are read that may be given otherwise.
+
+    What the desk asks: `reads` is what has to be read of the file, the lines of the place, all
+    lines, its bytes, or nothing; `bad_character`, whether a new text contains U+FFFD and its old
+    one does not (None: it does if the lines it replaces do not).
     """
 
     is_operation: ClassVar[bool] = False

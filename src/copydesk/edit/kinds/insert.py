@@ -86,8 +86,9 @@ class Anchor:
     ) -> int:
         """The index of the candidate asked for, or of the only one of `count`.
 
-        `candidates` shows the first of them, which are at `lines`. Raises OccurrenceOutOfRange, and
-        AnchorAmbiguous if none of several is asked for, or one whose line is not known.
+        `candidates` shows the first of them, which are at `lines`: of many only some are kept, and
+        the last. Raises OccurrenceOutOfRange, and AnchorAmbiguous if none of several is asked for,
+        or one whose line was not kept.
         """
         if occurrence == "last":
             return count - 1

@@ -160,7 +160,7 @@ class RangeEdits(Request):
             if start < parts[widest][1] or parts[index] == parts[widest]:
                 one, other = sorted((widest, index))
                 clashes.append(Clash(one, other, _named(parts[one]), _named(parts[other])))
-            if stop > parts[widest][1] or start == stop:
+            if stop > parts[widest][1] or start == stop:  # one more at this place clashes with it
                 widest = index
         if clashes:
             raise CollisionDetected(tuple(sorted(clashes, key=attrgetter("first", "second"))))

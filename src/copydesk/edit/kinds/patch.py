@@ -348,9 +348,14 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
         new = ChangeSet.of(len(old), replaced).apply(old)
         if not first.begin:
             old, new = old.removeprefix(encoding.bom), new.removeprefix(encoding.bom)
-        texts = encoding.decode(old), encoding.decode(new)
-        after_line = None if old else first.start
-        hunks.append(PatchHunk(*texts, line=first.start + 1, after=after_line))
+        hunks.append(
+            PatchHunk(
+                encoding.decode(old),
+                encoding.decode(new),
+                line=first.start + 1,
+                after=None if old else first.start,
+            )
+        )
     return PatchEdit(path, tuple(hunks), blob_id(base.data), blob_id(after))
 
 
@@ -388,7 +393,10 @@ def _together(
 
 
 def _in_order_of(choices: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int] | None:
-    """The only way to take a place for each, one below the other; None for none or several."""
+    """The only way to take a place for each, one below the other; None for none or several.
+
+    It is the only one if the highest places that follow each other are also the lowest.
+    """
     first, last = list[int](), list[int]()
     end = 0
     for places, size in zip(choices, sizes, strict=True):

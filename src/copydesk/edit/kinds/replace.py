@@ -213,7 +213,7 @@ class ReplaceText(BatchEdit):
         if not composed.change or not is_unclosed(base.edited(composed.change)):
             return composed
         newline = base.newline_near(base.line_count - 1, base.line_count)
-        edits = [*composed.change.edits, Edit(base.size, base.size, newline)]
+        closing = Edit(base.size, base.size, newline)
         was_closed = composed.normalized.file_eof_has_newline
         normalized = replace(
             composed.normalized,
@@ -221,7 +221,7 @@ class ReplaceText(BatchEdit):
             file_eof_newline_added=not was_closed,
             content_eof_newline_added=was_closed,
         )
-        change = ChangeSet.of(base.size, edits)
+        change = ChangeSet.of(base.size, [*composed.change.edits, closing])
         return composed._replace(change=change, normalized=normalized)
 
 
