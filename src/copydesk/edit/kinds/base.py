@@ -68,16 +68,15 @@ class Preconditions:
 
     def check(self, base: Snapshot, mtime_ms: int) -> None:
         """Raise Conflict, listing everything that differs."""
-        digest = None if self.sha256 is None else self.sha256.lower()
-        told = (
-            ("expected_size_bytes", self.size_bytes, self.size_bytes, base.size),
-            ("expected_mtime_ms", self.mtime_ms, self.mtime_ms, mtime_ms),
-            ("expected_sha256", self.sha256, digest, base.digest),
+        stated = (
+            ("expected_size_bytes", self.size_bytes, base.size),
+            ("expected_mtime_ms", self.mtime_ms, mtime_ms),
+            ("expected_sha256", self.sha256, base.digest),
         )
         wrong: dict[str, dict[str, int | str]] = {
-            name: {"expected": given, "actual": actual}
-            for name, given, expected, actual in told
-            if given is not None and expected != actual
+            name: {"expected": expected, "actual": actual}
+            for name, expected, actual in stated
+            if expected is not None and str(expected).lower() != str(actual)
         }
         if wrong:
             name, first = next(iter(wrong.items()))
@@ -555,11 +554,9 @@ def _piece(content: str, base: Text, part: Span, may_delete: bool) -> _Piece:
     newline = base.newline_near(first, last)
     crlf = content.count("\r\n")
     converted = content.count("\n") - crlf if b"\r" in newline else crlf
-    lines = meant = content_lines(content)
-    escapes = NO_ESCAPES
-    if "\\x" in content:
-        text, escapes = base.encoding.meant(content, base.raw(first, last))
-        meant = content_lines(text)
+    lines = content_lines(content)
+    text, escapes = base.encoding.meant(content, base.raw(first, last))
+    meant = lines if text == content else content_lines(text)
     edit = Edit(base.start(first), base.start(last), _encoded(meant, newline, base))
     return _Piece(part, edit, lines, newline, converted, escapes)
 

@@ -475,26 +475,17 @@ class _Sought:
             keys = [encoding.bytes_of(line) for line in old]
         except EncodingRefused:
             return []
+        lines, size = self._base.keys, len(keys)
         rarest, offset = min((len(self._index.get(key, ())), at) for at, key in enumerate(keys))
-        found: list[int] = []
-        if rarest * len(keys) <= self._base.line_count:
+        if rarest * size <= len(lines):
             starts = (at - offset for at in self._index.get(keys[offset], ()))
-            found = [at for at in starts if self._stand(keys, at)]
+            places = [at for at in starts if at >= 0 and [*lines[at : at + size]] == keys]
         else:
-            found = occurrences(self._base.keys, keys)
-            if found[:1] != [0] and self._stand(keys, 0):  # after a byte order mark
-                found.insert(0, 0)
-        return found or (self._as_shown(old) if encoding.escapes else [])
-
-    def _stand(self, wanted: Sequence[bytes], start: int) -> bool:
-        """Whether these lines are at `start`."""
-        if start < 0 or start + len(wanted) > self._base.line_count:
-            return False
-        keys, bom = self._base.keys, self._base.encoding.bom
-        return all(
-            keys[at] == one or (not at and bom + keys[at] == one)
-            for at, one in enumerate(wanted, start)
-        )
+            places = occurrences(lines, keys)
+        unmarked = [keys[0].removeprefix(encoding.bom), *keys[1:]]
+        if unmarked != keys and [*lines[:size]] == unmarked:  # after a byte order mark
+            places.insert(0, 0)
+        return places or (self._as_shown(old) if encoding.escapes else [])
 
     def _as_shown(self, old: Sequence[str]) -> list[int]:
         """Match lines with bytes as they were shown, by shift-and: each bit is a line."""
@@ -520,13 +511,11 @@ class _Sought:
 
     @computed_once
     def _index(self) -> dict[bytes, list[int]]:
-        """The line numbers by bytes; the first line also with its byte order mark."""
-        found: dict[bytes, list[int]] = {}
+        """The line numbers by bytes."""
+        index: dict[bytes, list[int]] = {}
         for line, key in enumerate(self._base.keys):
-            found.setdefault(key, []).append(line)
-        if self._base.encoding.bom and self._base.keys:
-            found.setdefault(self._base.encoding.bom + self._base.keys[0], []).insert(0, 0)
-        return found
+            index.setdefault(key, []).append(line)
+        return index
 
     @computed_once
     def _outline(self) -> Outline:
