@@ -56,9 +56,7 @@ class PatchLines:
     """
 
     def __init__(self, text: str, is_marker: str | tuple[str, ...]) -> None:
-        self._lines: list[str] = text.split("\n")
-        if self._lines[-1] == "":
-            self._lines.pop()
+        self._lines = text.removesuffix("\n").split("\n") if text else []
         marks = [line for line in self._lines[:-1] if line.lstrip().startswith(is_marker)]
         if marks and all(line.endswith("\r") for line in marks):
             self._lines = [line.removesuffix("\r") for line in self._lines]
@@ -305,12 +303,10 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
     name a new file.
     """
     lines = PatchLines(text, ("<<<<< SEARCH", "<<<<<<< SEARCH", ">>>>> REPLACE", ">>>>>>> REPLACE"))
-    found: list[FilePatch] = []
-    names: tuple[str, ...] = ()
+    blocks: list[FilePatch] = []
     while (line := lines.peek()) is not None:
         if _SEARCH.fullmatch(line.strip()):
-            found.append(_block(lines, names))
-            names = found[-1].names
+            blocks.append(_block(lines, blocks[-1].names if blocks else ()))
             continue
         if _REPLACE.fullmatch(line.strip()):
             raise invalid("no_search", lines.number, line)
@@ -320,9 +316,9 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
             lines.take()
             lines.take_while(lambda line: not line.strip().startswith(_FENCE))
         lines.at += 1
-    if not found:
+    if not blocks:
         raise invalid("no_blocks")
-    return joined(found)
+    return joined(blocks)
 
 
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:

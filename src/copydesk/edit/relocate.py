@@ -103,7 +103,7 @@ def carried_to(
     """Return the request and its place in `now`; raises ContentChanged or AmbiguousMatch.
 
     `known` and `own` are as in `relocate`. If lines that the request only repeats were changed, it
-    is made without them, unless the old lines `is_quoted`.
+    is made without them, unless its caller quoted the old lines (`is_quoted`).
     """
     try:
         place = relocate(planned, base, now, known, own)

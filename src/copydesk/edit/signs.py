@@ -164,11 +164,9 @@ def repeated_lines(
         low, high = base.reach(start)[0], base.reach(stop)[1]
         for at, above in ((0, start - 1), (-1, stop - 1)) if new and start < stop else ():
             line = new[at].removesuffix("\r")
-            if not (line.strip() and low <= above and above + 1 < high):
-                continue
-            pair = base.texts(above, above + 2)
+            pair = base.texts(above, above + 2) if low <= above < high - 1 else ("", "")
             beside, own = pair if at == 0 else pair[::-1]
-            if line == beside != own:
+            if line.strip() and line == beside != own:
                 return (REPEATED.words.format(line.strip()[:_SHOWN]),)
     return ()
 

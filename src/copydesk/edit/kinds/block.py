@@ -46,8 +46,9 @@ class BlockReplace(Replacing, Anchored):
         pairs = [(start, ends[at]) for start, at in after if at < len(ends)]
         if not pairs:
             lines = shown(base, sorted({*starts[:2], *ends[:2]}))
-            missing = closing.argument, closing.text, closing.match, lines
-            raise AnchorNotFound(*missing, before_start=True)
+            raise AnchorNotFound(
+                closing.argument, closing.text, closing.match, lines, before_start=True
+            )
         heads = [start for start, _ in pairs]
         loose = not (self.strict and self.require_unique)
         first_taken = loose and self.occurrence is None and len(pairs) > 1
