@@ -112,9 +112,9 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
     Of those that are `in_order` a file may be made and then edited; others are of the original.
     """
-    found: dict[str, FilePatch] = {}
+    by_path: dict[str, FilePatch] = {}
     for patch in patches:
-        before = found.get(patch.path)
+        before = by_path.get(patch.path)
         if before is not None:
             is_made = before.kind == "add" and patch.kind == "update"
             are_updates = before.kind == patch.kind == "update"
@@ -122,8 +122,8 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
                 raise invalid("file_twice", patch.line, patch.path)
             hunks = (*before.hunks, *patch.hunks)
             patch = replace(before, hunks=hunks, in_order=is_made or patch.in_order)
-        found[patch.path] = patch
-    return once_each(tuple(found.values()))
+        by_path[patch.path] = patch
+    return once_each(tuple(by_path.values()))
 
 
 def _spelled(name: str) -> tuple[str, ...]:
@@ -151,9 +151,9 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
         raise invalid("no_begin", lines.number, first)
     lines.take()
     lines.take_while(lambda line: line.startswith("*** Environment ID"))
-    found: list[FilePatch] = []
+    files: list[FilePatch] = []
     while (head := lines.peek()) is not None and head.strip() != _END:
-        found.append(_file(lines))
+        files.append(_file(lines))
     if head is None:
         raise invalid("no_end", lines.number)
     lines.take()
@@ -162,9 +162,9 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     lines.take_while(_is_blank)
     if (rest := lines.peek()) is not None:
         raise invalid("after_end", lines.number, rest)
-    if not found:
+    if not files:
         raise invalid("no_files")
-    return joined(found)
+    return joined(files)
 
 
 def _unwrapped(text: str) -> str:
@@ -198,10 +198,10 @@ def _is_marked(line: str) -> bool:
 
 def _file(lines: PatchLines) -> FilePatch:
     number, head = lines.number, lines.take().strip()
-    found = _FILE.fullmatch(head)
-    if found is None:
+    header = _FILE.fullmatch(head)
+    if header is None:
         raise invalid("no_file_header", number, head)
-    what, path = found[1], (found[2] or "").strip()
+    what, path = header[1], (header[2] or "").strip()
     if not path:
         raise invalid("no_path", number, head)
     if what == "Delete":
@@ -355,8 +355,8 @@ def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
     """Parse one block of the file named above it, or else of `names`, those of the block before."""
     number, above = lines.number, tuple(_names(lines))
     mark, line = lines.take(), 0
-    while found := _LINE_OF.fullmatch(lines.peek() or ""):
-        line = int(found[2]) if found[1] == "start" else line
+    while numbered := _LINE_OF.fullmatch(lines.peek() or ""):
+        line = int(numbered[2]) if numbered[1] == "start" else line
         lines.take()
     if line and _RULE.fullmatch(lines.peek() or ""):
         lines.take()
@@ -413,16 +413,16 @@ def parse_diff(text: str) -> tuple[FilePatch, ...]:
     counts as removed; if they are wrong, a hunk extends as far as its lines have a sign.
     """
     lines = PatchLines(text, ("--- ", "+++ ", "@@ ", "diff --git "))
-    found: list[FilePatch] = []
+    files: list[FilePatch] = []
     while (line := lines.peek()) is not None:
         if line.startswith(_COMBINED):
             raise invalid("combined", lines.number, line)
         if line.startswith("diff --git "):
-            found.append(_git(lines))
+            files.append(_git(lines))
         elif _is_header(lines) and _has_hunk(lines):
-            found.append(_plain(lines))
+            files.append(_plain(lines))
         elif line.startswith("@@ ") or (
-            found  # a changed line outside hunks, unless it starts a signature
+            files  # a changed line outside hunks, unless it starts a signature
             and line.startswith(("+", "-"))
             and line.rstrip() != "---"
             and not _is_signature(lines)
@@ -432,9 +432,9 @@ def parse_diff(text: str) -> tuple[FilePatch, ...]:
             raise invalid("binary", lines.number, line)
         else:
             lines.take()
-    if not found:
+    if not files:
         raise invalid("no_diff")
-    return once_each(found)
+    return once_each(files)
 
 
 def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
@@ -491,8 +491,8 @@ def _git(lines: PatchLines) -> FilePatch:
                 head.mode, head.was_absent = _mode(key, number), True
             case ["deleted", "file", rest] if rest.startswith("mode "):
                 head.mode, head.is_absent = _mode(key, number), True
-            case ["index", *_] if found := _INDEX.fullmatch(key.rstrip()):
-                head.base, head.after, mode = found.groups()
+            case ["index", *_] if blobs := _INDEX.fullmatch(key.rstrip()):
+                head.base, head.after, mode = blobs.groups()
                 if mode in _KINDS:
                     raise invalid(_KINDS[mode], number, key)
             case _ if key.startswith(_BINARY):
@@ -504,12 +504,12 @@ def _git(lines: PatchLines) -> FilePatch:
         lines.take()
     if _is_header(lines):
         _take_names(lines, head)
-        told = {head.old, head.new}
-        if _NULL not in told and not head.renamed_from:
+        sides = {head.old, head.new}
+        if _NULL not in sides and not head.renamed_from:
             with suppress(PatchInvalid):  # it names two files, as for a rename
-                told.add(_both(names, head.number))
-            if len(told) > 1:
-                raise invalid("two_files", head.number, ", ".join(sorted(told)))
+                sides.add(_both(names, head.number))
+            if len(sides) > 1:
+                raise invalid("two_files", head.number, ", ".join(sorted(sides)))
     if _NULL in (head.old, head.new) or not (head.old or head.renamed_from):
         head.old = head.new = _both(names, head.number)
     if head.renamed_from:
@@ -589,8 +589,8 @@ def _both(names: str, number: int) -> str:
 
 
 def _quoted_end(text: str) -> int:
-    found = _QUOTED_NAME.match(text)
-    return found.end() if found else len(text) + 1
+    quoted = _QUOTED_NAME.match(text)
+    return quoted.end() if quoted else len(text) + 1
 
 
 def _unquoted(name: str, number: int) -> str:
@@ -650,21 +650,21 @@ def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
 def _numbered_hunk(lines: PatchLines) -> PatchHunk | None:
     """Take a hunk; None if it has no lines."""
     number, head = lines.number, lines.take()
-    found = _NUMBERS.match(head)
-    body = None if found is None else _counted(lines, found)
+    numbers = _NUMBERS.match(head)
+    body = None if numbers is None else _counted(lines, numbers)
     if body is None:
         body = _greedy(lines)
     if not body:
         return None
     old, new, signs = _sides(body, number)
-    line = int(found[1]) if found else None
+    line = int(numbers[1]) if numbers else None
     where, after = (line or 0, None) if old else (0, line)
     return PatchHunk(old, new, line=where, after=after, at=number, signs=signs)
 
 
-def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
+def _counted(lines: PatchLines, numbers: re.Match[str]) -> list[str] | None:
     """Take the lines that the header's counts give; None if the counts are wrong."""
-    old, new = (int(found[at]) if found[at] is not None else 1 for at in (2, 4))
+    old, new = (int(numbers[at]) if numbers[at] is not None else 1 for at in (2, 4))
     body: list[str] = []
     line = lines.peek()
     while old or new or (line or "").startswith(_NO_NEWLINE):

@@ -171,10 +171,10 @@ def repeated_lines(
     return ()
 
 
-def _passages(suffix: str, base: Text, found: Sequence[Region]) -> Iterator[_Passage]:
+def _passages(suffix: str, base: Text, altered: Sequence[Region]) -> Iterator[_Passage]:
     """Yield the regions, those as one that only blank lines keep apart."""
     runs: list[list[Region]] = []
-    for region in found:
+    for region in altered:
         stop = runs[-1][-1].stop if runs else 0
         is_loaded = runs and region.start <= base.reach(stop)[1]
         if is_loaded and not any(line.strip() for line in base.texts(stop, region.start)):

@@ -74,11 +74,11 @@ def of_text(
     if not is_safe(causes):
         return None
     shift = shifted(shown, content_lines(old), new)
-    made = renewed(old, there, new, causes)
+    changed = renewed(old, there, new, causes)
     is_uneven = "indentation" in causes and indented_by(old, there) is None
-    if made is None or shift.there or is_uneven:
+    if changed is None or shift.there or is_uneven:
         return None
-    return Corrected(there, made, tuple(causes), shift.new is not None and _is_indented(causes))
+    return Corrected(there, changed, tuple(causes), shift.new is not None and _is_indented(causes))
 
 
 def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
@@ -100,11 +100,11 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
         end = places[0] + len(run)
         spans.append((places[0], end))
     left_out = [shown[above:below] for (_, above), (below, _) in pairwise(spans)]
-    made: list[str] = []
+    filled: list[str] = []
     for line in content_lines(new):
-        made += left_out.pop(0) if left_out and is_elided(line) else [line]
+        filled += left_out.pop(0) if left_out and is_elided(line) else [line]
     there, put = (
-        "".join(f"{line}\n" for line in each) for each in (shown[spans[0][0] : end], made)
+        "".join(f"{line}\n" for line in each) for each in (shown[spans[0][0] : end], filled)
     )
     return Corrected(there, put, ("elision",), is_certain=False)
 
@@ -140,16 +140,16 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
         news = [line.translate(odd) for line in news]
     else:
         known = {indentation(a): indentation(b) for a, b in pairs}
-    made: list[str | None] = [_indented(line, known) for line in news]
+    written: list[str | None] = [_indented(line, known) for line in news]
     alignment = align(mine, news)
     for gap in alignment.gaps():
         if gap.base_stop - gap.base_start == gap.now_stop - gap.now_start:
             for at, now in zip(range(*gap[:2]), range(*gap[2:]), strict=True):
-                made[now] = _alike(mine[at], theirs[at], news[now]) or made[now]
+                written[now] = _alike(mine[at], theirs[at], news[now]) or written[now]
     for start, now, length in alignment.runs:
-        made[now : now + length] = theirs[start : start + length]
-    lines = [line for line in made if line is not None]
-    return "\n".join(lines) if len(lines) == len(made) else None
+        written[now : now + length] = theirs[start : start + length]
+    lines = [line for line in written if line is not None]
+    return "\n".join(lines) if len(lines) == len(written) else None
 
 
 def _unescaped(text: str) -> str:
@@ -171,10 +171,10 @@ def _indented(line: str, known: dict[str, str]) -> str | None:
     own = indentation(line)
     if not line.strip():
         return line
-    found = {known.get(own, own)} if own in known or not known else {*_shifts(own, known)}
-    if len(found) != 1 or None in found:
+    leads = {known.get(own, own)} if own in known or not known else {*_shifts(own, known)}
+    if len(leads) != 1 or None in leads:
         return None
-    return f"{found.pop()}{line[len(own) :]}"
+    return f"{leads.pop()}{line[len(own) :]}"
 
 
 def _shifts(own: str, known: dict[str, str]) -> Iterator[str | None]:
@@ -280,8 +280,8 @@ def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = F
     lines = range(places[0], places[0] + len(old)) if is_one else range(0)
     standing = () if len(places) > 1 else _standing(shown, content_lines(new), lines)
     there = tuple(at + 1 for at in standing)
-    made = reindented(new, old, shown[lines.start : lines.stop]) if is_one and not there else None
-    return Shift(places, there, made)
+    moved = reindented(new, old, shown[lines.start : lines.stop]) if is_one and not there else None
+    return Shift(places, there, moved)
 
 
 def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:

@@ -142,23 +142,27 @@ class PatchEdit(BatchEdit):
         if not isinstance(refusal, PatchRejected) or len(refusal.rejected) > MOST or is_large:
             return None
         edits = dict(enumerate(self.edits))
-        found, shown = list[Corrected](), lines_shown(base.whole())
-        for told in refusal.rejected:
-            hunk = edits.pop(told.hunk - 1)
-            if told.reason == "already_there" and len(told.lines or ()) == 1:
-                found.append(Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True))
+        corrections, shown = list[Corrected](), lines_shown(base.whole())
+        for rejection in refusal.rejected:
+            hunk = edits.pop(rejection.hunk - 1)
+            if rejection.reason == "already_there" and len(rejection.lines or ()) == 1:
+                corrections.append(
+                    Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True)
+                )
                 continue
             better = _with_blank_lines(hunk, shown) if hunk.signs else None
             if better is None:
-                made = of_lines(shown, hunk.old, hunk.new, told.corrected_lines, told.cause or ())
-                if told.reason != "not_found" or made is None:
+                correction = of_lines(
+                    shown, hunk.old, hunk.new, rejection.corrected_lines, rejection.cause or ()
+                )
+                if rejection.reason != "not_found" or correction is None:
                     return None
-                signs = hunk.signs if "elision" not in made.causes else ""
-                better = replace(hunk, old=made.old, new=made.new, signs=signs)
-                found.append(made)
-            edits[told.hunk - 1] = better
+                signs = hunk.signs if "elision" not in correction.causes else ""
+                better = replace(hunk, old=correction.old, new=correction.new, signs=signs)
+                corrections.append(correction)
+            edits[rejection.hunk - 1] = better
         left = tuple(hunk for _, hunk in sorted(edits.items()))
-        return fixed(replace(self, edits=left), found) if left else None
+        return fixed(replace(self, edits=left), corrections) if left else None
 
     def _rejected(self, index: int, reason: str, lines: Sequence[int]) -> RejectedHunk:
         """The rejection of a hunk, with the first of the lines (0-based) that it is about."""
@@ -237,17 +241,17 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
     of the text where they repeat most of it; that is certain only of a text that is `created`.
     Raises FileExists where the last line has no end: it may go on.
     """
-    now, total, found = base, ChangeSet.of(base.size, ()), list[Corrected]()
+    now, total, corrections = base, ChangeSet.of(base.size, ()), list[Corrected]()
     for index, hunk in enumerate(hunks):
         if hunk.old:
-            change, made = _next_change(path, hunk, (base, total, now), index)
-            found += made
+            change, more = _next_change(path, hunk, (base, total, now), index)
+            corrections += more
         else:
             change, cause = _filled(now, hunk.new)
             if cause and not created:
-                found.append(Corrected("", hunk.new, (cause,), is_certain=False))
+                corrections.append(Corrected("", hunk.new, (cause,), is_certain=False))
         now, total = now.edited(change), total.then(change)
-    return fixed(patch_of(path, base, total, created=created), found)
+    return fixed(patch_of(path, base, total, created=created), corrections)
 
 
 def _next_change(
@@ -255,28 +259,28 @@ def _next_change(
 ) -> tuple[ChangeSet, list[Corrected]]:
     """The change of one hunk in the text as it is by now, and how its lines were corrected."""
     base, total, now = texts
-    one, found = PatchEdit(path, (hunk,)), list[Corrected]()
+    single, corrections = PatchEdit(path, (hunk,)), list[Corrected]()
     try:
-        parts = one.places(now)
+        parts = single.places(now)
     except PatchRejected as refusal:
-        better = one.corrected(now, refusal)
+        better = single.corrected(now, refusal)
         if better is None or not isinstance(better.request, PatchEdit):
-            rejected = tuple(replace(told, hunk=index + 1) for told in refusal.rejected)
+            rejected = tuple(replace(rejection, hunk=index + 1) for rejection in refusal.rejected)
             raise PatchRejected(rejected) from None
-        one = better.request
-        parts = one.places(now)
-        found.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
-    change = one.batch(now, parts).change
+        single = better.request
+        parts = single.places(now)
+        corrections.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
+    change = single.batch(now, parts).change
     try:
-        ((first, last),) = one.places(base)
+        ((first, last),) = single.places(base)
     except PatchRejected:  # lines that an earlier hunk made have no place in the original
-        return change, found
+        return change, corrections
     original = follow(base.start(first), base.start(last), [total.invert(base.data)])
     if original != Followed(now.start(parts[0][0])):
         # it fits the original and the result so far, at different places
         lines = first + 1, parts[0][0] + 1
         raise PatchRejected((RejectedHunk(str(path), index + 1, "several_places", hunk.at, lines),))
-    return change, found
+    return change, corrections
 
 
 def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
@@ -336,9 +340,9 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
     encoding, after = base.encoding, change.apply(base.data)
     if created:
         return PatchEdit(path, (PatchHunk("", encoding.decode(after)),), creates=True)
-    found = regions(base, change)
+    altered = regions(base, change)
     hunks: list[PatchHunk] = []
-    for group in [[*found]] if encoding.escapes and found else runs_of(found):
+    for group in [[*altered]] if encoding.escapes and altered else runs_of(altered):
         first, last = group[0], group[-1]
         old = base.slice(first.begin, last.end)
         replaced = [
@@ -379,17 +383,17 @@ def _together(
     are_right = all(line in places for line, places in zip(numbered, choices, strict=True))
     is_chosen = len(several) < len(hunks) or not any(hunk.signs for hunk in hunks)
     if are_right and is_chosen and not of_other:
-        found: list[int] | None = numbered
+        starts: list[int] | None = numbered
     elif all(hunk.signs for hunk in hunks):
-        found = _in_order_of(choices, sizes)
+        starts = _in_order_of(choices, sizes)
     else:
-        found = [places[0] for places in choices]
+        starts = [places[0] for places in choices]
         for at, places in several.items():
             equal = [other for other in several if hunks[other].old == hunks[at].old]
             if len(equal) != len(places):
                 return None
-            found[at] = places[equal.index(at)]
-    return None if found is None else [(at, at + n) for at, n in zip(found, sizes, strict=True)]
+            starts[at] = places[equal.index(at)]
+    return None if starts is None else [(at, at + n) for at, n in zip(starts, sizes, strict=True)]
 
 
 def _in_order_of(choices: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int] | None:
@@ -496,7 +500,7 @@ class _Sought:
             lines[line] = lines.get(line, 0) | 1 << at
         patterns = {line: encoding.pattern(line) or re.compile(re.escape(line)) for line in old}
         fitting: dict[bytes, int] = {}
-        found: list[int] = []
+        places: list[int] = []
         reached, last = 0, 1 << (len(old) - 1)
         for at, key in enumerate(self._base.keys):
             if key not in fitting:
@@ -506,8 +510,8 @@ class _Sought:
                 fitting[key] = sum(fit)
             reached = (reached << 1 | 1) & fitting[key]
             if reached & last:
-                found.append(at - len(old) + 1)
-        return found
+                places.append(at - len(old) + 1)
+        return places
 
     @computed_once
     def _index(self) -> dict[bytes, list[int]]:
@@ -560,7 +564,7 @@ class _Sought:
         return _within(after, bodies) or after
 
 
-def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> RejectedHunk:
+def _with_near(rejection: RejectedHunk, base: Snapshot, old: str, near: Near) -> RejectedHunk:
     """Add the closest lines to the rejection, and why they differ."""
     corrected, causes, difference = near.corrected, tuple[str, ...](near.causes), near.diff
     if corrected is not None and not causes:  # it is there, within lines
@@ -570,11 +574,11 @@ def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> Reje
         causes = explain(old, corrected) or ("part_of_line",)
     alike = tuple(line + 1 for line in near.alike)
     return replace(
-        told,
+        rejection,
         nearest_lines=f"{near.start + 1}~{near.stop}",
         similarity=near.similarity,
         difference=difference,
-        lines=(near.start + 1, *alike) if alike else told.lines,
+        lines=(near.start + 1, *alike) if alike else rejection.lines,
         cause=causes or None,
         indented_by=None if corrected is None else indented_by(old, corrected) or None,
         similar_lines=alike or None,
@@ -640,8 +644,8 @@ def _ended(base: Snapshot, lines: Sequence[tuple[str, bool]], first: int, stop: 
 def _gaps(signs: str, old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[Gap]:
     """Yield what changes between lines that are kept: those that the signs say, or equal ones."""
     at = now = 0
-    for kept, changed in re.findall("( *)([-+]*)", signs or "-" * len(old) + "+" * len(new)):
-        at, now = at + len(kept), now + len(kept)
+    for same, changed in re.findall("( *)([-+]*)", signs or "-" * len(old) + "+" * len(new)):
+        at, now = at + len(same), now + len(same)
         end, now_end = at + changed.count("-"), now + changed.count("+")
         for gap in align(old[at:end], new[now:now_end]).gaps():
             yield Gap(at + gap[0], at + gap[1], now + gap[2], now + gap[3])

@@ -82,10 +82,10 @@ from copydesk.text.search import (
 from copydesk.text.snapshot import Snapshot, Source, Text
 
 
-def fixed(request: Request, found: Sequence[Corrected]) -> Fixed:
+def fixed(request: Request, corrections: Sequence[Corrected]) -> Fixed:
     """The corrected request, certain if all its corrections are."""
-    causes = dict.fromkeys(cause for one in found for cause in one.causes)
-    return Fixed(request, tuple(causes), all(one.is_certain for one in found))
+    causes = dict.fromkeys(cause for each in corrections for cause in each.causes)
+    return Fixed(request, tuple(causes), all(each.is_certain for each in corrections))
 
 
 @kind
@@ -102,9 +102,9 @@ class BatchEdit(Request):
     @staticmethod
     def of(path: str | SupportsPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
         """Make a batch of edits or (old, new) pairs; InvalidArgs for none, or without old text."""
-        made = BatchEdit(path, [_edit_of(index, each) for index, each in enumerate(edits)])
-        made.check()
-        return made
+        batch = BatchEdit(path, [_edit_of(index, each) for index, each in enumerate(edits)])
+        batch.check()
+        return batch
 
     @property
     def bad_character(self) -> bool:
@@ -139,19 +139,19 @@ class BatchEdit(Request):
         """All texts that are not found are corrected, or none."""
         if not isinstance(refusal, PartialMatchFail) or len(refusal.failures) > MOST:
             return None
-        edits, found = [*self.edits], list[Corrected]()
+        edits, corrections = [*self.edits], list[Corrected]()
         shown = lines_shown(base.whole())
         for failure in refusal.failures:
             edit, there = edits[failure.index], failure.corrected_old_string
             if there:
-                made = of_text(shown, edit.old, there, edit.new, failure.cause or ())
+                correction = of_text(shown, edit.old, there, edit.new, failure.cause or ())
             else:
-                made = None if failure.matches_count else of_elided(shown, edit.old, edit.new)
-            if made is None:
+                correction = None if failure.matches_count else of_elided(shown, edit.old, edit.new)
+            if correction is None:
                 return None
-            edits[failure.index] = StringEdit(made.old, made.new)
-            found.append(made)
-        return fixed(replace(self, edits=tuple(edits)), found)
+            edits[failure.index] = StringEdit(correction.old, correction.new)
+            corrections.append(correction)
+        return fixed(replace(self, edits=tuple(edits)), corrections)
 
     def batch(self, base: Snapshot, parts: Sequence[Span]) -> Batch:
         """The edits in a text, each in its own lines only."""
@@ -293,10 +293,10 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     replacements = [_Replacement.of(edit) for edit in edits]
     _check_arguments(replacements)
     _check_known(base.encoding, edits)
-    found = _found(base, edits)
-    if any(matches.count != 1 for matches, _ in found):
-        raise _failure(base, edits, [matches for matches, _ in found])
-    places = [(matches.spans[0], there) for matches, there in found]
+    matched = _found(base, edits)
+    if any(matches.count != 1 for matches, _ in matched):
+        raise _failure(base, edits, [matches for matches, _ in matched])
+    places = [(matches.spans[0], there) for matches, there in matched]
     spans = [span for span, _ in places]
     pairs = list(islice(overlapping(spans), SHOWN_COLLISIONS + 1))
     if pairs:
@@ -480,13 +480,13 @@ def _places_apart(base: Snapshot, edit: StringEdit) -> list[_Place]:
 
 def _found(base: Snapshot, edits: Sequence[StringEdit]) -> list[tuple[Matches, str | None]]:
     """The matches of each old text, and the actual text if it was matched by its escapes."""
-    found: list[tuple[Matches, str | None]] = []
+    matched: list[tuple[Matches, str | None]] = []
     for edit, matches in zip(edits, find_all(base, [edit.old for edit in edits]), strict=True):
         places = [] if matches.count else _shown_at(base, edit)
         if places:
             matches = Matches(len(places), tuple(span for span, _ in places[:SHOWN]))
-        found.append((matches, places[0][1] if places else None))
-    return found
+        matched.append((matches, places[0][1] if places else None))
+    return matched
 
 
 def _shown_at(base: Snapshot, edit: StringEdit) -> list[tuple[ByteSpan, str]]:
@@ -637,18 +637,18 @@ def _collision(
 
 
 def _failure(
-    base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
+    base: Snapshot, edits: Sequence[StringEdit], matched: Sequence[Matches], *, once: bool = True
 ) -> PartialMatchFail:
     """The refusal of all edits without a place, with help; `once`: a text must occur once only."""
-    failing = [index for index, matches in enumerate(found) if matches.count != 1]
-    missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
+    failing = [index for index, matches in enumerate(matched) if matches.count != 1]
+    missing = [index for index in failing[:SHOWN_FAILURES] if not matched[index].count]
     nears = nearest_of(base, [edits[index].old for index in missing], once=once)
     near_of = dict(zip(missing, nears, strict=True))
     most = max(SHOWN_LINES // len(failing), _LEAST_LINES)
     failures: list[FailedEdit] = []
     room = SHOWN_CORRECTIONS
     for index in failing:
-        matches, near = found[index], near_of.get(index)
+        matches, near = matched[index], near_of.get(index)
         lines = tuple(base.line_at(start) + 1 for start, _ in matches.spans[:most])
         reason = "several matches" if matches.count else "no match"
         failure = FailedEdit(index, reason, matches.count, lines)
