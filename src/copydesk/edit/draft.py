@@ -1,6 +1,7 @@
-"""A request at its place in one text: the lines it affects, its change set, its remarks.
+"""A `Draft` is a request at its place in one text; a `Plan` is one that waits to be applied.
 
-A plan is an edit that was shown and waits to be applied; its base text is stored by digest.
+A draft has the lines that it affects, its change set and its remarks; the base text of a plan is
+stored by digest. How lines are shown to a caller is here, too (`shown`, `standing`, `cut`).
 Invariants: the footprint contains the lines that are replaced; every byte outside the place stays,
 except that a newline may be added at the end of the file, which is then reported.
 """

@@ -1,4 +1,4 @@
-"""What an edit becomes whose old text is in the file, but not as written: the same edit, corrected.
+"""Correct both texts of an edit whose old text is in the file, but with other blanks or signs.
 
 A correction is offered where one cause explains the difference and leaves all words as they are.
 It is certain where the cause is one indentation of all lines; any other is planned and looked at.
