@@ -1,6 +1,7 @@
-"""A request at its place in one text: the lines it affects, its change set, its remarks.
+"""A `Draft` is a request at its place in one text; a `Plan` is one that waits to be applied.
 
-A plan is an edit that was shown and waits to be applied; its base text is stored by digest.
+A draft has the lines that it affects, its change set and its remarks; the base text of a plan is
+stored by digest. How lines are shown to a caller is here, too (`shown`, `standing`, `cut`).
 Invariants: the footprint contains the lines that are replaced; every byte outside the place stays,
 except that a newline may be added at the end of the file, which is then reported.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from copydesk.edit.kinds.base import (
@@ -23,7 +25,7 @@ from copydesk.edit.kinds.base import (
 from copydesk.errors import ContentChanged, EncodingRefused, InvalidHunkId, LineShown
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import same_after
-from copydesk.text.encoding import NO_ESCAPES, Escapes
+from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes
 from copydesk.text.nearest import explain
 from copydesk.text.search import find_all
 from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text, computed_once
@@ -53,17 +55,14 @@ def foot_span(base: Text, place: Place) -> tuple[int, int] | None:
 
 
 def shown(
-    base: Text | Source, lines: Sequence[int], most: int = SHOWN_CANDIDATES
+    base: Source, lines: Sequence[int], most: int = SHOWN_CANDIDATES
 ) -> tuple[LineShown, ...]:
     """The first of `lines` (0-based), with 1-based numbers and truncated texts."""
-
-    def text(line: int) -> str:
-        return (base if isinstance(base, Text) else base.around(line, line + 1)).text(line)
-
-    return tuple(LineShown(line + 1, cut(text(line))) for line in lines[:most])
+    texts = [base.around(line, line + 1).text(line) for line in lines[:most]]
+    return tuple(LineShown(line + 1, cut(text)) for line, text in zip(lines, texts, strict=False))
 
 
-def shown_blocks(base: Text | Source, blocks: Sequence[tuple[int, int]]) -> tuple[LineShown, ...]:
+def shown_blocks(base: Source, blocks: Sequence[tuple[int, int]]) -> tuple[LineShown, ...]:
     """The first of `blocks`, each shown by its first and its last line, both 0-based."""
     ends = shown(base, [last for _, last in blocks])
     return tuple(
@@ -73,22 +72,21 @@ def shown_blocks(base: Text | Source, blocks: Sequence[tuple[int, int]]) -> tupl
 
 
 def standing(
-    base: Text | Source, start: int, stop: int, expected: Sequence[str] = ()
+    base: Source, start: int, stop: int, expected: Sequence[str] = ()
 ) -> tuple[LineShown, ...]:
     """Lines [start, stop) and a few around; long ones are cut where they differ from `expected`."""
     last = base.line_count
     low, high = max(min(start, last) - AROUND, 0), min(max(stop, start) + AROUND, last)
-    text = base if isinstance(base, Text) else base.around(low, high)
+    text = base.around(low, high)
     lines: Sequence[int] = range(low, high)
     if high - low > SHOWN_STANDING:
         half = SHOWN_STANDING // 2
         lines = (*range(low, low + half), *range(high - half, high))
+    wanted = dict(enumerate(expected, start))
 
     def shown_line(line: int) -> LineShown:
         own = text.text(line)
-        there = expected[line - start] if 0 <= line - start < len(expected) else None
-        at = 0 if there is None else same_after(own, there, 0, 0)
-        return LineShown(line + 1, cut(own, at=at))
+        return LineShown(line + 1, cut(own, at=same_after(own, wanted.get(line, ""), 0, 0)))
 
     return tuple(map(shown_line, lines))
 
@@ -281,16 +279,14 @@ class Draft:
         """Whether the new text contains U+FFFD and the replaced text does not."""
         if (is_bad := self.request.bad_character) is not None:
             return is_bad
-        if "\ufffd" not in "".join(self.new_lines):
-            return False
-        runs = self.place.runs
-        return not any("\ufffd" in line for run in runs for line in self.base.texts(*run))
+        olds = (line for run in self.place.runs for line in self.base.texts(*run))
+        return "\ufffd" in "".join(self.new_lines) and "\ufffd" not in "".join(olds)
 
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """Make the request at `place` in `base`; raises ContentRequired, EncodingRefused, others."""
     composed = request.compose(base, place, created=created)
-    return Draft(request, base, place, *composed, created)
+    return Draft(request, base, place, **composed._asdict(), created=created)
 
 
 def whole_text(base: Text, content: str) -> str:
@@ -301,8 +297,9 @@ def whole_text(base: Text, content: str) -> str:
     """
     text, escapes = base.encoding.meant(content, base.raw(0, base.line_count))
     if escapes.meant:
-        shown = tuple(sorted(escapes.meant)[:_SHOWN_ESCAPES])
-        raise EncodingRefused(base.encoding.label, shown_bytes=shown)
+        raise EncodingRefused(
+            base.encoding.label, shown_bytes=tuple(sorted(escapes.meant)[:_SHOWN_ESCAPES])
+        )
     return base.encoding.unmarked(text)
 
 
@@ -310,8 +307,10 @@ def check_expected(expected_old: str, base: Text, place: Place) -> None:
     """Raise ContentChanged unless the lines are `expected_old`, up to line ends and escapes."""
     expected = content_lines(expected_old)
     if not _reads_as(expected, base, place):
-        found = base.texts(place.start, place.stop)
-        mine, theirs = "".join(f"{one}\n" for one in expected), "".join(f"{one}\n" for one in found)
+        mine, theirs = (
+            "".join(f"{line}\n" for line in lines)
+            for lines in (expected, base.texts(place.start, place.stop))
+        )
         at = same_after(mine, theirs, 0, 0)
         raise ContentChanged(
             "expected_old is not what stands there",
@@ -329,25 +328,25 @@ def _stands_at(expected: list[str], base: Text) -> str | None:
     """The lines equal to the expected ones, if they are in one place only and all are loaded."""
     if not isinstance(base, Snapshot) or not any(line.strip() for line in expected):
         return None
-    (found,) = find_all(base, ["\n".join(expected)])
-    lines = [base.line_at(start) for start, _ in found.spans]
-    own = [
+    (matches,) = find_all(base, ["\n".join(expected)])
+    lines = dict.fromkeys(base.line_at(start) for start, _ in matches.spans)
+    whole = [
         line
-        for line in dict.fromkeys(lines)
+        for line in lines
         if line + len(expected) <= base.line_count
         and base.texts(line, line + len(expected)) == tuple(expected)
     ]
-    return f"{own[0] + 1}~{own[0] + len(expected)}" if len(own) == 1 else None
+    return f"{whole[0] + 1}~{whole[0] + len(expected)}" if len(whole) == 1 else None
 
 
 def _reads_as(expected: list[str], base: Text, place: Place) -> bool:
     """Whether the lines are the expected ones, either as they are or as they were shown."""
-    if len(expected) != place.stop - place.start:
-        return False
-    for line, text in enumerate(expected, place.start):
-        found = base.encoding.text(base.key(line))
-        if text != found:
-            pattern = base.encoding.pattern(text)
-            if pattern is None or not pattern.fullmatch(found):
-                return False
-    return True
+    there = [base.encoding.text(base.key(line)) for line in range(place.start, place.stop)]
+    is_shown = partial(_is_shown, base.encoding)
+    return len(there) == len(expected) and all(map(is_shown, expected, there))
+
+
+def _is_shown(encoding: Encoding, text: str, line: str) -> bool:
+    """Whether the text is a line, or how it is shown, with its bytes as escapes."""
+    pattern = encoding.pattern(text)
+    return text == line or (pattern is not None and pattern.fullmatch(line) is not None)

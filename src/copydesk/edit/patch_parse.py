@@ -56,9 +56,7 @@ class PatchLines:
     """
 
     def __init__(self, text: str, is_marker: str | tuple[str, ...]) -> None:
-        self._lines: list[str] = text.split("\n")
-        if self._lines[-1] == "":
-            self._lines.pop()
+        self._lines = text.removesuffix("\n").split("\n") if text else []
         marks = [line for line in self._lines[:-1] if line.lstrip().startswith(is_marker)]
         if marks and all(line.endswith("\r") for line in marks):
             self._lines = [line.removesuffix("\r") for line in self._lines]
@@ -114,9 +112,9 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
     Of those that are `in_order` a file may be made and then edited; others are of the original.
     """
-    found: dict[str, FilePatch] = {}
+    by_path: dict[str, FilePatch] = {}
     for patch in patches:
-        before = found.get(patch.path)
+        before = by_path.get(patch.path)
         if before is not None:
             is_made = before.kind == "add" and patch.kind == "update"
             are_updates = before.kind == patch.kind == "update"
@@ -124,8 +122,8 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
                 raise invalid("file_twice", patch.line, patch.path)
             hunks = (*before.hunks, *patch.hunks)
             patch = replace(before, hunks=hunks, in_order=is_made or patch.in_order)
-        found[patch.path] = patch
-    return once_each(tuple(found.values()))
+        by_path[patch.path] = patch
+    return once_each(tuple(by_path.values()))
 
 
 def _spelled(name: str) -> tuple[str, ...]:
@@ -153,9 +151,9 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
         raise invalid("no_begin", lines.number, first)
     lines.take()
     lines.take_while(lambda line: line.startswith("*** Environment ID"))
-    found: list[FilePatch] = []
+    files: list[FilePatch] = []
     while (head := lines.peek()) is not None and head.strip() != _END:
-        found.append(_file(lines))
+        files.append(_file(lines))
     if head is None:
         raise invalid("no_end", lines.number)
     lines.take()
@@ -164,9 +162,9 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     lines.take_while(_is_blank)
     if (rest := lines.peek()) is not None:
         raise invalid("after_end", lines.number, rest)
-    if not found:
+    if not files:
         raise invalid("no_files")
-    return joined(found)
+    return joined(files)
 
 
 def _unwrapped(text: str) -> str:
@@ -200,10 +198,10 @@ def _is_marked(line: str) -> bool:
 
 def _file(lines: PatchLines) -> FilePatch:
     number, head = lines.number, lines.take().strip()
-    found = _FILE.fullmatch(head)
-    if found is None:
+    header = _FILE.fullmatch(head)
+    if header is None:
         raise invalid("no_file_header", number, head)
-    what, path = found[1], (found[2] or "").strip()
+    what, path = header[1], (header[2] or "").strip()
     if not path:
         raise invalid("no_path", number, head)
     if what == "Delete":
@@ -305,12 +303,10 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
     name a new file.
     """
     lines = PatchLines(text, ("<<<<< SEARCH", "<<<<<<< SEARCH", ">>>>> REPLACE", ">>>>>>> REPLACE"))
-    found: list[FilePatch] = []
-    names: tuple[str, ...] = ()
+    blocks: list[FilePatch] = []
     while (line := lines.peek()) is not None:
         if _SEARCH.fullmatch(line.strip()):
-            found.append(_block(lines, names))
-            names = found[-1].names
+            blocks.append(_block(lines, blocks[-1].names if blocks else ()))
             continue
         if _REPLACE.fullmatch(line.strip()):
             raise invalid("no_search", lines.number, line)
@@ -320,21 +316,21 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
             lines.take()
             lines.take_while(lambda line: not line.strip().startswith(_FENCE))
         lines.at += 1
-    if not found:
+    if not blocks:
         raise invalid("no_blocks")
-    return joined(found)
+    return joined(blocks)
 
 
 def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
     """Yield the likely paths in the lines above, best first, and whether each is surely a path."""
-    found: list[tuple[str, bool]] = []
+    names: list[tuple[str, bool]] = []
     for line in lines.before(_ABOVE):
         name = _name(line.strip())
         if name and not _SEARCH.fullmatch(name) and not _REPLACE.fullmatch(name):
-            found.append((name, _is_path(line.strip(), name)))
+            names.append((name, _is_path(line.strip(), name)))
         if not line.startswith((_FENCE, *(f"<{tag}>" for tag in _TAGS))):
             break
-    yield from sorted(found, key=lambda one: "." not in one[0])
+    yield from sorted(names, key=lambda likely: "." not in likely[0])
 
 
 def _is_path(line: str, name: str) -> bool:
@@ -359,8 +355,8 @@ def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
     """Parse one block of the file named above it, or else of `names`, those of the block before."""
     number, above = lines.number, tuple(_names(lines))
     mark, line = lines.take(), 0
-    while found := _LINE_OF.fullmatch(lines.peek() or ""):
-        line = int(found[2]) if found[1] == "start" else line
+    while numbered := _LINE_OF.fullmatch(lines.peek() or ""):
+        line = int(numbered[2]) if numbered[1] == "start" else line
         lines.take()
     if line and _RULE.fullmatch(lines.peek() or ""):
         lines.take()
@@ -401,9 +397,12 @@ _BINARY = ("GIT binary patch", "Binary files ", "Files ")
 _NO_NEWLINE = "\\"
 _NULL = "/dev/null"
 _LONGEST_NAME = 5_000
-_ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
+_ESCAPE = re.compile(rb'\\([abfnrtv"\\]|[0-7]{3})')
 _QUOTED_NAME = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NAMED = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
+_NAMED = {
+    sign.encode(): character.encode()
+    for sign, character in zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True)
+}
 _KINDS = {"120000": "symlink", "160000": "submodule"}
 
 
@@ -414,16 +413,16 @@ def parse_diff(text: str) -> tuple[FilePatch, ...]:
     counts as removed; if they are wrong, a hunk extends as far as its lines have a sign.
     """
     lines = PatchLines(text, ("--- ", "+++ ", "@@ ", "diff --git "))
-    found: list[FilePatch] = []
+    files: list[FilePatch] = []
     while (line := lines.peek()) is not None:
         if line.startswith(_COMBINED):
             raise invalid("combined", lines.number, line)
         if line.startswith("diff --git "):
-            found.append(_git(lines))
+            files.append(_git(lines))
         elif _is_header(lines) and _has_hunk(lines):
-            found.append(_plain(lines))
+            files.append(_plain(lines))
         elif line.startswith("@@ ") or (
-            found  # a changed line outside hunks, unless it starts a signature
+            files  # a changed line outside hunks, unless it starts a signature
             and line.startswith(("+", "-"))
             and line.rstrip() != "---"
             and not _is_signature(lines)
@@ -433,9 +432,9 @@ def parse_diff(text: str) -> tuple[FilePatch, ...]:
             raise invalid("binary", lines.number, line)
         else:
             lines.take()
-    if not found:
+    if not files:
         raise invalid("no_diff")
-    return once_each(found)
+    return once_each(files)
 
 
 def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
@@ -479,34 +478,38 @@ def _git(lines: PatchLines) -> FilePatch:
     names = lines.take().removeprefix("diff --git ")
     while (line := lines.peek()) is not None:
         key, number = line.rstrip("\r"), lines.number
-        if key.startswith(("rename from ", "rename to ")):
-            _, which, name = key.split(" ", 2)
-            setattr(head, f"renamed_{which}", _unquoted(name, number))
-        elif key.startswith(("copy from ", "copy to ")):
-            raise invalid("copy", number, key)
-        elif key.startswith("old mode "):
-            head.old_mode = key[9:].strip()
-        elif key.startswith(("new mode ", "new file mode ", "deleted file mode ")):
-            head.mode = _mode(key, number)
-            head.was_absent |= key.startswith("new file")
-            head.is_absent |= key.startswith("deleted")
-        elif found := _INDEX.fullmatch(key.rstrip()):
-            head.base, head.after, mode = found.groups()
-            if mode in _KINDS:
-                raise invalid(_KINDS[mode], number, key)
-        elif key.startswith(_BINARY):
-            raise invalid("binary", number, key)
-        elif not key.startswith(("similarity index ", "dissimilarity index ")):
-            break
+        match key.split(" ", 2):
+            case ["rename", "from" | "to" as which, name]:
+                setattr(head, f"renamed_{which}", _unquoted(name, number))
+            case ["copy", "from" | "to", _]:
+                raise invalid("copy", number, key)
+            case ["old", "mode", mode]:
+                head.old_mode = mode.strip()
+            case ["new", "mode", _]:
+                head.mode = _mode(key, number)
+            case ["new", "file", rest] if rest.startswith("mode "):
+                head.mode, head.was_absent = _mode(key, number), True
+            case ["deleted", "file", rest] if rest.startswith("mode "):
+                head.mode, head.is_absent = _mode(key, number), True
+            case ["index", *_] if blobs := _INDEX.fullmatch(key.rstrip()):
+                head.base, head.after, mode = blobs.groups()
+                if mode in _KINDS:
+                    raise invalid(_KINDS[mode], number, key)
+            case _ if key.startswith(_BINARY):
+                raise invalid("binary", number, key)
+            case ["similarity" | "dissimilarity", "index", _]:
+                pass
+            case _:
+                break
         lines.take()
     if _is_header(lines):
         _take_names(lines, head)
-        told = {head.old, head.new}
-        if _NULL not in told and not head.renamed_from:
+        sides = {head.old, head.new}
+        if _NULL not in sides and not head.renamed_from:
             with suppress(PatchInvalid):  # it names two files, as for a rename
-                told.add(_both(names, head.number))
-            if len(told) > 1:
-                raise invalid("two_files", head.number, ", ".join(sorted(told)))
+                sides.add(_both(names, head.number))
+            if len(sides) > 1:
+                raise invalid("two_files", head.number, ", ".join(sorted(sides)))
     if _NULL in (head.old, head.new) or not (head.old or head.renamed_from):
         head.old = head.new = _both(names, head.number)
     if head.renamed_from:
@@ -542,8 +545,7 @@ def _plain(lines: PatchLines) -> FilePatch:
 
 def _take_names(lines: PatchLines, head: _Head) -> None:
     """Take the two lines that name the file before and after."""
-    old, was_absent = _name_taken(lines)
-    new, is_absent = _name_taken(lines)
+    (old, was_absent), (new, is_absent) = _name_taken(lines), _name_taken(lines)
     head.was_absent |= was_absent
     head.is_absent |= is_absent
     if old == _NULL == new:
@@ -587,26 +589,17 @@ def _both(names: str, number: int) -> str:
 
 
 def _quoted_end(text: str) -> int:
-    found = _QUOTED_NAME.match(text)
-    return found.end() if found else len(text) + 1
+    quoted = _QUOTED_NAME.match(text)
+    return quoted.end() if quoted else len(text) + 1
 
 
 def _unquoted(name: str, number: int) -> str:
     """The name, which git may have quoted; raises PatchInvalid."""
     if not name.startswith('"'):
         return name
-    inner = name[1 : _quoted_end(name) - 1]
-
-    def one(found: re.Match[str]) -> str:
-        code = found[1]
-        return _NAMED[code] if code in _NAMED else chr(0xDC00 + int(code, 8) % 256)
-
-    made = _ESCAPE.sub(one, inner)
+    inner = name[1 : _quoted_end(name) - 1].encode("utf-8", "surrogateescape")
     # an octal escape is a byte: together with those around it, it is UTF-8
-    raw = b"".join(
-        bytes([ord(each) - 0xDC00]) if "\udc00" <= each <= "\udcff" else each.encode()
-        for each in made
-    )
+    raw = _ESCAPE.sub(lambda found: _NAMED.get(found[1]) or bytes([int(found[1], 8) % 256]), inner)
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -616,56 +609,62 @@ def _unquoted(name: str, number: int) -> str:
 def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
     if not any(names):
         raise invalid("no_path", head.number)
-    hunks: list[PatchHunk] = []
-    dropped, number = 0, head.number
+    parsed, number = list[PatchHunk | None](), head.number
     while (line := lines.peek()) is not None and line.startswith("@@"):
+        number = lines.number
         if line.startswith("@@@"):
-            raise invalid("combined", lines.number, line)
-        number, hunk = lines.number, _numbered_hunk(lines)
-        if hunk is None:
-            dropped += 1
-        else:
-            hunks.append(hunk)
-    if dropped and not hunks:
+            raise invalid("combined", number, line)
+        parsed.append(_numbered_hunk(lines))
+    hunks = tuple(filter(None, parsed))
+    if parsed and not hunks:
         raise invalid("empty_hunk", number, "@@")
     if line is not None and line.startswith(_BINARY[:2]):
         raise invalid("binary", lines.number, line)
     mode = "" if head.mode == head.old_mode else head.mode
-    blobs = head.base, head.after
-    made = FilePatch("update", names, head.number, tuple(hunks), "", *blobs, mode, dropped=dropped)
+    patch = FilePatch(
+        "update",
+        names,
+        head.number,
+        hunks,
+        base=head.base,
+        after=head.after,
+        mode=mode,
+        dropped=len(parsed) - len(hunks),
+    )
     if head.was_absent:
         if len(hunks) > 1 or any(hunk.old for hunk in hunks):
             raise invalid("add_with_context", head.number)
-        added = made.hunks or (PatchHunk("", "", at=head.number),)
-        return replace(made, kind="add", hunks=added, base="")
+        return replace(
+            patch, kind="add", hunks=hunks or (PatchHunk("", "", at=head.number),), base=""
+        )
     if head.is_absent:
         if any(hunk.new for hunk in hunks):
             raise invalid("delete_with_rest", head.number)
-        return replace(made, kind="delete", mode="")
+        return replace(patch, kind="delete", mode="")
     to = head.new if head.renamed_from and head.new != head.old else ""
     if not hunks and not to and not mode:
         raise invalid("no_hunks", head.number, names[0])
-    return replace(made, to=to)
+    return replace(patch, to=to)
 
 
 def _numbered_hunk(lines: PatchLines) -> PatchHunk | None:
     """Take a hunk; None if it has no lines."""
     number, head = lines.number, lines.take()
-    found = _NUMBERS.match(head)
-    body = None if found is None else _counted(lines, found)
+    numbers = _NUMBERS.match(head)
+    body = None if numbers is None else _counted(lines, numbers)
     if body is None:
         body = _greedy(lines)
     if not body:
         return None
     old, new, signs = _sides(body, number)
-    line = int(found[1]) if found else None
+    line = int(numbers[1]) if numbers else None
     where, after = (line or 0, None) if old else (0, line)
     return PatchHunk(old, new, line=where, after=after, at=number, signs=signs)
 
 
-def _counted(lines: PatchLines, found: re.Match[str]) -> list[str] | None:
+def _counted(lines: PatchLines, numbers: re.Match[str]) -> list[str] | None:
     """Take the lines that the header's counts give; None if the counts are wrong."""
-    old, new = (int(found[at]) if found[at] is not None else 1 for at in (2, 4))
+    old, new = (int(numbers[at]) if numbers[at] is not None else 1 for at in (2, 4))
     body: list[str] = []
     line = lines.peek()
     while old or new or (line or "").startswith(_NO_NEWLINE):
@@ -701,19 +700,14 @@ def _greedy(lines: PatchLines) -> list[str]:
 
 def _sides(body: list[str], number: int) -> tuple[str, str, str]:
     """The old lines of a hunk, the new ones, and the signs of all."""
-    old: list[str] = []
-    new: list[str] = []
-    signs = ""
+    rows: list[tuple[str, str]] = []
     for line in body:
         sign, text = (" ", line) if line in BLANK else (line[0], line[1:])
         if sign != _NO_NEWLINE:
-            old += [f"{text}\n"] * (sign in " -")
-            new += [f"{text}\n"] * (sign in " +")
-            signs += sign
-            continue
-        for side, own in ((old, " -"), (new, " +")):
-            if signs and signs[-1] in own:
-                side[-1] = side[-1].removesuffix("\n")
+            rows.append((sign, f"{text}\n"))
+        elif rows:
+            rows[-1] = rows[-1][0], rows[-1][1].removesuffix("\n")
+    old, new = ([text for sign, text in rows if sign in signs] for signs in (" -", " +"))
     if not all(text.endswith("\n") for text in (*old[:-1], *new[:-1])):
         raise invalid("newline_within", number)
-    return "".join(old), "".join(new), signs
+    return "".join(old), "".join(new), "".join(sign for sign, _ in rows)

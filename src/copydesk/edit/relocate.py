@@ -1,7 +1,12 @@
 """Carry a plan's place, or the inverse of an edit, to a text that has changed since.
 
 Invariant: the lines that the edit relies on, or that it left, are found again unchanged, or the
-edit is refused; a look-alike is never taken for them.
+edit is refused; a look-alike is never taken for them. Who calls whom:
+
+    place_of (a plan) -> carried_to (a request, without lines that it only repeats)
+        -> relocate (a place) -> Drift.shift (a footprint)
+    carried (an undo) -> Drift.shift, for each run of lines
+    Drift.shift -> text/change.py, through known changes; else text/relocation.py, by its lines
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from copydesk.text.relocation import (
     conflicts,
     overlap,
 )
-from copydesk.text.snapshot import Snapshot, Source, Text, computed_once, terminator_of
+from copydesk.text.snapshot import Snapshot, Source, Text, computed_once, keys_of, terminator_of
 from copydesk.text.unified import Region, touched
 
 SHOWN_CHANGES = 5
@@ -48,16 +53,17 @@ def relocate(
 ) -> Place:
     """Return where the place of `base` is in `now`; raises ContentChanged or AmbiguousMatch.
 
-    `known`: the inverses of all changes between, in order; None: lines are compared. `own`: those
-    of the last ones, which are known; then lines are compared with the text before these first.
+    `known`: the inverses of every change from `base` to `now`, oldest first; None if another
+    program wrote in between: then lines are compared. `own` (only then): the inverses of our own
+    changes after that write; lines are compared with the text before these, from which the place
+    is mapped.
     """
     if place.foot is None:
         return end_of(now)
     if base.digest == now.digest:
         return place
     if known is None and own:
-        left = before_all(own, now)
-        there = None
+        left, there = before_all(own, now), None
         with suppress(ContentChanged, AmbiguousMatch):  # the later edits may tell
             there = relocate(place, base, left)
         if there is not None:
@@ -69,24 +75,19 @@ def relocate(
     drift = Drift(base, now, known)
     if not place.parts:
         return place.moved(drift.shift(place.foot))
-    parts = tuple(_moved(part, drift) for part in place.parts)
+    parts: list[tuple[int, int]] = []
+    for start, stop in place.parts:  # an empty one is the end of the text
+        by = drift.shift((start, stop)) if start < stop else now.line_count - start
+        parts.append((start + by, stop + by))
     for (old, new), (next_old, next_new) in pairwise(sorted(zip(place.parts, parts, strict=True))):
         if old[1] <= next_old[0] and new[1] > next_new[0]:
             raise ContentChanged("parted", place.named)
-    return replace(of_parts(parts), candidates=place.candidates)
+    return replace(of_parts(tuple(parts)), candidates=place.candidates)
 
 
 def before_all(inverses: Sequence[ChangeSet], now: Snapshot) -> Snapshot:
     """The text before the changes that have these inverses."""
     return Snapshot(reduce(ChangeSet.then, reversed(inverses)).apply(now.data), now.encoding)
-
-
-def _moved(part: tuple[int, int], drift: Drift) -> tuple[int, int]:
-    """Return where some lines are now; an empty range moves to the end of the text."""
-    if part[0] == part[1]:
-        return drift.now.line_count, drift.now.line_count
-    by = drift.shift(part)
-    return part[0] + by, part[1] + by
 
 
 def carried_to(
@@ -102,7 +103,7 @@ def carried_to(
     """Return the request and its place in `now`; raises ContentChanged or AmbiguousMatch.
 
     `known` and `own` are as in `relocate`. If lines that the request only repeats were changed, it
-    is made without them, unless the old lines `is_quoted`.
+    is made without them, unless its caller quoted the old lines (`is_quoted`).
     """
     try:
         place = relocate(planned, base, now, known, own)
@@ -144,16 +145,17 @@ def place_of(
 
     For a large text `known` is tried before the base. Raises ContentChanged, AmbiguousMatch.
     """
-    if plan.place.foot is None:
-        return plan.request, plan.request.free_place(now)
+    request, place = plan.request, plan.place
+    if place.foot is None:
+        return request, request.locate(now) if request.is_operation else end_of(now)
     if plan.base_digest == now.digest:
-        return plan.request, plan.place
+        return request, place
     try:
         return _found_place(plan, now, find, known, own)
     except ContentChanged as refusal:
         if refusal.current is None:
             with suppress(Refusal):  # part of it may be unreadable
-                refusal.current = standing(now, plan.place.start, plan.place.stop)
+                refusal.current = standing(now, place.start, place.stop)
         refusal.version = now.version
         raise
 
@@ -165,24 +167,22 @@ def _found_place(
     known: tuple[ChangeSet, ...] | None,
     own: tuple[ChangeSet, ...],
 ) -> tuple[Request, Place]:
-    request, followed = plan.request, None
+    request, lines = plan.request, plan.place.named
+    base = find() if now.size <= sizes.LARGE else None
     try:
-        followed = _mapped_place(plan, now, known) if now.size > sizes.LARGE else None
-        base = None if followed else find()
-    except ContentChanged as refusal:
+        followed = None if base else _mapped_place(plan, now, known)
+    except ContentChanged as refusal:  # the lines that it only repeats may be those that changed
         base = find() if refusal.reason in OF_SOME and comparable(now) else None
         trimmed = base and _trimmed(request, plan.place, base, now.whole(), known, own)
         if not trimmed:
             raise
         request, followed = trimmed
-    if base is None and followed is None:
-        followed = _mapped_place(plan, now, known)
     if followed is not None:
         _check_not_put(plan, request, now, followed, known or ())
         return request, followed
-    lines = plan.place.named
     if not comparable(now):
         raise ContentChanged("the file changed, and is too large to be compared", lines)
+    base = base or find()
     if base is None:
         reason = "the file changed, and the text that was planned on is no longer remembered"
         raise ContentChanged(reason, lines)
@@ -196,17 +196,14 @@ def check_not_there(
     request: Request, planned: tuple[Text, Place], found: tuple[Text, Place]
 ) -> None:
     """Raise ContentChanged if somebody made the edit meanwhile, next to what it relies on."""
-    (base, _), (now, _) = planned, found
-    for (one, place), (_, there) in zip(
-        request.each(planned[1]), request.each(found[1]), strict=True
-    ):
+    (base, before), (now, after) = planned, found
+    for (one, place), (_, there) in zip(request.each(before), request.each(after), strict=True):
         was, will = compose(one, base, place), compose(one, now, there)
         for old, new in zip(was.regions, will.regions, strict=False):
-            if _standing(old, was.base) is not None:
-                continue
-            gap = _gap(old, was.base, new, will.base)
-            if _standing(new, will.base, gap) is not None:
-                raise ContentChanged("what it writes stands there already", place.named)
+            if _line_of_same(old, was.base) is None:
+                gap = _gap(old, was.base, new, will.base)
+                if _line_of_same(new, will.base, gap) is not None:
+                    raise ContentChanged("what it writes stands there already", place.named)
 
 
 def _check_not_put(
@@ -220,9 +217,8 @@ def _check_not_put(
         most = max((len(each.new) for each in regions), default=0)
         first, stop = max(place.start - most, 0), min(place.stop + most, now.line_count)
         text = now.around(first, stop)
-    there = [
-        (at, at + len(each.new)) for each in regions if (at := _standing(each, text)) is not None
-    ]
+    places = [(_line_of_same(each, text), len(each.new)) for each in regions]
+    there = [(first, first + size) for first, size in places if first is not None]
     back = reduce(ChangeSet.then, reversed(known)).edits if there else ()
     for first, last in there:
         start, stop = text.start(first), text.start(last)
@@ -258,13 +254,11 @@ def _gap(old: Region, base: Text, new: Region, now: Text) -> range:
 
 def _ends_text(edit: Edit, text: Text, line: int) -> bool:
     """Whether an inverse edit deletes all that follows a line, including its line break."""
-    raw = text.slice(text.start(line), text.start(line + 1))
-    lf, cr = text.encoding.encode("\n"), text.encoding.encode("\r")
-    end = text.start(line) + len(raw.removesuffix(lf).removesuffix(cr))
+    end = text.start(line + 1) - len(text.terminator(line))
     return not edit.new and (edit.start, edit.stop) == (end, text.size)
 
 
-def _standing(region: Region, text: Text, gap: range = range(0)) -> int | None:
+def _line_of_same(region: Region, text: Text, gap: range = range(0)) -> int | None:
     """The line where the new lines already are, at the region or in the gap.
 
     None also if they are no more than what the region replaces.
@@ -272,12 +266,11 @@ def _standing(region: Region, text: Text, gap: range = range(0)) -> int | None:
     size = len(region.new)
     if size <= region.stop - region.start:
         return None
-    old, lf, cr = text.unmarked(), text.encoding.encode("\n"), text.encoding.encode("\r")
-    new = [line.removesuffix(lf).removesuffix(cr) for line in region.new]
+    lines, new = text.unmarked(), keys_of(b"".join(region.new), text.encoding)
     places: list[int] = [region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]]
     for first in places:
-        lines = range(first, first + size)
-        if 0 <= first <= old.line_count - size and [*map(old.key, lines)] == new:
+        is_within = 0 <= first <= lines.line_count - size
+        if is_within and [*map(lines.key, range(first, first + size))] == new:
             return first
     return None
 
@@ -285,21 +278,19 @@ def _standing(region: Region, text: Text, gap: range = range(0)) -> int | None:
 def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:
     """The plan's place after known changes, or None if they do not tell; raises ContentChanged."""
     foot, span, place = plan.place.foot, plan.span, plan.place
-    if known is None or foot is None:
-        return None
-    if place.parts:
+    if known is not None and place.parts:
         text = now.whole()
         return relocate(place, before_all(known, text), text, known)
-    if span is None:
+    if known is None or foot is None or span is None:
         return None
-    lines = f"{foot[0] + 1}~{foot[1]}"
-    found = follow(*span, known)
-    if isinstance(found, Met):
-        reason = _reason(found, span[1] - span[0], foot)
+    lines, size = f"{foot[0] + 1}~{foot[1]}", span[1] - span[0]
+    followed = follow(*span, known)
+    if isinstance(followed, Met):
+        reason = _reason_met(followed, size, foot)
         if reason is None:
             return None
         raise ContentChanged(reason, lines)
-    start, stop = found.start, found.start + span[1] - span[0]
+    start, stop = followed.start, followed.start + size
     around = now.holding([(start, stop)])
     at = around.line_at(start)
     last = at + foot[1] - foot[0]
@@ -308,18 +299,21 @@ def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) 
     return place.moved(at - foot[0])
 
 
-def _reason(met: Met, size: int, foot: tuple[int, int]) -> Reason | None:
-    """Why a footprint of `size` bytes is lost; None if a larger range was replaced as a whole."""
+def _reason_met(met: Met, size: int, foot: tuple[int, int]) -> Reason | None:
+    """Why a footprint of `size` bytes is lost.
+
+    None if a larger range was replaced as a whole, perhaps by these lines among others: then lines
+    are compared.
+    """
     if met.old > size and met.new:
         return None
     return "parted" if not met.old and foot[1] - foot[0] > 1 else "gone"
 
 
-def comparable(text: Text | Source) -> bool:
+def comparable(text: Source) -> bool:
     """Whether a text is small enough to be compared line by line with another."""
-    if text.size <= sizes.LARGE:
-        return True
-    return text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
+    is_short = text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
+    return text.size <= sizes.LARGE or is_short
 
 
 class Drift:
@@ -345,39 +339,34 @@ class Drift:
 
     def shift(self, foot: tuple[int, int]) -> int:
         """Return by how many lines a footprint moved; raises ContentChanged, AmbiguousMatch."""
-        try:
-            return self._shift(foot)
-        except ContentChanged as refusal:
-            refusal.current = self._standing(foot)
-            raise
-
-    def _standing(self, foot: tuple[int, int]) -> tuple[LineShown, ...] | None:
-        """The lines between those that were before and after the footprint."""
-        base, now = self.base, self.now
-        low, high = max(foot[0], 0), min(foot[1], base.line_count)
-        if not (isinstance(base, Snapshot) and isinstance(now, Snapshot)):
-            return None
-        if self._relocation is not None:
-            low, high = self._relocation.room_of(low, max(high, low + 1))
-        return standing(now, low, high)
-
-    def _shift(self, foot: tuple[int, int]) -> int:
         self.met = None
         at = None if self.known is None else self._mapped(foot, self.known)
         if at is not None:
             if self._is_in_conflict(foot, at):
                 raise self._changed(foot, "conflict_markers", at)
             return at - foot[0]
-        relocation = self._relocation
-        if relocation is None:
+        if self._relocation is None:
             raise self._changed(foot, "gone")
-        found = relocation.carry(*foot)
-        if isinstance(found, Carried):
-            return found.at - foot[0]
-        if isinstance(found, Ambiguous):
-            lines = tuple(line + 1 for line in found.candidates)
-            raise AmbiguousMatch(self._planned(foot), lines, self._blocks(foot, found.candidates))
-        raise self._changed(foot, found.reason, found.at)
+        verdict = self._relocation.carry(*foot)
+        if isinstance(verdict, Carried):
+            return verdict.at - foot[0]
+        if isinstance(verdict, Ambiguous):
+            lines = tuple(line + 1 for line in verdict.candidates)
+            raise AmbiguousMatch(self._planned(foot), lines, self._blocks(foot, verdict.candidates))
+        raise self._changed(foot, verdict.reason, verdict.at)
+
+    def _lines(self, foot: tuple[int, int]) -> tuple[int, int]:
+        """The footprint without what it has beyond the ends of the text."""
+        return max(foot[0], 0), min(foot[1], self.base.line_count)
+
+    def _now_shown(self, foot: tuple[int, int]) -> tuple[LineShown, ...] | None:
+        """The lines between those that were before and after the footprint."""
+        low, high = self._lines(foot)
+        if not (isinstance(self.base, Snapshot) and isinstance(self.now, Snapshot)):
+            return None
+        if self._relocation is not None:
+            low, high = self._relocation.room_of(low, max(high, low + 1))
+        return standing(self.now, low, high)
 
     def _is_in_conflict(self, foot: tuple[int, int], at: int) -> bool:
         """Whether the footprint is between conflict markers now, and was not before."""
@@ -390,9 +379,10 @@ class Drift:
 
     def _blocks(self, foot: tuple[int, int], starts: Sequence[int]) -> tuple[LineShown, ...]:
         """The first and last line of each of the first places that the footprint may be at."""
-        size, now = min(foot[1], self.base.line_count) - max(foot[0], 0), self.now
-        ends = [(at, min(at + size, now.line_count) - 1) for at in starts if at >= 0]
-        return shown_blocks(now, [each for each in ends if each[0] <= each[1]])
+        low, high = self._lines(foot)
+        count = self.now.line_count
+        ends = [(at, min(at + high - low, count) - 1) for at in starts if at >= 0]
+        return shown_blocks(self.now, [(first, last) for first, last in ends if first <= last])
 
     @computed_once
     def _relocation(self) -> Relocation | None:
@@ -406,23 +396,22 @@ class Drift:
 
     def _mapped(self, foot: tuple[int, int], known: Sequence[ChangeSet]) -> int | None:
         """The footprint's first line now, or None if unknown; raises ContentChanged."""
-        base, now = self.base, self.now
-        low, high = max(foot[0], 0), min(foot[1], base.line_count)
-        found = follow(*self._span(foot), known, self._taken_back)
-        if isinstance(found, Met):
-            self.met = found.step
-            reason = _reason(found, base.start(high) - base.start(low), foot)
+        base, now, (low, high) = self.base, self.now, self._lines(foot)
+        followed = follow(*self._span(foot), known, self._taken_back)
+        if isinstance(followed, Met):
+            self.met = followed.step
+            reason = _reason_met(followed, base.start(high) - base.start(low), foot)
             if reason is None:
                 return None
             raise self._changed(foot, reason)
-        at = now.line_at(found.start) if foot[0] >= 0 else 0
+        has_start, has_end = foot[0] < 0, foot[1] > base.line_count
+        at = 0 if has_start else now.line_at(followed.start)
         end = at + high - low
-        whole = end <= now.line_count if foot[1] <= base.line_count else end == now.line_count
-        if foot[0] >= 0:
-            whole = whole and now.start(at) == found.start
-        if not whole or any(base.key(low + k) != now.key(at + k) for k in range(high - low)):
+        is_whole = end == now.line_count if has_end else end <= now.line_count
+        is_whole = is_whole and (has_start or now.start(at) == followed.start)
+        if not is_whole or any(base.key(low + k) != now.key(at + k) for k in range(high - low)):
             raise self._changed(foot, "gone")  # the bytes are there, but in longer lines
-        return at if foot[0] >= 0 else -1
+        return -1 if has_start else at
 
     def _span(self, foot: tuple[int, int]) -> tuple[int, int]:
         """The footprint's bytes, as from `span_of`, or one beyond the ends of the text."""
@@ -436,17 +425,22 @@ class Drift:
         self, foot: tuple[int, int], reason: Reason, at: int | None = None
     ) -> ContentChanged:
         """The refusal; `at` is the line of now where the footprint is, changed."""
-        old = self.base.texts(max(foot[0], 0), min(foot[1], self.base.line_count))
-        expected = "".join(f"{line}\n" for line in old)
-        found = None
+        expected = self.base.texts(*self._lines(foot))
+        there: tuple[str, ...] | None = None
         if at is not None:
             stop = min(at + foot[1] - foot[0], self.now.line_count)
-            found = "".join(f"{line}\n" for line in self.now.texts(max(at, 0), stop))
-        return ContentChanged(reason, self._planned(foot), expected_old=expected, found=found)
+            there = self.now.texts(max(at, 0), stop)
+        return ContentChanged(
+            reason,
+            self._planned(foot),
+            expected_old="".join(f"{line}\n" for line in expected),
+            found=None if there is None else "".join(f"{line}\n" for line in there),
+            current=self._now_shown(foot),
+        )
 
     def _planned(self, foot: tuple[int, int]) -> str:
-        first = max(foot[0] + 1, 1)
-        return f"{first}~{max(min(foot[1], self.base.line_count), first)}"
+        low, high = self._lines(foot)
+        return f"{low + 1}~{max(high, low + 1)}"
 
 
 def stale(
@@ -456,19 +450,18 @@ def stale(
     reason: str,
     current: tuple[LineShown, ...] | None = None,
 ) -> StaleRead:
-    """The refusal of an edit whose version cannot be carried to `now`; `current` shows lines."""
-    small = base is not None and max(base.size, now.size) <= sizes.LARGE
-    changed = _changed(base, now.whole()) if base and small else ()
-    return StaleRead(version, now.version, now.line_count, reason, changed, current)
+    """The refusal of an edit whose version cannot be carried to `now`; `current` shows lines.
+
+    It tells the first few changes since, as `lines 3~5 -> lines 3~9`.
+    """
+    changes: tuple[str, ...] = ()
+    if base is not None and max(base.size, now.size) <= sizes.LARGE:
+        gaps = islice(align(base.keys, now.whole().keys).gaps(), SHOWN_CHANGES)
+        changes = tuple(f"{_lines_named(*gap[:2])} -> {_lines_named(*gap[2:])}" for gap in gaps)
+    return StaleRead(version, now.version, now.line_count, reason, changes, current)
 
 
-def _changed(base: Snapshot, now: Snapshot) -> tuple[str, ...]:
-    """The first few changes, as `lines 3~5 -> lines 3~9`."""
-    gaps = islice(align(base.keys, now.keys).gaps(), SHOWN_CHANGES)
-    return tuple(f"{_named(*gap[:2])} -> {_named(*gap[2:])}" for gap in gaps)
-
-
-def _named(start: int, stop: int) -> str:
+def _lines_named(start: int, stop: int) -> str:
     if start < stop:
         return f"line {stop}" if start + 1 == stop else f"lines {start + 1}~{stop}"
     return f"nothing after line {start}"
@@ -571,21 +564,23 @@ def _placed(run: _Run, drift: Drift) -> list[_Placed]:
 
 
 def _parts(run: _Run, base: Text) -> Iterator[_Run]:
-    """Yield the parts of the run whose lines the edit changed."""
-    was = [base.raw(i, i + 1) for i in range(run.start, run.stop)]
+    """Yield the parts of the run whose lines the edit changed.
+
+    Lines that keep their text, but not their line ends, are parts of their own.
+    """
+    was = [base.raw(line, line + 1) for line in range(run.start, run.stop)]
+    keys = [base.key(line) for line in range(run.start, run.stop)]
     new = Snapshot(b"".join(run.new), replace(base.encoding, bom=b""))
-    keys = [base.key(i) for i in range(run.start, run.stop)]
-    a = b = 0
-    for i, j, length in [*align(keys, new.keys).runs, (len(was), len(run.new), 0)]:
-        if a < i or b < j:
-            yield _Run(run.start + a, run.start + i, run.new[b:j])
-        a, b = i, j
-        for k in range(length + 1):  # these lines keep their text, but perhaps not their ends
-            if k == length or was[i + k] == run.new[j + k]:
-                if a < i + k:
-                    yield _Run(run.start + a, run.start + i + k, run.new[b : j + k])
-                a, b = i + k + 1, j + k + 1
-        a, b = i + length, j + length
+    cuts: list[tuple[int, int, int]] = []  # between parts: an old line, a new one, how many stay
+    for old, now, length in align(keys, new.keys).runs:
+        pairs = [(old + at, now + at) for at in range(length)]
+        same = [(a, b, 1) for a, b in pairs if was[a] == run.new[b]]
+        cuts += [(old, now, 0), *same, (old + length, now + length, 0)]
+    at = new_at = 0
+    for old, now, kept in [*cuts, (len(was), len(run.new), 0)]:
+        if at < old or new_at < now:
+            yield _Run(run.start + at, run.start + old, run.new[new_at:now])
+        at, new_at = old + kept, now + kept
 
 
 def _edits(placed: Sequence[_Placed], drift: Drift) -> Iterator[Edit]:
@@ -596,28 +591,27 @@ def _edits(placed: Sequence[_Placed], drift: Drift) -> Iterator[Edit]:
         end, followed = at, followed or bool(run.new)
 
 
-def _edits_of(run: _Run, at: int, drift: Drift, *, followed: bool) -> Iterator[Edit]:
-    """Yield the edits of one run; `followed`: more text follows it in the result."""
+def _edits_of(run: _Run, at: int, drift: Drift, *, followed: bool) -> list[Edit]:
+    """The edits of one run; `followed`: more text follows it in the result."""
     base, now = drift.base, drift.now
     stop = at + run.size
     ends = [(base.terminator(run.start + i), now.terminator(at + i)) for i in range(run.size)]
-    around = ends or [*_ends_around(run, at, drift)]
-    restyled = any(one and other and one != other for one, other in around)
-    open_before = not run.size and 0 < at == now.line_count and not now.ends_with_newline
-    encoding = now.encoding
-    open_end = followed and bool(run.new) and not terminator_of(run.new[-1], encoding)
-    same = all(one == other for one, other in ends) and not restyled
-    if run.edits and same and not open_before and not open_end:
+    is_restyled = any(
+        was and end and was != end for was, end in ends or _ends_around(run, at, drift)
+    )
+    is_after_open = not run.size and 0 < at == now.line_count and not now.ends_with_newline
+    is_open = followed and bool(run.new) and not terminator_of(run.new[-1], now.encoding)
+    is_same = not is_restyled and all(was == end for was, end in ends)
+    if run.edits and is_same and not is_after_open and not is_open:
         by = now.start(at) - base.start(run.start)
-        yield from (Edit(e.start + by, e.stop + by, e.new) for e in run.edits)
-        return
+        return [Edit(edit.start + by, edit.stop + by, edit.new) for edit in run.edits]
     newline = now.newline_near(at, stop)
-    lines = [_ended(line, newline, encoding) for line in run.new] if restyled else list(run.new)
-    if open_end:
+    lines = [_ended(line, newline, now.encoding) if is_restyled else line for line in run.new]
+    if is_open:
         lines[-1] += newline
-    if open_before and lines:
+    if is_after_open and lines:
         lines.insert(0, newline)
-    yield Edit(now.start(at), now.start(stop), b"".join(lines))
+    return [Edit(now.start(at), now.start(stop), b"".join(lines))]
 
 
 def _ends_around(run: _Run, at: int, drift: Drift) -> Iterator[tuple[bytes, bytes]]:

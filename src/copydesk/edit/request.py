@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copydesk.edit.kinds.append import Append
+from copydesk.edit.kinds.anchors import Anchor, Append, BlockReplace, Insert, Match, Occurrence
 from copydesk.edit.kinds.base import (
     LONGEST_WHY,
     Action,
@@ -17,9 +17,7 @@ from copydesk.edit.kinds.base import (
     check_why,
     content_lines,
 )
-from copydesk.edit.kinds.block import BlockReplace
 from copydesk.edit.kinds.files import ChangeMode, DeleteFile, FileOperation, MoveFile
-from copydesk.edit.kinds.insert import Anchor, Insert, Match, Occurrence
 from copydesk.edit.kinds.lines import RangeEdit, RangeEdits
 from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
 from copydesk.edit.kinds.replace import BatchEdit, ReplaceText, StringEdit

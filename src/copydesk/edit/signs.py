@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from copydesk.edit.kinds.correction import is_elided
 from copydesk.text.change import ChangeSet
@@ -58,70 +59,60 @@ class _Passage:
         """Whether neither the replaced lines nor those beside them have such a line."""
         return not any(map(shape, (*self.old, *self.around)))
 
-    def has(self, text: bytes) -> bool:
-        """Whether the whole file has the bytes already; False of one that is not loaded."""
-        return isinstance(self.base, Snapshot) and text in self.base.data
 
-
-def _numbers(found: Sequence[_Passage]) -> str | None:
-    for one in found:
+def _numbers(passages: Sequence[_Passage]) -> Iterator[str]:
+    for one in passages:
         lines = [line for line in one.new if line.strip()]
         shown = [(line, mark) for line in lines if (mark := _NUMBERED.match(line))]
-        numbers = [int(mark[1]) for _, mark in shown]
+        first = int(shown[0][1][1]) if shown else 0
+        is_run = [int(mark[1]) for _, mark in shown] == [*range(first, first + len(shown))]
         is_ours = all(mark[2] for _, mark in shown)
-        is_all = len(shown) == len(lines) and (is_ours or len(shown) > 1)
-        if not shown or not (is_all or (is_ours and len(shown) > 1)):
-            continue
-        is_data = not is_ours and not one.old  # keys and tables are added, not put for lines
-        is_run = numbers == [*range(numbers[0], numbers[0] + len(numbers))]
-        if is_run and not is_data and one.is_new(_NUMBERED.match):
-            return shown[0][0]
-    return None
+        is_all = is_ours and len(shown) == len(lines)
+        # keys and tables are added, not put for lines
+        is_data = not is_ours and (not one.old or len(shown) < len(lines))
+        if is_run and not is_data and (is_all or len(shown) > 1) and one.is_new(_NUMBERED.match):
+            yield from (line for line, _ in shown)
 
 
-def _placeholders(found: Sequence[_Passage]) -> str | None:
-    for one in found:
-        is_lost = len(one.old) - len(one.new) >= _LOST
-        if not is_lost or any(map(is_elided, one.old)):
-            continue
+def _placeholders(passages: Sequence[_Passage]) -> Iterator[str]:
+    for one in passages:
+        is_lost = len(one.old) - len(one.new) >= _LOST and not any(map(is_elided, one.old))
         above = one.around[0]
-        for line in one.new:
+        for line in one.new if is_lost else ():
             is_body = one.suffix in ("py", "pyi") and above.rstrip().endswith(_BODY)
+            is_end = one.suffix in ("yaml", "yml")  # of a document
             is_bare = line.strip() in ("...", "\u2026")
-            is_end = is_bare and one.suffix in ("yaml", "yml")  # of a document
             if is_elided(line) and not (is_bare and (is_body or is_end)):
-                return line
+                yield line
             above = line if line.strip() else above
-    return None
 
 
-def _markers(found: Sequence[_Passage]) -> str | None:
-    for one in found:
+def _markers(passages: Sequence[_Passage]) -> Iterator[str]:
+    for one in passages:
+        is_patch = one.suffix in ("patch", "diff", "rej", "orig")
         line = next(filter(_MARKER.match, one.new), None)
-        if line is None or one.suffix in ("patch", "diff", "rej", "orig"):
-            continue
-        if one.is_new(_MARKER.match) and not one.has(line.split()[0].encode()):
-            return line
-    return None
+        if line is not None and not is_patch and one.is_new(_MARKER.match):
+            marker = line.split()[0].encode()
+            if not (isinstance(one.base, Snapshot) and marker in one.base.data):
+                yield line
 
 
-def _fences(found: Sequence[_Passage]) -> str | None:
+def _fences(passages: Sequence[_Passage]) -> Iterator[str]:
     """The fence around all that is new; its halves may be apart, with lines that stay between."""
-    first, last = found[0], found[-1]
-    if first.suffix in _MARKDOWN or not first.new or not last.new:
-        return None
-    lines = [line for one in found for line in one.new if _FENCE.fullmatch(line)]
-    is_around = [first.new[0], next((x for x in last.new[::-1] if x.strip()), "")] == lines
-    is_new = all(one.is_new(_FENCE.fullmatch) for one in found)
-    return lines[0] if is_around and is_new else None
+    first, last = passages[0], passages[-1]
+    fences = [line for one in passages for line in one.new if _FENCE.fullmatch(line)]
+    ends = [*first.new[:1], *[line for line in last.new if line.strip()][-1:]]
+    is_around = len(fences) == 2 and fences == ends and first.suffix not in _MARKDOWN
+    if is_around and all(one.is_new(_FENCE.fullmatch) for one in passages):
+        yield fences[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A sign of the table: `seen` is the line that shows it; `{}` in its words is that line."""
+    """A sign of the table: `seen` yields lines that show it; `{}` in its words is the first."""
 
     name: str
-    seen: Callable[[Sequence[_Passage]], str | None]
+    seen: Callable[[Sequence[_Passage]], Iterator[str]]
     words: str
 
 
@@ -137,7 +128,7 @@ SIGNS = (
 )
 REPEATED = Sign(
     "repeated_line",
-    lambda found: None,  # no passage shows it
+    lambda passages: iter(()),  # no passage shows it
     "the new text repeats a line that stays beside it: {}",
 )
 """Of edits by numbers, which are off by one then."""
@@ -156,9 +147,9 @@ def signs_of(
     suffix = path.name.rpartition(".")[2].lower() if "." in path.name else ""
     base = base.unmarked()  # as the regions count its lines
     passages = list(_passages(suffix, base, regions(base, change)))
-    rows = [one for one in SIGNS if one.name not in usual and passages]
-    seen = ((one, one.seen(passages)) for one in rows)
-    return tuple(one.words.format(line.strip()[:_SHOWN]) for one, line in seen if line is not None)
+    rows = [row for row in SIGNS if row.name not in usual and passages]
+    first = ((row, line) for row in rows for line in islice(row.seen(passages), 1))
+    return tuple(row.words.format(line.strip()[:_SHOWN]) for row, line in first)
 
 
 def repeated_lines(
@@ -173,19 +164,17 @@ def repeated_lines(
         low, high = base.reach(start)[0], base.reach(stop)[1]
         for at, above in ((0, start - 1), (-1, stop - 1)) if new and start < stop else ():
             line = new[at].removesuffix("\r")
-            if not (line.strip() and low <= above and above + 1 < high):
-                continue
-            pair = base.texts(above, above + 2)
+            pair = base.texts(above, above + 2) if low <= above < high - 1 else ("", "")
             beside, own = pair if at == 0 else pair[::-1]
-            if line == beside != own:
+            if line.strip() and line == beside != own:
                 return (REPEATED.words.format(line.strip()[:_SHOWN]),)
     return ()
 
 
-def _passages(suffix: str, base: Text, found: Sequence[Region]) -> Iterator[_Passage]:
+def _passages(suffix: str, base: Text, altered: Sequence[Region]) -> Iterator[_Passage]:
     """Yield the regions, those as one that only blank lines keep apart."""
     runs: list[list[Region]] = []
-    for region in found:
+    for region in altered:
         stop = runs[-1][-1].stop if runs else 0
         is_loaded = runs and region.start <= base.reach(stop)[1]
         if is_loaded and not any(line.strip() for line in base.texts(stop, region.start)):

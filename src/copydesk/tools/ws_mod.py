@@ -324,7 +324,7 @@ def when(time_ms: int) -> str:
 
 def _plan_fields(context: Context, plan: Plan) -> dict[str, Any]:
     """The fields of a pending plan, and a person's decision on it if that still holds."""
-    old, new = plan.request.lines_at(plan.place)
+    new, old = plan.request.lines_at(plan.place)
     if plan.blocks is not None:
         old, new = plan.blocks.lines_removed, plan.blocks.lines_added
     decision = context.desk.review.decision(plan)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import (
@@ -20,7 +20,6 @@ from typing import (
     Literal,
     NamedTuple,
     TypeVar,
-    cast,
     dataclass_transform,
 )
 
@@ -69,16 +68,15 @@ class Preconditions:
 
     def check(self, base: Snapshot, mtime_ms: int) -> None:
         """Raise Conflict, listing everything that differs."""
-        digest = None if self.sha256 is None else self.sha256.lower()
-        told = (
-            ("expected_size_bytes", self.size_bytes, self.size_bytes, base.size),
-            ("expected_mtime_ms", self.mtime_ms, self.mtime_ms, mtime_ms),
-            ("expected_sha256", self.sha256, digest, base.digest),
+        stated = (
+            ("expected_size_bytes", self.size_bytes, base.size),
+            ("expected_mtime_ms", self.mtime_ms, mtime_ms),
+            ("expected_sha256", self.sha256, base.digest),
         )
         wrong: dict[str, dict[str, int | str]] = {
-            name: {"expected": given, "actual": actual}
-            for name, given, expected, actual in told
-            if given is not None and expected != actual
+            name: {"expected": expected, "actual": actual}
+            for name, expected, actual in stated
+            if expected is not None and str(expected).lower() != str(actual)
         }
         if wrong:
             name, first = next(iter(wrong.items()))
@@ -167,12 +165,12 @@ class Normalized:
     `content_newlines_converted`: how many terminators of the content were converted to them.
     """
 
-    file_eof_has_newline: bool
-    content_eof_has_newline: bool
-    file_eof_newline_added: bool
-    content_eof_newline_added: bool
-    newline_style: str
-    content_newlines_converted: int
+    file_eof_has_newline: bool = True
+    content_eof_has_newline: bool = True
+    file_eof_newline_added: bool = False
+    content_eof_newline_added: bool = False
+    newline_style: str = "lf"
+    content_newlines_converted: int = 0
 
 
 class Composed(NamedTuple):
@@ -196,8 +194,8 @@ _Kind = TypeVar("_Kind")
 _Part = TypeVar("_Part")
 
 
-# Frozen and compared by value, which is not told: mypy would then forget how a subclass reads its
-# paths, and take it for one without a hash.
+# That it is frozen and compared by value is not told to type checkers: mypy would then drop the
+# descriptors of fields in subclasses, and take these for types without a hash.
 @dataclass_transform(eq_default=False)
 def kind(of: type[_Kind]) -> type[_Kind]:
     """A kind of requests, as a dataclass; a `PathField` and the like take what they convert."""
@@ -222,18 +220,32 @@ else:
     PathField, Several = RelPath, tuple
 
 
+def path_of(given: str | SupportsPath) -> RelPath:
+    """The path that a text or another path names."""
+    return given if isinstance(given, RelPath) else RelPath.parse(given)
+
+
+def tuple_of(parts: object) -> object:
+    """What is iterable as a tuple, since a list could not be stored; anything else as it is."""
+    return tuple(parts) if isinstance(parts, Iterable) else parts
+
+
 @kind
 class Request:
     """One edit of the file at `path`.
 
-    `is_operation`: it is about a whole file, text or not, and applies to the unchanged file alone;
-    then it may move the file to `target`, or it `deletes` it, or `mode_after` gives a new mode.
-    `rank` orders what is done to one file: its text, its mode, its name.
-    `in_notes`: it is of blocks; `of_lines`: it is of neither. `quotes`: why it takes no
-    `expected_old`. `by_text`: they are found by their old text.
-    `voices` are of the wording of its refusals. `reads` is what has to be read of the file: the
-    lines of the place, all lines, its bytes, or nothing. `bad_character`: whether a new text
-    contains U+FFFD and its old one does not; None: it does if the lines it replaces do not.
+    What it is about: `of_lines`, lines of a text file; `in_notes`, blocks of a note;
+    `is_operation`, a whole file, text or not. An operation applies to the unchanged file alone, and
+    moves the file to `target`, or `deletes` it, or gives it another mode (`mode_after`). `rank`
+    orders what is done to one file: its text, its mode, its name.
+
+    How it is given: `by_text`, its lines are found by their old text, not by numbers or an anchor;
+    `quotes` says why it takes no `expected_old`; `voices` select wordings of its refusals, those of
+    a toolset and of a tool; `_read_as` says how fields are read that may be given otherwise.
+
+    What the desk asks: `reads` is what has to be read of the file, the lines of the place, all
+    lines, its bytes, or nothing; `bad_character`, whether a new text contains U+FFFD and its old
+    one does not (None: it does if the lines it replaces do not).
     """
 
     is_operation: ClassVar[bool] = False
@@ -247,12 +259,13 @@ class Request:
     reads: ClassVar[Literal["lines", "whole", "bytes", "nothing"]] = "lines"
     _tool: ClassVar[str] = ""
     _action: ClassVar[Action] = "replace"
+    _read_as: ClassVar[Mapping[str, Callable[[Any], object]]] = {"path": path_of}
 
     path: PathField
 
     def __post_init__(self) -> None:
-        if type(self.path) is not RelPath:
-            object.__setattr__(self, "path", RelPath.parse(self.path))
+        for name, read in self._read_as.items():
+            object.__setattr__(self, name, read(getattr(self, name)))
 
     @property
     def tool(self) -> str:
@@ -319,7 +332,8 @@ class Request:
 
     def mode_after(self, now: int) -> int | None:
         """The permission bits to set on a file of this mode; None if it has them already."""
-        return None
+        modes = self.with_mode(now).modes
+        return None if modes is None or modes[0] == modes[1] else modes[1] & 0o7777
 
     @property
     def sought(self) -> tuple[Sought, ...]:
@@ -329,10 +343,6 @@ class Request:
     def locate(self, base: Source) -> Place:
         """Return its place in the text; raises the refusals of its kind."""
         raise TypeError(f"{type(self).__name__} does not go to lines")
-
-    def free_place(self, base: Source) -> Place:
-        """Return the place if it relies on no lines, in whatever text: the end."""
-        return end_of(base)
 
     def load(self, base: Source, place: Place) -> Text:
         """Return the text with the lines loaded that `compose` needs at this place."""
@@ -367,9 +377,8 @@ class Request:
         return None
 
     def lines_at(self, place: Place) -> tuple[int, int]:
-        """How many lines it removes and adds at its place."""
-        added, removed = self.counts(place)
-        return removed, added
+        """The lines added and removed at its place, in a text that was read."""
+        return self.counts(place)
 
     def unguarded(self, place: Place, terms: Terms) -> tuple[Span, ...]:
         """The lines that the edit relies on and does not quote."""
@@ -383,7 +392,7 @@ class Request:
         return [(place.start, place.stop, new)]
 
     def counts(self, place: Place) -> tuple[int, int]:
-        """The lines added and removed, as the request suggests."""
+        """The lines added and removed, as the request alone suggests: no text was read for it."""
         return count_lines(() if self.text is None else (self.text,)), line_count_of(place.runs)
 
 
@@ -410,11 +419,6 @@ def check_count(argument: str, count: int) -> None:
     if count > sizes.PLACED:
         reason = f"has {count} changes, and one call takes {sizes.PLACED}; send them in several"
         raise InvalidArgs(argument, reason)
-
-
-def as_tuple(parts: object) -> object:
-    """What is iterable as a tuple, since a list could not be stored; anything else as it is."""
-    return tuple(cast("Iterable[object]", parts)) if isinstance(parts, Iterable) else parts
 
 
 def check_is_text(argument: str, text: object) -> None:
@@ -512,7 +516,7 @@ def compose_lines(
     unclosed = is_unclosed(base)
     change, added = _joined(pieces, base, unclosed=unclosed)
     first, newlines = pieces[0].newline, {piece.newline for piece in pieces}
-    closed = False not in [piece.closed for piece in pieces]
+    closed = all(content[-1:] in ("", "\n") for content, _ in contents)
     normalized = Normalized(
         file_eof_has_newline=not unclosed,
         content_eof_has_newline=closed,
@@ -534,7 +538,6 @@ class _Piece:
     lines: list[str]
     newline: bytes
     converted: int
-    closed: bool
     escapes: Escapes
 
 
@@ -551,14 +554,11 @@ def _piece(content: str, base: Text, part: Span, may_delete: bool) -> _Piece:
     newline = base.newline_near(first, last)
     crlf = content.count("\r\n")
     converted = content.count("\n") - crlf if b"\r" in newline else crlf
-    lines = meant = content_lines(content)
-    escapes = NO_ESCAPES
-    if "\\x" in content:
-        text, escapes = base.encoding.meant(content, base.raw(first, last))
-        meant = content_lines(text)
+    lines = content_lines(content)
+    text, escapes = base.encoding.meant(content, base.raw(first, last))
+    meant = lines if text == content else content_lines(text)
     edit = Edit(base.start(first), base.start(last), _encoded(meant, newline, base))
-    closed = content[-1:] in ("", "\n")
-    return _Piece(part, edit, lines, newline, converted, closed, escapes)
+    return _Piece(part, edit, lines, newline, converted, escapes)
 
 
 def _encoded(lines: list[str], newline: bytes, base: Text) -> bytes:
@@ -574,13 +574,12 @@ def _joined(pieces: list[_Piece], base: Text, *, unclosed: bool) -> tuple[Change
     """The change of all pieces, and whether the last line, if `unclosed`, got a newline."""
     last = base.line_count
     at_end = [piece for piece in pieces if piece.part[1] == last]
-    replaces_last = bool(at_end) and any(piece.part[0] < last for piece in at_end)
+    replaces_last = any(piece.part[0] < last for piece in at_end)
     if base.ragged and not replaces_last:
         raise EncodingRefused(base.encoding.name, "a broken code unit at the end of the file", 0)
     edits = [piece.edit for piece in pieces]
-    if unclosed and at_end and not replaces_last:
-        edits.insert(0, Edit(base.size, base.size, at_end[0].newline))
-    if unclosed and not at_end:
-        edits.append(Edit(base.size, base.size, base.newline_near(last - 1, last)))
+    if unclosed and not replaces_last:
+        newline = at_end[0].newline if at_end else base.newline_near(last - 1, last)
+        edits.insert(0, Edit(base.size, base.size, newline))  # before what comes after it
     added = unclosed and (not replaces_last or any(piece.edit.new for piece in at_end))
     return ChangeSet.of(base.size, edits), added

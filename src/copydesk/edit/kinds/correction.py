@@ -1,4 +1,4 @@
-"""What an edit becomes whose old text is in the file, but not as written: the same edit, corrected.
+"""Correct both texts of an edit whose old text is in the file, but with other blanks or signs.
 
 A correction is offered where one cause explains the difference and leaves all words as they are.
 It is certain where the cause is one indentation of all lines; any other is planned and looked at.
@@ -60,9 +60,9 @@ def of_lines(
         first = shift.places[0]
         own = "".join(f"{line}\n" for line in shown[first : first + len(lines)])
         why = explain(old, own)
-        made = renewed(old, own, new, why)
-        if made is not None and why:
-            return Corrected(own, made, why, _is_indented(why))
+        there_new = renewed(old, own, new, why)
+        if there_new is not None and why:
+            return Corrected(own, there_new, why, _is_indented(why))
     corrected = None if there is None else of_text(shown, old, there, new, causes)
     return corrected or of_elided(shown, old, new)
 
@@ -74,11 +74,11 @@ def of_text(
     if not is_safe(causes):
         return None
     shift = shifted(shown, content_lines(old), new)
-    made = renewed(old, there, new, causes)
+    changed = renewed(old, there, new, causes)
     is_uneven = "indentation" in causes and indented_by(old, there) is None
-    if made is None or shift.there or is_uneven:
+    if changed is None or shift.there or is_uneven:
         return None
-    return Corrected(there, made, tuple(causes), shift.new is not None and _is_indented(causes))
+    return Corrected(there, changed, tuple(causes), shift.new is not None and _is_indented(causes))
 
 
 def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
@@ -92,8 +92,7 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
     runs = [lines[a + 1 : b] for a, b in pairwise([-1, *marks, len(lines)])]
     if not marks or not all(any(map(str.strip, run)) for run in runs):
         return None
-    spans: list[tuple[int, int]] = []
-    end = 0
+    spans, end = list[tuple[int, int]](), 0
     for run in runs:
         places = [at for at in occurrences(shown, run) if at >= end]
         if len(places) != 1:
@@ -101,11 +100,11 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
         end = places[0] + len(run)
         spans.append((places[0], end))
     left_out = [shown[above:below] for (_, above), (below, _) in pairwise(spans)]
-    made: list[str] = []
+    filled: list[str] = []
     for line in content_lines(new):
-        made += left_out.pop(0) if left_out and is_elided(line) else [line]
+        filled += left_out.pop(0) if left_out and is_elided(line) else [line]
     there, put = (
-        "".join(f"{line}\n" for line in each) for each in (shown[spans[0][0] : end], made)
+        "".join(f"{line}\n" for line in each) for each in (shown[spans[0][0] : end], filled)
     )
     return Corrected(there, put, ("elision",), is_certain=False)
 
@@ -141,16 +140,16 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
         news = [line.translate(odd) for line in news]
     else:
         known = {indentation(a): indentation(b) for a, b in pairs}
-    made: list[str | None] = [_indented(line, known) for line in news]
+    written: list[str | None] = [_indented(line, known) for line in news]
     alignment = align(mine, news)
     for gap in alignment.gaps():
         if gap.base_stop - gap.base_start == gap.now_stop - gap.now_start:
             for at, now in zip(range(*gap[:2]), range(*gap[2:]), strict=True):
-                made[now] = _alike(mine[at], theirs[at], news[now]) or made[now]
+                written[now] = _alike(mine[at], theirs[at], news[now]) or written[now]
     for start, now, length in alignment.runs:
-        made[now : now + length] = theirs[start : start + length]
-    lines = [line for line in made if line is not None]
-    return "\n".join(lines) if len(lines) == len(made) else None
+        written[now : now + length] = theirs[start : start + length]
+    lines = [line for line in written if line is not None]
+    return "\n".join(lines) if len(lines) == len(written) else None
 
 
 def _unescaped(text: str) -> str:
@@ -172,10 +171,10 @@ def _indented(line: str, known: dict[str, str]) -> str | None:
     own = indentation(line)
     if not line.strip():
         return line
-    found = {known.get(own, own)} if own in known or not known else {*_shifts(own, known)}
-    if len(found) != 1 or None in found:
+    leads = {known.get(own, own)} if own in known or not known else {*_shifts(own, known)}
+    if len(leads) != 1 or None in leads:
         return None
-    return f"{found.pop()}{line[len(own) :]}"
+    return f"{leads.pop()}{line[len(own) :]}"
 
 
 def _shifts(own: str, known: dict[str, str]) -> Iterator[str | None]:
@@ -245,32 +244,14 @@ def is_elided(line: str) -> bool:
 
 def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
     """Return every place of the wanted lines, at least one, with overlaps, in linear time (KMP)."""
-    border = [0]
-    for one in wanted[1:]:
-        length = border[-1]
-        while length and wanted[length] != one:
-            length = border[length - 1]
-        border.append(length + (wanted[length] == one))
-    found: list[int] = []
-    length = 0
-    for at, text in enumerate(texts, 1):
-        while length and wanted[length] != text:
-            length = border[length - 1]
-        length += wanted[length] == text
-        if length == len(wanted):
-            found.append(at - length)
-            length = border[-1]
-    return found
-
-
-def raw_lines(text: str) -> list[str]:
-    """The lines of a text with their ends."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def bare(line: str) -> str:
-    """The line without its end."""
-    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+    joined = [*wanted, object(), *texts]  # what is between them equals nothing
+    borders = [0]  # how many lines up to here are the first ones of all
+    for line in joined[1:]:
+        length = borders[-1]
+        while length and joined[length] != line:
+            length = borders[length - 1]
+        borders.append(length + (joined[length] == line))
+    return [at - 2 * len(wanted) for at, length in enumerate(borders) if length == len(wanted)]
 
 
 def lines_shown(base: Snapshot) -> list[str]:
@@ -299,8 +280,8 @@ def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = F
     lines = range(places[0], places[0] + len(old)) if is_one else range(0)
     standing = () if len(places) > 1 else _standing(shown, content_lines(new), lines)
     there = tuple(at + 1 for at in standing)
-    made = reindented(new, old, shown[lines.start : lines.stop]) if is_one and not there else None
-    return Shift(places, there, made)
+    moved = reindented(new, old, shown[lines.start : lines.stop]) if is_one and not there else None
+    return Shift(places, there, moved)
 
 
 def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:

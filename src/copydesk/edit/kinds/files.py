@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 from copydesk.edit.kinds.base import (
     Composed,
@@ -13,14 +14,13 @@ from copydesk.edit.kinds.base import (
     Span,
     Terms,
     kind,
+    path_of,
 )
 from copydesk.errors import InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
 from copydesk.text.unified import deleted, mode_changed, renamed
-
-_AS_IT_IS = Normalized(True, True, False, False, "lf", 0)
 
 
 class FileOperation(Request):
@@ -35,15 +35,12 @@ class FileOperation(Request):
     def locate(self, base: Source) -> Place:
         return Place(0, base.line_count, None)
 
-    def free_place(self, base: Source) -> Place:
-        return self.locate(base)
-
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
         removed = [Edit(0, base.size, b"")] if self.deletes else []
-        return Composed(ChangeSet.of(base.size, removed), (), _AS_IT_IS)
+        return Composed(ChangeSet.of(base.size, removed), (), Normalized())
 
     def leaves(self, base: Text, change: ChangeSet) -> bool:
-        return False
+        return self.modes is not None and self.mode_after(self.modes[0]) is None
 
 
 @kind
@@ -71,13 +68,9 @@ class MoveFile(FileOperation):
 
     rank, reads = 2, "nothing"
     _tool, _action = "prepare_file_move", "file_move"
+    _read_as: ClassVar = {**Request._read_as, "to": path_of}
 
     to: PathField
-
-    def __post_init__(self) -> None:
-        FileOperation.__post_init__(self)
-        if type(self.to) is not RelPath:
-            object.__setattr__(self, "to", RelPath.parse(self.to))
 
     @property
     def target(self) -> RelPath | None:
@@ -105,16 +98,8 @@ class ChangeMode(FileOperation):
         runs = self.mode | (self.mode & 0o444) >> 2
         return self.mode, runs if self.executable else self.mode & ~0o111
 
-    def mode_after(self, now: int) -> int | None:
-        _, wanted = replace(self, mode=now).modes
-        return None if wanted == now else wanted & 0o7777
-
     def with_mode(self, mode: int) -> Request:
         return replace(self, mode=mode)
 
     def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
         return mode_changed(str(self.path), *self.modes)
-
-    def leaves(self, base: Text, change: ChangeSet) -> bool:
-        before, wanted = self.modes
-        return before == wanted

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from operator import attrgetter
+from typing import ClassVar
 
 from copydesk.edit.kinds.base import (
     Action,
@@ -14,7 +16,6 @@ from copydesk.edit.kinds.base import (
     Several,
     Span,
     Terms,
-    as_tuple,
     check_text,
     compose_lines,
     content_lines,
@@ -23,6 +24,7 @@ from copydesk.edit.kinds.base import (
     kind,
     line_count_of,
     of_parts,
+    tuple_of,
 )
 from copydesk.errors import Clash, CollisionDetected, InvalidArgs, InvalidRange, RangeOutOfBounds
 from copydesk.text.diff import changed_part
@@ -50,11 +52,10 @@ def resolve_range(text: str, total: int) -> Span:
     named = _SHAPE.fullmatch(text.strip(" "))
     if not named or not named[0]:
         raise InvalidRange(text, "not one of N, N~M, N~, ~M, ~", total)
-    first = int(named["first"]) if named["first"] else None
-    last = int(named["last"]) if named["last"] else None
+    first, last = (int(named[end]) if named[end] else None for end in ("first", "last"))
     if not named["tilde"]:
         last = first
-    if first == 0 or last == 0:
+    if 0 in (first, last):
         raise InvalidRange(text, "lines are counted from 1", total)
     if first is not None and last is not None and first > last:
         raise InvalidRange(text, "the first line is after the last", total)
@@ -80,9 +81,7 @@ def tail_count(text: str) -> int | None:
 
 def lines_wanted(text: str, total: int) -> tuple[int, int, bool]:
     """The lines [start, stop) that a range names, and whether it goes past the end."""
-    if not text:
-        return 0, total, False
-    last = tail_count(text)
+    last = tail_count(text) if text else total
     if last is not None:
         return max(total - last, 0), total, False
     try:
@@ -136,12 +135,9 @@ class RangeEdits(Request):
     """Make all `edits`, or none; the line numbers of all refer to the same text."""
 
     reads, _tool = "whole", RangeEdit._tool
+    _read_as: ClassVar = {**Request._read_as, "edits": tuple_of}
 
     edits: Several[RangeEdit]
-
-    def __post_init__(self) -> None:
-        Request.__post_init__(self)
-        object.__setattr__(self, "edits", as_tuple(self.edits))
 
     def check(self) -> None:
         if not self.edits:
@@ -164,11 +160,10 @@ class RangeEdits(Request):
             if start < parts[widest][1] or parts[index] == parts[widest]:
                 one, other = sorted((widest, index))
                 clashes.append(Clash(one, other, _named(parts[one]), _named(parts[other])))
-            if stop > parts[widest][1] or start == stop:
+            if stop > parts[widest][1] or start == stop:  # one more at this place clashes with it
                 widest = index
         if clashes:
-            clashes.sort(key=lambda each: (each.first, each.second))
-            raise CollisionDetected(tuple(clashes))
+            raise CollisionDetected(tuple(sorted(clashes, key=attrgetter("first", "second"))))
         return of_parts(parts)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:

@@ -8,12 +8,13 @@ keep their bytes.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from copydesk.edit.kinds.base import (
     Action,
@@ -30,11 +31,9 @@ from copydesk.edit.kinds.base import (
 from copydesk.edit.kinds.correction import (
     MOST,
     Corrected,
-    bare,
     lines_shown,
     occurrences,
     of_lines,
-    raw_lines,
 )
 from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
@@ -120,23 +119,16 @@ class PatchEdit(BatchEdit):
     def places(self, base: Snapshot) -> tuple[Span, ...]:
         """Return the lines of each hunk; raises PatchRejected, listing all without a single one."""
         sought = _Sought(base, is_base=_is_blob(base.data, self.base))
-        parts: list[Span] = []
-        lost: dict[int, _Misplaced] = {}
-        for index, hunk in enumerate(self.edits):
-            try:
-                parts.append(sought.place(hunk))
-            except _Misplaced as misplaced:
-                lost[index] = misplaced
-                parts.append((0, 0))
+        places = [sought.place(hunk) for hunk in self.edits]
+        parts = [(0, 0) if isinstance(place, _Misplaced) else place for place in places]
+        lost = {at: place for at, place in enumerate(places) if isinstance(place, _Misplaced)}
         several = {at: one.lines for at, one in lost.items() if one.reason == "several_places"}
-        if lost and len(several) == len(lost):
+        if len(several) == len(lost):
             of_other = bool(self.base) and not sought.is_base
-            together = _together(self.edits, parts, several, of_other=of_other)
+            together = _together(self.edits, parts, several, of_other=of_other) if lost else parts
             if together is not None:
                 return self._apart(base, together)
-        if not lost:
-            return self._apart(base, parts)
-        rejected = {at: self._rejected(at, one.reason, one.lines) for at, one in lost.items()}
+        rejected = {at: self._rejected(at, *place) for at, place in lost.items()}
         missing = [at for at, one in lost.items() if one.reason == "not_found"][:_SHOWN_NEAR]
         olds = [self.edits[at].old for at in missing]
         for at, old, near in zip(missing, olds, nearest_of(base, olds), strict=True):
@@ -146,28 +138,31 @@ class PatchEdit(BatchEdit):
 
     def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
         """All hunks that do not fit are corrected, or none; those done already are left out."""
-        if not isinstance(refusal, PatchRejected) or len(refusal.rejected) > MOST:
-            return None
-        if base.size > sizes.CORRECTED:
+        is_large = base.size > sizes.CORRECTED
+        if not isinstance(refusal, PatchRejected) or len(refusal.rejected) > MOST or is_large:
             return None
         edits = dict(enumerate(self.edits))
-        found, shown = list[Corrected](), lines_shown(base.whole())
-        for told in refusal.rejected:
-            hunk = edits.pop(told.hunk - 1)
-            if told.reason == "already_there" and len(told.lines or ()) == 1:
-                found.append(Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True))
+        corrections, shown = list[Corrected](), lines_shown(base.whole())
+        for rejection in refusal.rejected:
+            hunk = edits.pop(rejection.hunk - 1)
+            if rejection.reason == "already_there" and len(rejection.lines or ()) == 1:
+                corrections.append(
+                    Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True)
+                )
                 continue
             better = _with_blank_lines(hunk, shown) if hunk.signs else None
             if better is None:
-                made = of_lines(shown, hunk.old, hunk.new, told.corrected_lines, told.cause or ())
-                if told.reason != "not_found" or made is None:
+                correction = of_lines(
+                    shown, hunk.old, hunk.new, rejection.corrected_lines, rejection.cause or ()
+                )
+                if rejection.reason != "not_found" or correction is None:
                     return None
-                signs = hunk.signs if "elision" not in made.causes else ""
-                better = replace(hunk, old=made.old, new=made.new, signs=signs)
-                found.append(made)
-            edits[told.hunk - 1] = better
+                signs = hunk.signs if "elision" not in correction.causes else ""
+                better = replace(hunk, old=correction.old, new=correction.new, signs=signs)
+                corrections.append(correction)
+            edits[rejection.hunk - 1] = better
         left = tuple(hunk for _, hunk in sorted(edits.items()))
-        return fixed(replace(self, edits=left), found) if left else None
+        return fixed(replace(self, edits=left), corrections) if left else None
 
     def _rejected(self, index: int, reason: str, lines: Sequence[int]) -> RejectedHunk:
         """The rejection of a hunk, with the first of the lines (0-based) that it is about."""
@@ -201,12 +196,8 @@ class PatchEdit(BatchEdit):
 
     def _compiled(self, base: Snapshot, parts: Sequence[Span], *, is_raw: bool) -> Batch:
         changes = list(self._changes(base, parts, is_raw=is_raw))
-        edits = sorted(
-            (edit for edits, _ in changes for edit in edits),
-            key=lambda edit: (edit.start, edit.stop),
-        )
-        escapes = Escapes.of(used for _, used in changes)
-        return Batch(ChangeSet.of(base.size, edits), (), 0, escapes)
+        change = ChangeSet.of(base.size, [edit for edits, _ in changes for edit in edits])
+        return Batch(change, (), 0, Escapes.of(used for _, used in changes))
 
     def _changes(
         self, base: Snapshot, parts: Sequence[Span], *, is_raw: bool = False
@@ -225,11 +216,9 @@ class PatchEdit(BatchEdit):
             yield _change(base, hunk, (first, last), is_raw=is_between and is_raw)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
-        if not self.creates:
-            return BatchEdit.compose(self, base, place, created=created)
-        if not created:
+        if self.creates and not created:
             raise FileExists(base.size)
-        parts = tuple([(0, 0) for _ in self.edits])
+        parts = ((0, 0),) * len(self.edits) if self.creates else place.parts
         return BatchEdit.compose(self, base, replace(place, parts=parts), created=created)
 
     def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
@@ -252,17 +241,17 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
     of the text where they repeat most of it; that is certain only of a text that is `created`.
     Raises FileExists where the last line has no end: it may go on.
     """
-    now, total, found = base, ChangeSet.of(base.size, ()), list[Corrected]()
+    now, total, corrections = base, ChangeSet.of(base.size, ()), list[Corrected]()
     for index, hunk in enumerate(hunks):
         if hunk.old:
-            change, made = _next_change(path, hunk, (base, total, now), index)
-            found += made
+            change, more = _next_change(path, hunk, (base, total, now), index)
+            corrections += more
         else:
             change, cause = _filled(now, hunk.new)
             if cause and not created:
-                found.append(Corrected("", hunk.new, (cause,), is_certain=False))
+                corrections.append(Corrected("", hunk.new, (cause,), is_certain=False))
         now, total = now.edited(change), total.then(change)
-    return fixed(patch_of(path, base, total, created=created), found)
+    return fixed(patch_of(path, base, total, created=created), corrections)
 
 
 def _next_change(
@@ -270,27 +259,28 @@ def _next_change(
 ) -> tuple[ChangeSet, list[Corrected]]:
     """The change of one hunk in the text as it is by now, and how its lines were corrected."""
     base, total, now = texts
-    one, found = PatchEdit(path, (hunk,)), list[Corrected]()
+    single, corrections = PatchEdit(path, (hunk,)), list[Corrected]()
     try:
-        parts = one.places(now)
+        parts = single.places(now)
     except PatchRejected as refusal:
-        better = one.corrected(now, refusal)
+        better = single.corrected(now, refusal)
         if better is None or not isinstance(better.request, PatchEdit):
-            rejected = tuple(replace(told, hunk=index + 1) for told in refusal.rejected)
+            rejected = tuple(replace(rejection, hunk=index + 1) for rejection in refusal.rejected)
             raise PatchRejected(rejected) from None
-        one = better.request
-        parts = one.places(now)
-        found.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
-    elsewhere: tuple[int, ...] = ()
-    with suppress(PatchRejected):  # lines that an earlier hunk made have no place in the original
-        ((first, last),) = one.places(base)
-        original = follow(base.start(first), base.start(last), [total.invert(base.data)])
-        if original != Followed(now.start(parts[0][0])):
-            elsewhere = first, parts[0][0]
-    if elsewhere:  # it fits the original and the result so far, at different places
-        lines = tuple(line + 1 for line in elsewhere)
+        single = better.request
+        parts = single.places(now)
+        corrections.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
+    change = single.batch(now, parts).change
+    try:
+        ((first, last),) = single.places(base)
+    except PatchRejected:  # lines that an earlier hunk made have no place in the original
+        return change, corrections
+    original = follow(base.start(first), base.start(last), [total.invert(base.data)])
+    if original != Followed(now.start(parts[0][0])):
+        # it fits the original and the result so far, at different places
+        lines = first + 1, parts[0][0] + 1
         raise PatchRejected((RejectedHunk(str(path), index + 1, "several_places", hunk.at, lines),))
-    return one.batch(now, parts).change, found
+    return change, corrections
 
 
 def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
@@ -350,20 +340,26 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
     encoding, after = base.encoding, change.apply(base.data)
     if created:
         return PatchEdit(path, (PatchHunk("", encoding.decode(after)),), creates=True)
-    found = regions(base, change)
+    altered = regions(base, change)
     hunks: list[PatchHunk] = []
-    for group in [[*found]] if encoding.escapes and found else runs_of(found):
+    for group in [[*altered]] if encoding.escapes and altered else runs_of(altered):
         first, last = group[0], group[-1]
-        new, at = b"", first.begin
-        for region in group:
-            new += base.slice(at, region.begin) + b"".join(region.new)
-            at = region.end
         old = base.slice(first.begin, last.end)
+        replaced = [
+            Edit(region.begin - first.begin, region.end - first.begin, b"".join(region.new))
+            for region in group
+        ]
+        new = ChangeSet.of(len(old), replaced).apply(old)
         if not first.begin:
             old, new = old.removeprefix(encoding.bom), new.removeprefix(encoding.bom)
-        texts = encoding.decode(old), encoding.decode(new)
-        after_line = None if old else first.start
-        hunks.append(PatchHunk(*texts, line=first.start + 1, after=after_line))
+        hunks.append(
+            PatchHunk(
+                encoding.decode(old),
+                encoding.decode(new),
+                line=first.start + 1,
+                after=None if old else first.start,
+            )
+        )
     return PatchEdit(path, tuple(hunks), blob_id(base.data), blob_id(after))
 
 
@@ -387,21 +383,24 @@ def _together(
     are_right = all(line in places for line, places in zip(numbered, choices, strict=True))
     is_chosen = len(several) < len(hunks) or not any(hunk.signs for hunk in hunks)
     if are_right and is_chosen and not of_other:
-        found: list[int] | None = numbered
+        starts: list[int] | None = numbered
     elif all(hunk.signs for hunk in hunks):
-        found = _in_order_of(choices, sizes)
+        starts = _in_order_of(choices, sizes)
     else:
-        found = [places[0] for places in choices]
+        starts = [places[0] for places in choices]
         for at, places in several.items():
             equal = [other for other in several if hunks[other].old == hunks[at].old]
             if len(equal) != len(places):
                 return None
-            found[at] = places[equal.index(at)]
-    return None if found is None else [(at, at + n) for at, n in zip(found, sizes, strict=True)]
+            starts[at] = places[equal.index(at)]
+    return None if starts is None else [(at, at + n) for at, n in zip(starts, sizes, strict=True)]
 
 
 def _in_order_of(choices: Sequence[Sequence[int]], sizes: Sequence[int]) -> list[int] | None:
-    """The only way to take a place for each, one below the other; None for none or several."""
+    """The only way to take a place for each, one below the other; None for none or several.
+
+    It is the only one if the highest places that follow each other are also the lowest.
+    """
     first, last = list[int](), list[int]()
     end = 0
     for places, size in zip(choices, sizes, strict=True):
@@ -412,12 +411,11 @@ def _in_order_of(choices: Sequence[Sequence[int]], sizes: Sequence[int]) -> list
     return first if len(first) == len(choices) and first == last[::-1] else None
 
 
-class _Misplaced(Exception):
+class _Misplaced(NamedTuple):
     """Why a hunk has no place, and the lines (0-based) where it may belong."""
 
-    def __init__(self, reason: str, lines: Sequence[int] = ()) -> None:
-        super().__init__(reason)
-        self.reason, self.lines = reason, lines
+    reason: str
+    lines: Sequence[int] = ()
 
 
 class _Sought:
@@ -429,25 +427,25 @@ class _Sought:
         self._headed: dict[str, list[int]] = {}
         self._bodies: dict[int, range] = {}
 
-    def place(self, hunk: PatchHunk) -> Span:
-        """Return the lines of the hunk; raises _Misplaced."""
-        old = content_lines(hunk.old)
+    def place(self, hunk: PatchHunk) -> Span | _Misplaced:
+        """The lines of the hunk, or why it has none."""
+        old, is_closed = content_lines(hunk.old), not _is_open(hunk.old)
         if not old:
             return self._insertion(hunk)
-        size, is_closed = len(old), not _is_open(hunk.old)
         places = everywhere = self._places(old)
         if hunk.at_end or not is_closed or _is_open(hunk.new):
             may_end = is_closed or not self._base.ends_with_newline
-            places = [at for at in places[-1:] if may_end and at + size == self._base.line_count]
+            count = self._base.line_count
+            places = [at for at in places[-1:] if may_end and at + len(old) == count]
         if not places:
-            raise self._lost(hunk, everywhere)
+            return self._lost(hunk, everywhere)
         if self.is_base and _holds(places, hunk.line - 1):
-            return hunk.line - 1, hunk.line - 1 + size
-        if hunk.headers:
-            places = self._below(hunk.headers, places)
-        if len(places) > 1:
-            raise _Misplaced("several_places", places)
-        return places[0], places[0] + size
+            return hunk.line - 1, hunk.line - 1 + len(old)
+        below = self._below(hunk.headers, places)
+        if isinstance(below, _Misplaced):
+            return below
+        is_only = len(below) == 1
+        return (below[0], below[0] + len(old)) if is_only else _Misplaced("several_places", below)
 
     def _lost(self, hunk: PatchHunk, elsewhere: list[int]) -> _Misplaced:
         if elsewhere:
@@ -457,15 +455,15 @@ class _Sought:
         context = same_after(content_lines(hunk.old), new[:-1], 0, 0)
         return _Misplaced("already_there" if there else "not_found", [at + context for at in there])
 
-    def _insertion(self, hunk: PatchHunk) -> Span:
+    def _insertion(self, hunk: PatchHunk) -> Span | _Misplaced:
         """The place of new lines without old ones: the end, or after the line they name."""
         count = self._base.line_count
         if hunk.headers:
-            raise _Misplaced("header_alone")
+            return _Misplaced("header_alone")
         if not count or hunk.at_end:
             return count, count
         if hunk.after is None or not self.is_base or hunk.after > count:
-            raise _Misplaced("no_context")
+            return _Misplaced("no_context")
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 
     def _places(self, old: Sequence[str]) -> list[int]:
@@ -481,26 +479,17 @@ class _Sought:
             keys = [encoding.bytes_of(line) for line in old]
         except EncodingRefused:
             return []
+        lines, size = self._base.keys, len(keys)
         rarest, offset = min((len(self._index.get(key, ())), at) for at, key in enumerate(keys))
-        found: list[int] = []
-        if rarest * len(keys) <= self._base.line_count:
+        if rarest * size <= len(lines):
             starts = (at - offset for at in self._index.get(keys[offset], ()))
-            found = [at for at in starts if self._stand(keys, at)]
+            places = [at for at in starts if at >= 0 and [*lines[at : at + size]] == keys]
         else:
-            found = occurrences(self._base.keys, keys)
-            if found[:1] != [0] and self._stand(keys, 0):  # after a byte order mark
-                found.insert(0, 0)
-        return found or (self._as_shown(old) if encoding.escapes else [])
-
-    def _stand(self, wanted: Sequence[bytes], start: int) -> bool:
-        """Whether these lines are at `start`."""
-        if start < 0 or start + len(wanted) > self._base.line_count:
-            return False
-        keys, bom = self._base.keys, self._base.encoding.bom
-        return all(
-            keys[at] == one or (not at and bom + keys[at] == one)
-            for at, one in enumerate(wanted, start)
-        )
+            places = occurrences(lines, keys)
+        unmarked = [keys[0].removeprefix(encoding.bom), *keys[1:]]
+        if unmarked != keys and [*lines[:size]] == unmarked:  # after a byte order mark
+            places.insert(0, 0)
+        return places or (self._as_shown(old) if encoding.escapes else [])
 
     def _as_shown(self, old: Sequence[str]) -> list[int]:
         """Match lines with bytes as they were shown, by shift-and: each bit is a line."""
@@ -511,7 +500,7 @@ class _Sought:
             lines[line] = lines.get(line, 0) | 1 << at
         patterns = {line: encoding.pattern(line) or re.compile(re.escape(line)) for line in old}
         fitting: dict[bytes, int] = {}
-        found: list[int] = []
+        places: list[int] = []
         reached, last = 0, 1 << (len(old) - 1)
         for at, key in enumerate(self._base.keys):
             if key not in fitting:
@@ -521,18 +510,16 @@ class _Sought:
                 fitting[key] = sum(fit)
             reached = (reached << 1 | 1) & fitting[key]
             if reached & last:
-                found.append(at - len(old) + 1)
-        return found
+                places.append(at - len(old) + 1)
+        return places
 
     @computed_once
     def _index(self) -> dict[bytes, list[int]]:
-        """The line numbers by bytes; the first line also with its byte order mark."""
-        found: dict[bytes, list[int]] = {}
+        """The line numbers by bytes."""
+        index: dict[bytes, list[int]] = {}
         for line, key in enumerate(self._base.keys):
-            found.setdefault(key, []).append(line)
-        if self._base.encoding.bom and self._base.keys:
-            found.setdefault(self._base.encoding.bom + self._base.keys[0], []).insert(0, 0)
-        return found
+            index.setdefault(key, []).append(line)
+        return index
 
     @computed_once
     def _outline(self) -> Outline:
@@ -561,23 +548,23 @@ class _Sought:
             self._headed[header] = sorted(at for text, at in starting if _names(header, text))
         return self._headed[header]
 
-    def _below(self, headers: Sequence[str], places: list[int]) -> list[int]:
-        """The places below the headers; only those that the last one encloses, if there are any."""
+    def _below(self, headers: Sequence[str], places: list[int]) -> list[int] | _Misplaced:
+        """The places below all headers; only those in the last one's block, if there are any."""
         bodies = [range(self._base.line_count)]
         for header in headers:
             known = self._heads(header)
             heads = known[bisect_left(known, bodies[0].start) :]
             if not heads:
-                raise _Misplaced("no_header")
+                return _Misplaced("no_header")
             inner = _within(heads, bodies)
             bodies = [self._body(head) for head in inner or heads]
         after = [at for at in places if at >= bodies[0].start]
         if not after:
-            raise _Misplaced("not_below_header", places)
+            return _Misplaced("not_below_header", places)
         return _within(after, bodies) or after
 
 
-def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> RejectedHunk:
+def _with_near(rejection: RejectedHunk, base: Snapshot, old: str, near: Near) -> RejectedHunk:
     """Add the closest lines to the rejection, and why they differ."""
     corrected, causes, difference = near.corrected, tuple[str, ...](near.causes), near.diff
     if corrected is not None and not causes:  # it is there, within lines
@@ -587,11 +574,11 @@ def _with_near(told: RejectedHunk, base: Snapshot, old: str, near: Near) -> Reje
         causes = explain(old, corrected) or ("part_of_line",)
     alike = tuple(line + 1 for line in near.alike)
     return replace(
-        told,
+        rejection,
         nearest_lines=f"{near.start + 1}~{near.stop}",
         similarity=near.similarity,
         difference=difference,
-        lines=(near.start + 1, *alike) if alike else told.lines,
+        lines=(near.start + 1, *alike) if alike else rejection.lines,
         cause=causes or None,
         indented_by=None if corrected is None else indented_by(old, corrected) or None,
         similar_lines=alike or None,
@@ -615,25 +602,29 @@ def _change(
     if not first and hunk.old.startswith("\ufeff"):
         starts[0] = 0  # the patch shows the byte order mark
     there = [base.slice(*span) for span in pairwise(starts)]
-    ours, theirs = raw_lines(old), raw_lines(new)
     is_exact = False
     with suppress(EncodingRefused):  # what the encoding lacks is not there
-        is_exact = there == [base.encoding.bytes_of(line) for line in ours]
+        is_exact = there == [base.encoding.bytes_of(line) for line in _raw_lines(old)]
     if is_exact and (there or not base.line_count or is_raw):
-        written = [base.encoding.bytes_of(line) for line in theirs]
-        edits = [
+        written = [base.encoding.bytes_of(line) for line in _raw_lines(new)]
+        return [
             Edit(starts[a], starts[b], b"".join(written[c:d]))
             for a, b, c, d in _gaps(hunk.signs, there, written)
-        ]
-        return edits, escapes
-    was, come = ([(bare(line), line.endswith("\n")) for line in side] for side in (ours, theirs))
-    if not first and base.encoding.bom:
-        for side in (was, come):
-            side[:1] = [(base.encoding.unmarked(text), closed) for text, closed in side[:1]]
+        ], escapes
+    sides = (old, new) if first else map(base.encoding.unmarked, (old, new))
+    was, come = (
+        [*zip(content_lines(side), (line.endswith("\n") for line in _raw_lines(side)), strict=True)]
+        for side in sides
+    )
     gaps = [(first + a, first + b, come[c:d]) for a, b, c, d in _gaps(hunk.signs, was, come)]
     return [
         Edit(base.start(a), base.start(b), _ended(base, to, a, b)) for a, b, to in gaps
     ], escapes
+
+
+def _raw_lines(text: str) -> list[str]:
+    """The lines of a text with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _ended(base: Snapshot, lines: Sequence[tuple[str, bool]], first: int, stop: int) -> bytes:
@@ -653,8 +644,8 @@ def _ended(base: Snapshot, lines: Sequence[tuple[str, bool]], first: int, stop: 
 def _gaps(signs: str, old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[Gap]:
     """Yield what changes between lines that are kept: those that the signs say, or equal ones."""
     at = now = 0
-    for kept, changed in re.findall("( *)([-+]*)", signs or "-" * len(old) + "+" * len(new)):
-        at, now = at + len(kept), now + len(kept)
+    for same, changed in re.findall("( *)([-+]*)", signs or "-" * len(old) + "+" * len(new)):
+        at, now = at + len(same), now + len(same)
         end, now_end = at + changed.count("-"), now + changed.count("+")
         for gap in align(old[at:end], new[now:now_end]).gaps():
             yield Gap(at + gap[0], at + gap[1], now + gap[2], now + gap[3])
@@ -668,15 +659,9 @@ def _holds(ordered: Sequence[int], one: int) -> bool:
 
 def _within(ordered: Sequence[int], bodies: Sequence[range]) -> list[int]:
     """The lines that are inside one of the bodies; both are sorted."""
-    found: list[int] = []
-    at = stop = 0
-    for line in ordered:
-        while at < len(bodies) and bodies[at].start <= line:
-            stop = max(stop, bodies[at].stop)
-            at += 1
-        if line < stop:
-            found.append(line)
-    return found
+    starts = [body.start for body in bodies]
+    ends = [0, *accumulate((body.stop for body in bodies), max)]
+    return [line for line in ordered if line < ends[bisect_right(starts, line)]]
 
 
 def _is_open(text: str) -> bool:

@@ -21,7 +21,7 @@ Where users could expect either of two behaviours:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from operator import add, itemgetter
@@ -35,13 +35,13 @@ from copydesk.edit.kinds.base import (
     Request,
     Several,
     Span,
-    as_tuple,
     check_text,
     content_lines,
     count_lines,
     is_unclosed,
     kind,
     of_parts,
+    tuple_of,
 )
 from copydesk.edit.kinds.correction import (
     MOST,
@@ -63,7 +63,7 @@ from copydesk.errors import (
 )
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import align, common_ends
-from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, has_raw
+from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes
 from copydesk.text.nearest import Near, indentation, indented_by, nearest_of
 from copydesk.text.relpath import SupportsPath
 from copydesk.text.search import (
@@ -82,10 +82,10 @@ from copydesk.text.search import (
 from copydesk.text.snapshot import Snapshot, Source, Text
 
 
-def fixed(request: Request, found: Sequence[Corrected]) -> Fixed:
+def fixed(request: Request, corrections: Sequence[Corrected]) -> Fixed:
     """The corrected request, certain if all its corrections are."""
-    causes = dict.fromkeys(cause for one in found for cause in one.causes)
-    return Fixed(request, tuple(causes), all(one.is_certain for one in found))
+    causes = dict.fromkeys(cause for each in corrections for cause in each.causes)
+    return Fixed(request, tuple(causes), all(each.is_certain for each in corrections))
 
 
 @kind
@@ -95,19 +95,16 @@ class BatchEdit(Request):
     reads, _tool = "whole", "prepare_batch_edit"
     quotes, by_text = "old_string says it already; leave it out", True
     voices: ClassVar[tuple[str, ...]] = ("batch",)
+    _read_as: ClassVar = {**Request._read_as, "edits": tuple_of}
 
     edits: Several[StringEdit]
-
-    def __post_init__(self) -> None:
-        Request.__post_init__(self)
-        object.__setattr__(self, "edits", as_tuple(self.edits))
 
     @staticmethod
     def of(path: str | SupportsPath, edits: Iterable[StringEdit | tuple[str, str]]) -> BatchEdit:
         """Make a batch of edits or (old, new) pairs; InvalidArgs for none, or without old text."""
-        made = BatchEdit(path, [_edit_of(index, each) for index, each in enumerate(edits)])
-        made.check()
-        return made
+        batch = BatchEdit(path, [_edit_of(index, each) for index, each in enumerate(edits)])
+        batch.check()
+        return batch
 
     @property
     def bad_character(self) -> bool:
@@ -142,19 +139,19 @@ class BatchEdit(Request):
         """All texts that are not found are corrected, or none."""
         if not isinstance(refusal, PartialMatchFail) or len(refusal.failures) > MOST:
             return None
-        edits, found = [*self.edits], list[Corrected]()
+        edits, corrections = [*self.edits], list[Corrected]()
         shown = lines_shown(base.whole())
         for failure in refusal.failures:
             edit, there = edits[failure.index], failure.corrected_old_string
             if there:
-                made = of_text(shown, edit.old, there, edit.new, failure.cause or ())
+                correction = of_text(shown, edit.old, there, edit.new, failure.cause or ())
             else:
-                made = None if failure.matches_count else of_elided(shown, edit.old, edit.new)
-            if made is None:
+                correction = None if failure.matches_count else of_elided(shown, edit.old, edit.new)
+            if correction is None:
                 return None
-            edits[failure.index] = StringEdit(made.old, made.new)
-            found.append(made)
-        return fixed(replace(self, edits=tuple(edits)), found)
+            edits[failure.index] = StringEdit(correction.old, correction.new)
+            corrections.append(correction)
+        return fixed(replace(self, edits=tuple(edits)), corrections)
 
     def batch(self, base: Snapshot, parts: Sequence[Span]) -> Batch:
         """The edits in a text, each in its own lines only."""
@@ -164,13 +161,13 @@ class BatchEdit(Request):
         """Leave the end of the file as it is, unless an edit is of it."""
         batch = self.batch(base.whole(), place.parts)
         style = base.newline_name(base.dominant_newline)
-        normalized = Normalized(not is_unclosed(base), True, False, False, style, 0)
+        normalized = Normalized(not is_unclosed(base), newline_style=style)
         return Composed(batch.change, (), normalized, batch.escapes)
 
     def lines_at(self, place: Place) -> tuple[int, int]:
         old = len({line for start, stop in place.parts for line in range(start, stop)})
         grown = sum(edit.new.count("\n") - edit.old.count("\n") for edit in self.edits)
-        return old, old + grown * place.candidates
+        return old + grown * place.candidates, old
 
     def pieces(self, place: Place, new: int) -> list[tuple[int, int, int]] | None:
         return None
@@ -216,7 +213,7 @@ class ReplaceText(BatchEdit):
         if not composed.change or not is_unclosed(base.edited(composed.change)):
             return composed
         newline = base.newline_near(base.line_count - 1, base.line_count)
-        edits = [*composed.change.edits, Edit(base.size, base.size, newline)]
+        closing = Edit(base.size, base.size, newline)
         was_closed = composed.normalized.file_eof_has_newline
         normalized = replace(
             composed.normalized,
@@ -224,7 +221,7 @@ class ReplaceText(BatchEdit):
             file_eof_newline_added=not was_closed,
             content_eof_newline_added=was_closed,
         )
-        change = ChangeSet.of(base.size, edits)
+        change = ChangeSet.of(base.size, [*composed.change.edits, closing])
         return composed._replace(change=change, normalized=normalized)
 
 
@@ -283,23 +280,28 @@ class Batch:
     escapes: Escapes = NO_ESCAPES
 
 
+_Place = tuple[ByteSpan, str | None]
+"""Where an old text is, and the text there if it was matched by its escapes, which show bytes."""
+
+
 def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     """Return the change that makes all edits.
 
     Raises DuplicateEdits, PartialMatchFail, CollisionDetected, EncodingRefused, and InvalidArgs if
     no edit changes anything.
     """
-    replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
+    replacements = [_Replacement.of(edit) for edit in edits]
     _check_arguments(replacements)
     _check_known(base.encoding, edits)
-    found, olds = _found(base, edits)
-    if any(matches.count != 1 for matches in found):
-        raise _failure(base, edits, found)
-    spans = tuple(matches.spans[0] for matches in found)
+    matched = _found(base, edits)
+    if any(matches.count != 1 for matches, _ in matched):
+        raise _failure(base, edits, [matches for matches, _ in matched])
+    places = [(matches.spans[0], there) for matches, there in matched]
+    spans = [span for span, _ in places]
     pairs = list(islice(overlapping(spans), SHOWN_COLLISIONS + 1))
     if pairs:
         raise _collision(base, spans, pairs)
-    return _batch(base, edits, replacements, spans, olds)
+    return _batch(base, edits, replacements, places)
 
 
 def compile_in_order(
@@ -313,22 +315,18 @@ def compile_in_order(
     there already, or, in code, if the indentation of the first is left out and lost in later ones;
     InvalidArgs for an empty one, and EncodingRefused.
     """
-    now, changes = base, [ChangeSet.of(base.size, ())]
-    spans: list[ByteSpan] = []
-    no_ops, escapes = 0, list[Escapes]()
+    now, batches = base, list[Batch]()
     for index, texts in enumerate(edits):
-        one = _in_order(
-            now, index, *(text.replace("\r\n", "\n") for text in texts), is_code=is_code
-        )
-        now = now.edited(one.change)
-        changes.append(one.change)
-        spans += one.spans
-        no_ops += one.no_op_count
-        escapes.append(one.escapes)
+        old, new = (text.replace("\r\n", "\n") for text in texts)
+        batches.append(_in_order(now, index, old, new, is_code=is_code))
+        now = now.edited(batches[-1].change)
+    changes = [ChangeSet.of(base.size, ()), *(batch.change for batch in batches)]
     while len(changes) > 1:  # combine neighbours first: one after the other takes quadratic time
         pairs = zip_longest(changes[::2], changes[1::2])
         changes = [one if other is None else one.then(other) for one, other in pairs]
-    return Batch(changes[0], tuple(spans), no_ops, Escapes.of(escapes))
+    spans = tuple(span for batch in batches for span in batch.spans)
+    no_ops = sum(batch.no_op_count for batch in batches)
+    return Batch(changes[0], spans, no_ops, Escapes.of(batch.escapes for batch in batches))
 
 
 def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) -> Batch:
@@ -342,19 +340,19 @@ def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) 
         )
     edit = StringEdit(old, new)
     _check_known(base.encoding, [edit])
-    (found,), olds = _found(base, [edit])
-    if not found.count and old != new:
-        found, there, new = _loosely(base, index, edit)
-        if found.count == 1 and not there:
-            return _inserted(base, found.spans[0][0], new)
+    ((matches, there),) = _found(base, [edit])
+    if not matches.count and old != new:
+        matches, there, new = _loosely(base, index, edit)
+        if matches.count == 1 and not there:
+            return _inserted(base, matches.spans[0][0], new)
         edit = StringEdit(there or old, new)
-        olds = {0: there} if base.encoding.escapes else olds
-    elif found.count == 1 and is_code:
-        _check_lead(base, index, found.spans[0][0], edit)
-    if found.count != 1:
-        failure = _failure(base, [edit], [found]).failures[0]
+    elif matches.count == 1 and is_code:
+        _check_lead(base, index, matches.spans[0][0], edit)
+    if matches.count != 1:
+        failure = _failure(base, [edit], [matches]).failures[0]
         raise PartialMatchFail(index, (replace(failure, index=index),))
-    return _batch(base, [edit], [_Replacement.of(base.encoding, edit)], found.spans[:1], olds)
+    replacement = _Replacement.of(edit)
+    return _batch(base, [edit], [replacement], [(matches.spans[0], there)])
 
 
 def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> None:
@@ -423,7 +421,7 @@ def _end_of(base: Snapshot, line: int, *, is_closed: bool) -> int:
 
 def replace_everywhere(base: Snapshot, edit: StringEdit) -> Batch:
     """The change that replaces all non-overlapping matches of one text, from the start."""
-    _check_arguments([_Replacement.of(base.encoding, edit)])
+    _check_arguments([_Replacement.of(edit)])
     _check_known(base.encoding, [edit])
     return replace_in(base, edit, [(0, base.line_count)])
 
@@ -438,35 +436,28 @@ def part_lines(base: Snapshot, spans: Sequence[ByteSpan]) -> tuple[Span, ...]:
 
 def compile_in(base: Snapshot, edits: Sequence[StringEdit], parts: Sequence[Span]) -> Batch:
     """Return the change that makes all edits, each searched for in its own lines only."""
-    replacements = [_Replacement.of(base.encoding, edit) for edit in edits]
-    spans: list[ByteSpan] = []
-    olds: dict[int, str] = {}
-    for index, (edit, part) in enumerate(zip(edits, parts, strict=True)):
+    places: list[_Place] = []
+    for edit, part in zip(edits, parts, strict=True):
         piece, low = _piece(base, part)
-        (matches,), shown = _found(piece, [edit])
+        ((matches, there),) = _found(piece, [edit])
         if matches.count != 1:
             raise _failure(base, [edit], [matches])
-        spans.append((matches.spans[0][0] + low, matches.spans[0][1] + low))
-        if shown:
-            olds[index] = shown[0]
-    return _batch(base, edits, replacements, tuple(spans), olds)
+        start, stop = matches.spans[0]
+        places.append(((low + start, low + stop), there))
+    return _batch(base, edits, [_Replacement.of(edit) for edit in edits], places)
 
 
 def replace_in(base: Snapshot, edit: StringEdit, parts: Sequence[Span]) -> Batch:
     """Like `replace_everywhere`, in these lines only."""
-    spans: list[ByteSpan] = []
-    olds: dict[int, str] = {}
+    places: list[_Place] = []
     for part in parts:
         piece, low = _piece(base, part)
-        for (start, stop), old in _places_apart(piece, edit):
-            if old is not None:
-                olds[len(spans)] = old
-            spans.append((start + low, stop + low))
-    if not spans:
+        apart = _places_apart(piece, edit)
+        places += [((low + start, low + stop), there) for (start, stop), there in apart]
+    if not places:
         raise _failure(base, [edit], [Matches(0, ())], once=False)
-    every = len(spans)
-    same = [_Replacement.of(base.encoding, edit)] * every
-    return _batch(base, [edit] * every, same, tuple(spans), olds)
+    every = len(places)
+    return _batch(base, [edit] * every, [_Replacement.of(edit)] * every, places)
 
 
 def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
@@ -476,29 +467,26 @@ def _piece(base: Snapshot, part: Span) -> tuple[Snapshot, int]:
     return Snapshot(base.data[low : base.start(part[1])], encoding), low
 
 
-def _places_apart(base: Snapshot, edit: StringEdit) -> list[tuple[ByteSpan, str | None]]:
-    """All non-overlapping matches of the old text, with the text there if it has escapes."""
-    found: list[tuple[ByteSpan, str | None]] = [(span, None) for span in find_apart(base, edit.old)]
+def _places_apart(base: Snapshot, edit: StringEdit) -> list[_Place]:
+    """All non-overlapping matches of the old text."""
+    places: list[_Place] = [(span, None) for span in find_apart(base, edit.old)]
     end = 0
-    for span, old in [] if found else _shown_at(base, edit):
+    for span, there in [] if places else _shown_at(base, edit):
         if span[0] >= end:
-            found.append((span, old))
+            places.append((span, there))
             end = span[1]
-    return found
+    return places
 
 
-def _found(
-    base: Snapshot, edits: Sequence[StringEdit]
-) -> tuple[tuple[Matches, ...], dict[int, str]]:
-    """The matches of each old text; by index the actual text if it was matched by its escapes."""
-    found = list(find_all(base, [edit.old for edit in edits]))
-    olds: dict[int, str] = {}
-    for index, edit in enumerate(edits):
-        places = [] if found[index].count else _shown_at(base, edit)
+def _found(base: Snapshot, edits: Sequence[StringEdit]) -> list[tuple[Matches, str | None]]:
+    """The matches of each old text, and the actual text if it was matched by its escapes."""
+    matched: list[tuple[Matches, str | None]] = []
+    for edit, matches in zip(edits, find_all(base, [edit.old for edit in edits]), strict=True):
+        places = [] if matches.count else _shown_at(base, edit)
         if places:
-            found[index] = Matches(len(places), tuple(span for span, _ in places[:SHOWN]))
-            olds[index] = places[0][1]
-    return tuple(found), olds
+            matches = Matches(len(places), tuple(span for span, _ in places[:SHOWN]))
+        matched.append((matches, places[0][1] if places else None))
+    return matched
 
 
 def _shown_at(base: Snapshot, edit: StringEdit) -> list[tuple[ByteSpan, str]]:
@@ -513,8 +501,7 @@ class _Replacement(NamedTuple):
     """An edit with LF only, without what old and new have in common at both ends.
 
     So a line end that is kept stays the same, even in files with mixed ones. `old` [head, tail) is
-    replaced by `new`; `start` and `stop` are those ends in the UTF-8 of `old`, or -1 if the file is
-    not written so.
+    replaced by `new`; `start` and `stop` are those ends in the UTF-8 of `old`.
     """
 
     old: str
@@ -526,19 +513,12 @@ class _Replacement(NamedTuple):
     stop: int
 
     @staticmethod
-    def of(encoding: Encoding, edit: StringEdit) -> _Replacement:
+    def of(edit: StringEdit) -> _Replacement:
         old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
-        head, tail = (len(old), 0) if new.startswith(old) else common_ends(old, new)
-        stop = len(old) - tail
-        middle = new[head : len(new) - tail]
-        if encoding.name not in ("utf-8", "unknown"):
-            return _Replacement(old, head, stop, middle, new, -1, -1)
-        if old.isascii():
-            return _Replacement(old, head, stop, middle, new, head, stop)
-        coded = encoding.bytes_of if has_raw(old) else str.encode
-        first = len(coded(old[:head]))
-        last = first + len(coded(old[head:stop]))
-        return _Replacement(old, head, stop, middle, new, first, last)
+        head, rest = (len(old), 0) if new.startswith(old) else common_ends(old, new)
+        tail = len(old) - rest
+        start, stop = (len(old[:end].encode("utf-8", "surrogatepass")) for end in (head, tail))
+        return _Replacement(old, head, tail, new[head : len(new) - rest], new, start, stop)
 
     @property
     def nothing(self) -> bool:
@@ -572,22 +552,16 @@ class _Replacement(NamedTuple):
         return ends
 
     def _ends(self, base: Snapshot, span: ByteSpan) -> ByteSpan:
-        low, high = span
-        raw = base.data[low:high]
-        if self.start >= 0:
-            start, stop = with_returns(raw, (self.start, self.stop))
-            return low + start, low + stop
+        raw = base.data[slice(*span)]
         text = base.encoding.text(raw).encode("utf-8", "surrogatepass")
-        marks = [
-            len(self.old[:mark].encode("utf-8", "surrogatepass")) for mark in (self.head, self.tail)
-        ]
-        heads = [text[:mark].decode("utf-8", "surrogatepass") for mark in with_returns(text, marks)]
-        start, stop = (length_of(base.encoding, raw, head) for head in heads)
-        return low + start, low + stop
+        marks = with_returns(text, (self.start, self.stop))
+        if text != raw:  # it is no UTF-8
+            heads = [text[:mark].decode("utf-8", "surrogatepass") for mark in marks]
+            marks = (length_of(base.encoding, raw, head) for head in heads)
+        start, stop = (span[0] + mark for mark in marks)
+        return start, stop
 
     def _encoded(self, encoding: Encoding, part: str) -> bytes:
-        if self.start >= 0 and part.isascii():
-            return part.encode()
         try:
             return encoding.bytes_of(part)
         except EncodingRefused:
@@ -623,23 +597,23 @@ def _batch(
     base: Snapshot,
     edits: Sequence[StringEdit],
     replacements: Sequence[_Replacement],
-    spans: tuple[ByteSpan, ...],
-    olds: Mapping[int, str],
+    places: Sequence[_Place],
 ) -> Batch:
-    """The batch of replacements at their places; `olds` are old texts that contain bytes."""
+    """The batch of replacements at their places."""
+    spans = tuple(span for span, _ in places)
     escapes: list[Escapes] = []
     if base.encoding.escapes:
         replacements = list(replacements)
-        for index, (edit, span) in enumerate(zip(edits, spans, strict=True)):
+        for index, (edit, (span, there)) in enumerate(zip(edits, places, strict=True)):
             ((first, last),) = part_lines(base, [span])
-            old = base.raw(first, last)
-            if "\\x" in edit.old and index not in olds:
-                old = base.slice(*span)  # what was matched as text is text in the new one too
-            new, found = base.encoding.meant(edit.new, old)
-            escapes.append(found)
-            if index in olds or new != edit.new:
-                one = StringEdit(olds.get(index, edit.old), new)
-                replacements[index] = _Replacement.of(base.encoding, one)
+            # what was matched as text is text in the new one too
+            is_text = "\\x" in edit.old and there is None
+            old = base.slice(*span) if is_text else base.raw(first, last)
+            new, used = base.encoding.meant(edit.new, old)
+            escapes.append(used)
+            if there is not None or new != edit.new:
+                meant = StringEdit(edit.old if there is None else there, new)
+                replacements[index] = _Replacement.of(meant)
     placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
     # in order of position, so that what two adjacent edits insert between them is in it too
     real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
@@ -663,18 +637,18 @@ def _collision(
 
 
 def _failure(
-    base: Snapshot, edits: Sequence[StringEdit], found: Sequence[Matches], *, once: bool = True
+    base: Snapshot, edits: Sequence[StringEdit], matched: Sequence[Matches], *, once: bool = True
 ) -> PartialMatchFail:
     """The refusal of all edits without a place, with help; `once`: a text must occur once only."""
-    failing = [index for index, matches in enumerate(found) if matches.count != 1]
-    missing = [index for index in failing[:SHOWN_FAILURES] if not found[index].count]
+    failing = [index for index, matches in enumerate(matched) if matches.count != 1]
+    missing = [index for index in failing[:SHOWN_FAILURES] if not matched[index].count]
     nears = nearest_of(base, [edits[index].old for index in missing], once=once)
     near_of = dict(zip(missing, nears, strict=True))
     most = max(SHOWN_LINES // len(failing), _LEAST_LINES)
     failures: list[FailedEdit] = []
     room = SHOWN_CORRECTIONS
     for index in failing:
-        matches, near = found[index], near_of.get(index)
+        matches, near = matched[index], near_of.get(index)
         lines = tuple(base.line_at(start) + 1 for start, _ in matches.spans[:most])
         reason = "several matches" if matches.count else "no match"
         failure = FailedEdit(index, reason, matches.count, lines)
