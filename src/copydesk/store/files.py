@@ -151,12 +151,9 @@ class Known:
 @contextmanager
 def opened(place: ResolvedPath, name: bytes) -> Generator[int]:
     """Open the regular file of this name for reading; -1 for anything else. Raises OSError."""
-    try:
+    fd = -1
+    with _os.Ignoring(*_NO_FILE):
         fd = _os.open_read(place.dir_fd, name)
-    except OSError as refused:
-        if refused.errno not in _NO_FILE:
-            raise
-        fd = -1
     try:
         yield fd if fd >= 0 and stat.S_ISREG(_os.fstat(fd).st_mode) else -1
     finally:
@@ -407,11 +404,8 @@ class NewFile:
     def _opened(self, mode: int) -> int:
         """Open a file without a name if possible, so that a kill leaves nothing."""
         place = self._place
-        try:
+        with _os.Ignoring(*_NO_UNNAMED):
             return _os.open_unnamed(place.dir_fd, mode)
-        except OSError as refused:
-            if refused.errno not in _NO_UNNAMED:
-                raise
         while True:
             name = new_temp(place.name, UNFINISHED)
             with suppress(FileExistsError):
@@ -598,7 +592,7 @@ class StagedWrite(ABC):
         except OSError as refused:
             raise failed(self.operation, refused) from refused
         if self._parents is not None:
-            self._parents.keep()
+            self._parents.are_kept = True
 
     def put_back(self, sha256: str) -> None:
         """Undo `commit`. Raises TargetMoved, Failed, NotPutBack.
@@ -612,7 +606,7 @@ class StagedWrite(ABC):
             if self.undone is not None:
                 self._flush(self.undone)
         if self._parents is not None:
-            self._parents.let_go()
+            self._parents.are_kept = False
 
     def _flush(self, name: bytes = b"") -> None:
         """Flush the directory after `name` changed, by default that of the place; OSError."""
@@ -978,17 +972,13 @@ class Creation(StagedWrite):
         require_ours(self._place, self._new.stat, sha256)
 
     def _take_name(self) -> None:
-        try:
+        with _os.Ignoring(*_NO_SUCH_CALL):
             self._new.take_name()
-        except FileExistsError:
-            raise
-        except OSError as refused:
-            if refused.errno not in _NO_SUCH_CALL:
-                raise
-            self._new.gone()  # it can only be written under its name
-            place, flush = self._place, self._hooks.flush
-            self._new = NewFile(place, [self._data], self._like, flush=flush, temp=place.name)
-            self._new.temp = b""
+            return
+        self._new.gone()  # it can only be written under its name, which a kill may leave torn
+        place, flush = self._place, self._hooks.flush
+        self._new = NewFile(place, [self._data], self._like, flush=flush, temp=place.name)
+        self._new.temp = b""
 
     def _undo(self) -> None:
         """Remove our file; one that another program wrote to stays."""
@@ -1256,7 +1246,7 @@ class Files(Closing):
         with refusing("mkdir"), self._root.place(path / "in it") as place:
             self._check_name(place)
             with MadeParents(place, flush=self._flush) as parents:
-                parents.keep()
+                parents.are_kept = True
 
     def remove_dir(self, path: RelPath) -> None:
         """Remove a directory if it is empty and the system lets us. Raises InvalidPath, Failed."""

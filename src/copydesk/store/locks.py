@@ -233,8 +233,7 @@ class FileLocks:
         self._open, self._kept, self._lock = set(), {}, Lock()
 
 
-_all: WeakSet[FileLocks] = WeakSet()
-_all_queues: WeakSet[LockQueues] = WeakSet()
+_all: WeakSet[FileLocks | LockQueues] = WeakSet()
 
 _FORK_SECONDS = 1.0
 """How long a fork waits for locks that other threads hold."""
@@ -306,8 +305,6 @@ def _in_parent() -> None:
 def _in_child() -> None:
     for locks in list(_all):
         locks.forget()
-    for queues in list(_all_queues):
-        queues.forget()
     _in_parent()
 
 
@@ -377,7 +374,7 @@ class LockQueues:
         self._free = Condition(self._lock)  # could within a Condition's own `__enter__`
         self._queues: dict[str, _Queue] = {}
         self._count = 0
-        _all_queues.add(self)
+        _all.add(self)
 
     def forget(self) -> None:
         """Forget, in a forked child, what threads of the parent hold and wait for."""

@@ -58,17 +58,18 @@ class ResolvedPath(Closing):
 
 
 class MadeParents:
-    """Creates the missing parents of a place; on exit, removes those still empty unless kept.
+    """Creates the missing parents of a place; on exit, removes those still empty.
 
     A context around the work that needs the parents; inside, the place is in the last of them.
-    Raises NotAFile if a file blocks the way, OSError.
+    With `are_kept`, which the work sets when it is done, they stay. Raises NotAFile if a file
+    blocks the way, OSError.
     """
 
     def __init__(self, place: ResolvedPath, *, flush: bool) -> None:
-        self._place = place
-        self._flush = flush
-        self._made: list[tuple[int, bool, bytes]] = []
-        self._kept = False
+        self._place, self._flush = place, flush
+        self._parents: list[tuple[int, bool, bytes]] = []
+        """Each handle on the way, whether it is ours to close, and what we created in it."""
+        self.are_kept = False
 
     def __enter__(self) -> Self:
         self._place.require_way()
@@ -81,20 +82,12 @@ class MadeParents:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._made:
-            parent_fd, was_owned, name = self._made.pop()
-            if name and not self._kept:
+        while self._parents:
+            parent_fd, was_owned, name = self._parents.pop()
+            if name and not self.are_kept:
                 remove_if_empty(parent_fd, name)
             if was_owned:
                 _os.close_quietly(parent_fd)
-
-    def keep(self) -> None:
-        """Leave the directories in place after successful work."""
-        self._kept = True
-
-    def let_go(self) -> None:
-        """Let the exit remove the directories that are empty, after work that was undone."""
-        self._kept = False
 
     def _descend(self) -> None:
         place = self._place
@@ -104,7 +97,7 @@ class MadeParents:
             ours = name
         except FileExistsError:
             ours = b""  # somebody else created it after the walk
-        self._made.append((parent_fd, place.owned, ours))
+        self._parents.append((parent_fd, place.owned, ours))
         place.owned = False
         place.dir_fd = _os.open_dir(parent_fd, name)
         place.owned = True
@@ -191,12 +184,9 @@ class Walk(Closing):
         return None
 
     def _link(self, name: bytes) -> bytes | None:
-        try:
+        with refusing("read link"), _os.Ignoring(errno.EINVAL, errno.ENOENT):
             return _os.readlink(name, dir_fd=self._fds[-1])
-        except OSError as refused:
-            if refused.errno in (errno.EINVAL, errno.ENOENT):
-                return None
-            raise failed("read link", refused) from refused
+        return None
 
     def _is_dir(self, name: bytes) -> bool:
         with refusing("stat"), suppress(FileNotFoundError):
@@ -269,10 +259,8 @@ class Root:
 
     def __init__(self, path: str) -> None:
         """Open the directory at `path`; raises Failed."""
-        try:
+        with refusing("open workspace"):
             self._fd = _os.open_root(path)
-        except OSError as refused:
-            raise failed("open workspace", refused) from refused
         self.path = os.path.realpath(path)
         # A link with another spelling of the root (/tmp on macOS) leads into the root too.
         self._spellings = tuple({os.fsencode(self.path), os.fsencode(os.path.abspath(path))})
