@@ -162,9 +162,9 @@ def name_bytes(dir_fd: int) -> int:
 # Files
 
 
-def birth_ns(dir_fd: int, name: bytes, found: os.stat_result) -> int:
+def birth_ns(dir_fd: int, name: bytes, status: os.stat_result) -> int:
     """The birth time in nanoseconds since the epoch; 0 if unknown."""
-    born = getattr(found, "st_birthtime", None)
+    born = getattr(status, "st_birthtime", None)
     if born is not None:
         return int(born * 1e9)
     room = (ctypes.c_uint8 * 256)()
@@ -284,11 +284,11 @@ def rename_no_replace(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = N
     _rename_with(dir_fd, old, dir_fd if to_fd is None else to_fd, new, _NO_REPLACE)
 
 
-def rename_exchange(dir_fd: int, one: bytes, other: bytes) -> None:
+def rename_exchange(dir_fd: int, first: bytes, second: bytes) -> None:
     """Exchange the names of two files atomically; ENOSYS if the system cannot."""
     if not offers.exchange:
         raise _os_error(errno.ENOSYS)
-    _rename_with(dir_fd, one, dir_fd, other, _EXCHANGE)
+    _rename_with(dir_fd, first, dir_fd, second, _EXCHANGE)
 
 
 def _rename_with(dir_fd: int, old: bytes, to_fd: int, new: bytes, flag: int) -> None:

@@ -82,17 +82,17 @@ def _written(fd: int, parts: Sequence[bytes | memoryview]) -> tuple[int]:
     return (size,)
 
 
-def _copied(old_fd: int, fd: int, kept: Kept) -> Iterator[int]:
+def _copied(old_fd: int, fd: int, part: Kept) -> Iterator[int]:
     """Copy a range, in the kernel as far as it can; yields the number of bytes of each call."""
-    at = kept.start
-    while at < kept.stop:
-        count = _os.copy_range(old_fd, fd, at, min(kept.stop - at, _GATHERED))
+    at = part.start
+    while at < part.stop:
+        count = _os.copy_range(old_fd, fd, at, min(part.stop - at, _GATHERED))
         if count == 0:
             break
         at += count
         yield count
-    while at < kept.stop:
-        data = _os.pread(old_fd, min(_CHUNK, kept.stop - at), at)
+    while at < part.stop:
+        data = _os.pread(old_fd, min(_CHUNK, part.stop - at), at)
         if not data:
             raise TargetMoved("the old file has become shorter")
         write_all(fd, data)
@@ -307,17 +307,17 @@ Args = TypeVarTuple("Args")
 _NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA)
 
 
-def attributes_of(fd: int, found: os.stat_result) -> Removed:
+def attributes_of(fd: int, status: os.stat_result) -> Removed:
     """What a removal of the open file deletes besides its bytes, as far as it may be read; OSError.
 
-    `found` is its `stat`.
+    `status` is its `stat`.
     """
     pairs: list[tuple[str, bytes]] = []
     for name in _names(fd):
         with _os.Ignoring(*_NOT_ALLOWED):  # it was removed, or may not be read
             pairs.append((name, _os.get_attribute(fd, name)))
-    inode, owner = (found.st_dev, found.st_ino), (found.st_uid, found.st_gid)
-    return Removed(found.st_mode, tuple(pairs), inode, "", owner)
+    inode, owner = (status.st_dev, status.st_ino), (status.st_uid, status.st_gid)
+    return Removed(status.st_mode, tuple(pairs), inode, "", owner)
 
 
 def set_attributes(fd: int, ours: os.stat_result, wanted: Removed) -> None:

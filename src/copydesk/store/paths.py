@@ -15,7 +15,6 @@ import stat
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Self
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
@@ -57,12 +56,12 @@ class ResolvedPath(Closing):
             raise NotAFile("below a file")
 
 
-class MadeParents:
-    """Creates the missing parents of a place; on exit, removes those still empty.
+class MadeParents(Closing):
+    """The missing parents of a place, created; on exit, those still empty are removed.
 
-    A context around the work that needs the parents; inside, the place is in the last of them.
-    With `are_kept`, which the work sets when it is done, they stay. Raises NotAFile if a file
-    blocks the way, OSError.
+    A context around the work that needs the parents; from now on the place is in the last of them.
+    With `are_kept`, which the work sets when it is done, they stay. The constructor raises NotAFile
+    if a file blocks the way, OSError.
     """
 
     def __init__(self, place: ResolvedPath, *, flush: bool) -> None:
@@ -70,18 +69,16 @@ class MadeParents:
         self._parents: list[tuple[int, bool, bytes]] = []
         """Each handle on the way, whether it is ours to close, and what we created in it."""
         self.are_kept = False
-
-    def __enter__(self) -> Self:
-        self._place.require_way()
+        place.require_way()
         try:
-            while self._place.missing:
+            while place.missing:
                 self._descend()
         except BaseException:
-            self.__exit__()
+            self.close()
             raise
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Remove what is empty, and close the handles on the way."""
         while self._parents:
             parent_fd, was_owned, name = self._parents.pop()
             if name and not self.are_kept:
@@ -403,8 +400,8 @@ _NAMES_GIVEN = 3
 
 def entries(dir_fd: int) -> tuple[DirEntry, ...]:
     """The entries sorted by name, without copydesk's temporary files; raises OSError."""
-    found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
-    return tuple(entry for entry in found if entry is not None)
+    listed = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
+    return tuple(entry for entry in listed if entry is not None)
 
 
 def similar(dir_fd: int, name: str) -> tuple[str, ...]:
