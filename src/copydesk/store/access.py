@@ -74,12 +74,10 @@ def names(glob: str, pattern: str, *, fold: bool = False) -> bool:
     def meets(at: int, part: int) -> bool:
         if at == len(pattern_names):
             return True
-        if pattern_names[at] == "**" and meets(at + 1, part):
-            return True
+        if pattern_names[at] == "**":
+            return meets(at + 1, part) or (part < len(glob_names) and meets(at, part + 1))
         if part == len(glob_names):
             return False
-        if pattern_names[at] == "**":
-            return meets(at, part + 1)
         glob_name = glob_names[part]
         if glob_name == "**":
             return meets(at, part + 1) or (at != key and meets(at + 1, part))
@@ -96,13 +94,13 @@ def alternatives(glob: str) -> tuple[str, ...]:
     done: list[str] = []
     waiting = [glob]
     while waiting:
-        one = waiting.pop()
-        outer = min(braces(one, classes=True), default=None)
+        glob = waiting.pop()
+        outer = min(braces(glob, classes=True), default=None)
         if outer is None:
-            done.append(one)
+            done.append(glob)
         else:
-            texts = (one[a + 1 : b] for a, b in pairwise(outer))
-            waiting += [one[: outer[0]] + text + one[outer[-1] + 1 :] for text in texts]
+            texts = (glob[a + 1 : b] for a, b in pairwise(outer))
+            waiting += [glob[: outer[0]] + text + glob[outer[-1] + 1 :] for text in texts]
         if len(done) + len(waiting) > MOST_ALTERNATIVES:
             raise InvalidArgs("globs", f"more than {MOST_ALTERNATIVES} alternatives in one glob")
     return tuple(done)
@@ -273,10 +271,10 @@ class Rules:
         )
 
     def _rule_against_glob(self, glob: str, *, fold: bool) -> str:
-        place, folds = glob_roots(glob), fold or _DENY_FOLDS
-        is_readable = not place.parts or self.allows_read(place)
+        top, folds = glob_roots(glob), fold or _DENY_FOLDS
+        is_readable = not top.parts or self.allows_read(top)
         rule = (
-            ("" if is_readable else self._rule_against_walk(place))
+            ("" if is_readable else self._rule_against_walk(top))
             or self._reserved_by(lambda pattern: names(glob, pattern, fold=True))
             or self._denied("no_read_dirs", lambda denied: names(glob, denied, fold=folds))
         )
