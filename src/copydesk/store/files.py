@@ -1365,6 +1365,7 @@ class Files(Closing):
         file = _opened(*self._root.open_file(path))
         if file.stamp.size <= sizes.LARGE:
             file, data = self._settled(file, path, self._data)
+            # Not ended by us: of bytes in memory it may be computed as long as the snapshot lives.
             digest = Digest((data,)).result if file.stamp.size >= sizes.BESIDE else None
             return OpenText(file.real, file.stamp, Snapshot.of(data, named(file.real), digest))
         try:

@@ -3,7 +3,8 @@
 Lock files are separate from the documents: a rename would swap the inode and the lock with it.
 Invariants: within a process a free lock goes to the smallest waiting ticket, and a caller that
 waits too long is told who holds it; a process that dies releases its locks at that moment, and a
-child that it forked never has them.
+child that it forked never has them. Whoever takes several takes them in one order, since two would
+wait for each other otherwise: `desk/transaction.py` sorts them.
 
 Processes poll. Each key has two lock files: who holds the second, `.next`, has the turn, and is the
 only one that tries the lock itself, so that a process which released it a moment ago cannot take it

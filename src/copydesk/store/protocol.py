@@ -239,7 +239,7 @@ class Removed:
 
 
 EXECUTABLE = Removed(0o111, owner=(-1, -1))
-"""The mode of a new executable file."""
+"""What a new executable file gets: `set_attributes` then lets those execute it who may read it."""
 
 
 @dataclass(frozen=True, slots=True)
