@@ -648,7 +648,7 @@ class StagedWrite(Closing):
 
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
 _AGAIN_SECONDS = 0.02
-"""After this time a file that another program has open for writing is replaced all the same."""
+"""A file that another program has open for writing gets its name back for so long, only once."""
 
 _COMPARED_BYTES = 1 << 20
 """Up to this size what came out of an exchange is compared by its bytes, since times have ticks.
@@ -818,7 +818,8 @@ class Replacement(StagedWrite):
     def _undo(self) -> None:
         """Restore the old file, or a copy if it is gone.
 
-        Ours is opened before it loses the name, so that what others write to it is seen after.
+        Ours is opened before it loses the name. If others wrote to it by then, names are exchanged
+        again, for TargetMoved; where they cannot be exchanged, what was written is recorded.
         """
         place, old, ours = self._place, self._old, self._ours
         if inode_at(place, place.name) != ours.ino:
