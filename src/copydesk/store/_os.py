@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -75,13 +76,21 @@ if sys.platform == "linux":
     get_attribute, set_attribute, remove_attribute = os.getxattr, os.setxattr, os.removexattr
 
 
+class Ignoring(AbstractContextManager[object]):
+    """A context that ends quietly after an OSError with one of these numbers."""
+
+    def __init__(self, *numbers: int) -> None:
+        self._numbers = numbers
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        return isinstance(error, OSError) and error.errno in self._numbers
+
+
 def _full_sync(fd: int) -> None:
-    try:
+    with Ignoring(errno.ENOTSUP, errno.EINVAL):
         fcntl.fcntl(fd, _MAC_F_FULLFSYNC)
-    except OSError as refused:
-        if refused.errno not in (errno.ENOTSUP, errno.EINVAL):
-            raise
-        os.fsync(fd)
+        return
+    os.fsync(fd)
 
 
 sync = _full_sync if _IS_MAC else os.fsync
@@ -153,9 +162,9 @@ def name_bytes(dir_fd: int) -> int:
 # Files
 
 
-def birth_ns(dir_fd: int, name: bytes, found: os.stat_result) -> int:
+def birth_ns(dir_fd: int, name: bytes, status: os.stat_result) -> int:
     """The birth time in nanoseconds since the epoch; 0 if unknown."""
-    born = getattr(found, "st_birthtime", None)
+    born = getattr(status, "st_birthtime", None)
     if born is not None:
         return int(born * 1e9)
     room = (ctypes.c_uint8 * 256)()
@@ -250,22 +259,16 @@ _CANNOT_COPY = (
 
 def copy_range(old_fd: int, new_fd: int, start: int, count: int) -> int:
     """Copy bytes in the kernel to the position of `new_fd`; return the count, 0 if it cannot."""
-    if sys.platform != "linux":
-        return 0
-    try:
-        return os.copy_file_range(old_fd, new_fd, count, start)
-    except OSError as refused:
-        if refused.errno in _CANNOT_COPY:
-            return 0
-        raise
+    if sys.platform == "linux":
+        with Ignoring(*_CANNOT_COPY):
+            return os.copy_file_range(old_fd, new_fd, count, start)
+    return 0
 
 
 def close_quietly(fd: int) -> None:
     """Close a descriptor that was only used for reading; errors are ignored."""
-    try:
+    with suppress(OSError):
         os.close(fd)
-    except OSError:
-        return
 
 
 # Names
@@ -281,11 +284,11 @@ def rename_no_replace(dir_fd: int, old: bytes, new: bytes, to_fd: int | None = N
     _rename_with(dir_fd, old, dir_fd if to_fd is None else to_fd, new, _NO_REPLACE)
 
 
-def rename_exchange(dir_fd: int, one: bytes, other: bytes) -> None:
+def rename_exchange(dir_fd: int, first: bytes, second: bytes) -> None:
     """Exchange the names of two files atomically; ENOSYS if the system cannot."""
     if not offers.exchange:
         raise _os_error(errno.ENOSYS)
-    _rename_with(dir_fd, one, dir_fd, other, _EXCHANGE)
+    _rename_with(dir_fd, first, dir_fd, second, _EXCHANGE)
 
 
 def _rename_with(dir_fd: int, old: bytes, to_fd: int, new: bytes, flag: int) -> None:

@@ -74,12 +74,10 @@ def names(glob: str, pattern: str, *, fold: bool = False) -> bool:
     def meets(at: int, part: int) -> bool:
         if at == len(pattern_names):
             return True
-        if pattern_names[at] == "**" and meets(at + 1, part):
-            return True
+        if pattern_names[at] == "**":
+            return meets(at + 1, part) or (part < len(glob_names) and meets(at, part + 1))
         if part == len(glob_names):
             return False
-        if pattern_names[at] == "**":
-            return meets(at, part + 1)
         glob_name = glob_names[part]
         if glob_name == "**":
             return meets(at, part + 1) or (at != key and meets(at + 1, part))
@@ -96,22 +94,16 @@ def alternatives(glob: str) -> tuple[str, ...]:
     done: list[str] = []
     waiting = [glob]
     while waiting:
-        one = waiting.pop()
-        outer = min(braces(one, classes=True), default=None)
+        glob = waiting.pop()
+        outer = min(braces(glob, classes=True), default=None)
         if outer is None:
-            done.append(one)
+            done.append(glob)
         else:
-            texts = (one[a + 1 : b] for a, b in pairwise(outer))
-            waiting += [one[: outer[0]] + text + one[outer[-1] + 1 :] for text in texts]
+            texts = (glob[a + 1 : b] for a, b in pairwise(outer))
+            waiting += [glob[: outer[0]] + text + glob[outer[-1] + 1 :] for text in texts]
         if len(done) + len(waiting) > MOST_ALTERNATIVES:
             raise InvalidArgs("globs", f"more than {MOST_ALTERNATIVES} alternatives in one glob")
     return tuple(done)
-
-
-def literal_end(glob: str) -> str:
-    """The text with which every name ends that the glob's last part matches."""
-    last = glob.rsplit("/", 1)[-1]
-    return re.split(r"[*?\]]", last)[-1].replace("\\", "")
 
 
 def _wild(name: str) -> bool:
@@ -238,8 +230,8 @@ class Rules:
         """
         if glob.startswith("!"):
             return
-        for one in alternatives(glob):
-            rule = self._rule_against_glob(one, fold=fold)
+        for plain in alternatives(glob):
+            rule = self._rule_against_glob(plain, fold=fold)
             if rule:
                 raise AccessDenied("read", rule)
 
@@ -258,56 +250,41 @@ class Rules:
 
         It is recorded, since a call asks for the same few paths repeatedly.
         """
-        dirs, no_dirs, suffixes, no_suffixes = self._lists(operation)
+        suffixes = f"{operation}_file_ext_names"
         rule = (
             self._reserved(path)
-            or _denied(f"no_{operation}_dirs", no_dirs, lambda glob: guards(glob, path))
-            or _denied(
-                f"no_{operation}_file_ext_names",
-                no_suffixes,
-                lambda name: _has_extension(path, name),
-            )
-            or _not_allowed(
-                f"{operation}_file_ext_names", suffixes, lambda name: _has_extension(path, name)
-            )
-            or _not_allowed(f"{operation}_dirs", dirs, lambda glob: covers(glob, path))
+            or self._denied(f"no_{operation}_dirs", lambda glob: guards(glob, path))
+            or self._denied(f"no_{suffixes}", lambda name: _has_extension(path, name))
+            or self._not_allowed(suffixes, lambda name: _has_extension(path, name))
+            or self._not_allowed(f"{operation}_dirs", lambda glob: covers(glob, path))
         )
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[operation, path.parts] = rule
         return rule
 
-    def _lists(self, operation: Operation) -> tuple[tuple[str, ...], ...]:
-        """The directories that are allowed and denied, then the extensions."""
-        names = self.read_file_ext_names, self.no_read_file_ext_names
-        if operation == "read":
-            return self.read_dirs, self.no_read_dirs, *names
-        names = self.write_file_ext_names, self.no_write_file_ext_names
-        return self.write_dirs, self.no_write_dirs, *names
-
     def _rule_against_walk(self, path: RelPath) -> str:
         return (
             self._reserved(path)
-            or _denied("no_read_dirs", self.no_read_dirs, lambda glob: guards(glob, path))
-            or _not_allowed("read_dirs", self.read_dirs, lambda glob: reaches(glob, path))
+            or self._denied("no_read_dirs", lambda glob: guards(glob, path))
+            or self._not_allowed("read_dirs", lambda glob: reaches(glob, path))
         )
 
     def _rule_against_glob(self, glob: str, *, fold: bool) -> str:
-        place, folds = glob_roots(glob), fold or _DENY_FOLDS
-        is_readable = not place.parts or self.allows_read(place)
+        top, folds = glob_roots(glob), fold or _DENY_FOLDS
+        is_readable = not top.parts or self.allows_read(top)
         rule = (
-            ("" if is_readable else self._rule_against_walk(place))
+            ("" if is_readable else self._rule_against_walk(top))
             or self._reserved_by(lambda pattern: names(glob, pattern, fold=True))
-            or _denied("no_read_dirs", self.no_read_dirs, lambda one: names(glob, one, fold=folds))
+            or self._denied("no_read_dirs", lambda denied: names(glob, denied, fold=folds))
         )
         if rule or glob.endswith("/"):
             return rule
-        end = literal_end(glob.casefold() if fold else glob)
-        suffixes = tuple(filter(None, self.no_read_file_ext_names))
-        return _denied(
+        last = (glob.casefold() if fold else glob).rsplit("/", 1)[-1]
+        end = re.split(r"[*?\]]", last)[-1].replace("\\", "")  # every name that it matches ends so
+        return self._denied(
             "no_read_file_ext_names",
-            suffixes,
-            lambda name: end.endswith("." + name.removeprefix(".")),
+            lambda name: name != "" and end.endswith("." + name.removeprefix(".")),
         )
 
     def _reserved(self, path: RelPath) -> str:
@@ -324,14 +301,14 @@ class Rules:
         )
         return next(met, "")
 
+    def _denied(self, list_name: str, meets: Callable[[str], bool]) -> str:
+        denied: tuple[str, ...] = getattr(self, list_name)
+        return next((f"{list_name}: {entry}" for entry in denied if meets(entry)), "")
 
-def _denied(list_name: str, denied: tuple[str, ...], meets: Callable[[str], bool]) -> str:
-    return next((f"{list_name}: {entry}" for entry in denied if meets(entry)), "")
-
-
-def _not_allowed(list_name: str, allowed: tuple[str, ...], meets: Callable[[str], bool]) -> str:
-    is_allowed = not allowed or any(map(meets, allowed))
-    return "" if is_allowed else f"{list_name}: {', '.join(allowed)}"
+    def _not_allowed(self, list_name: str, meets: Callable[[str], bool]) -> str:
+        allowed: tuple[str, ...] = getattr(self, list_name)
+        is_allowed = not allowed or any(map(meets, allowed))
+        return "" if is_allowed else f"{list_name}: {', '.join(allowed)}"
 
 
 def _has_extension(path: RelPath, extension: str) -> bool:

@@ -1,4 +1,8 @@
-"""Checks of a text before it is written: parsers, and commands from the configuration.
+"""Checks of a text before it is written: parsers, and commands that the person has allowed.
+
+First the parsers and how a command is run; then `check_words`, which says whether the words of a
+command tell what it runs, since a text that an agent wrote may not run as a program; and `Trust`,
+the commands that are allowed, with all that they reach in the workspace.
 
 Invariants: a command gets the text on its standard input or as a copy, and starts without a shell
 in a scratch folder; after the run its process group is gone. A command runs only if the person who
@@ -111,7 +115,8 @@ _MOST_CALLS = 60_000
 
 _BRACKETS = re.compile(rb"[\[\]{}]")
 _NAME = "<copydesk-check>"
-warnings.filterwarnings("ignore", module=re.escape(_NAME))  # of a text, not of our code
+# Once, of texts and not of our code: to do so around each parse would not be safe in threads.
+warnings.filterwarnings("ignore", module=re.escape(_NAME))
 
 
 _FORMATTED = re.compile(rb"(?i)\b(?:f|fr|rf)['\"]")
@@ -355,7 +360,7 @@ class Commands:
         names = {
             name: path
             for path in files
-            for name in (path, f"./{path}", *(os.path.join(one, path) for one in folders))
+            for name in (path, f"./{path}", *(os.path.join(folder, path) for folder in folders))
         }
         if not rule.is_together:
             names |= dict.fromkeys(_STDIN, next(iter(files)))
@@ -486,20 +491,24 @@ _NO_PLUGINS = frozenset(
 """Tools that run nothing because a file says so, wherever they look for their settings."""
 
 
+_NEVER = "(?!)"  # matches nothing
+
+
 def _language(
     names: str,
-    flags: str = "(?!)",
-    valued: str = "(?!)",
-    texts: str = "(?!)",
-    reads: str = "(?!)",
+    *,
+    flags: str = _NEVER,
+    valued: str = _NEVER,
+    texts: str = _NEVER,
+    reads: str = _NEVER,
     rest: str = r"--?|(?!-)[^\0]*",
-    modules: str = "(?!)",
+    modules: str = _NEVER,
 ) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """An interpreter's names, and the words behind it that tell what it runs.
+    """An interpreter's names, and the words behind it that tell what it runs, a NUL before each.
 
-    Options that change nothing, some with a value; then one that only reads what it is given, or
-    one for a text or a module, or the path of a script. `rest` are the words that may follow
-    a text.
+    Options that change nothing (`flags`), some with a value (`valued`); then one that only `reads`
+    what it is given, or one for a text (`texts`) or a module (`modules`), or the path of a script.
+    `rest` are the words that may follow a text.
     """
     return re.compile(rf"(?:{names})(?:-?\d[\w.-]*)?(?:\.exe)?"), re.compile(
         rf"(?:\0(?:{flags})(?=\0)|\0(?:{valued})\0(?!-)[^\0]+(?=\0))*+(?:"
@@ -513,35 +522,48 @@ def _language(
 _LANGUAGES = (
     _language(
         "(?:r?ba|da|a|[mp]?d?k|z|fi|t?c|ye|nu|osx|x)?sh",
-        "[-+][abefhkmptuvxBCEHP]+|--(?:norc|noprofile|posix)",
-        "[-+][a-z]*[oO]",
-        r"-[abefhklmptuvxBCEHP]*c\0",
-        "-[eux]*n[eux]*",
-        r"[^\0]*",
+        flags="[-+][abefhkmptuvxBCEHP]+|--(?:norc|noprofile|posix)",
+        valued="[-+][a-z]*[oO]",
+        texts=r"-[abefhklmptuvxBCEHP]*c\0",
+        reads="-[eux]*n[eux]*",
+        rest=r"[^\0]*",
     ),
     _language(
         "python|pypy",
-        r"-[bBdEIOPqsSuvx]+|-[bBdEIOPqsSuvx]*[WX][^\0]+",
-        "-[bBdEIOPqsSuvx]*[WX]|--check-hash-based-pycs",
-        r"-[bBdEIOPqsSuvx]*c\0",
+        flags=r"-[bBdEIOPqsSuvx]+|-[bBdEIOPqsSuvx]*[WX][^\0]+",
+        valued="-[bBdEIOPqsSuvx]*[WX]|--check-hash-based-pycs",
+        texts=r"-[bBdEIOPqsSuvx]*c\0",
         rest=r"[^\0]*",
         modules="-[bBdEIOPqsSuvx]*m",
     ),
-    _language("perl", r"-[wWtTXlanps0-9]+|-[MmIF][^\0]+", "-I", r"-[wWtTXlanps0-9]*[eE]\0"),
-    _language("j?ruby", r"-[wWlanpU]+|-[rIEF][^\0]+", "-[rI]", r"-[wWlanpU]*e\0", "-w?c"),
+    _language(
+        "perl",
+        flags=r"-[wWtTXlanps0-9]+|-[MmIF][^\0]+",
+        valued="-I",
+        texts=r"-[wWtTXlanps0-9]*[eE]\0",
+    ),
+    _language(
+        "j?ruby",
+        flags=r"-[wWlanpU]+|-[rIEF][^\0]+",
+        valued="-[rI]",
+        texts=r"-[wWlanpU]*e\0",
+        reads="-w?c",
+    ),
     _language(
         "node|nodejs",
-        r"--(?:no-|trace-|max-|enable-|disable-|preserve-|experimental-|unhandled-)[^\0]+",
-        "-r|--require|--import",
-        r"(?:-p?e|-p|--eval|--print)\0",
-        "-c|--check",
+        flags=r"--(?:no-|trace-|max-|enable-|disable-|preserve-|experimental-|unhandled-)[^\0]+",
+        valued="-r|--require|--import",
+        texts=r"(?:-p?e|-p|--eval|--print)\0",
+        reads="-c|--check",
     ),
-    _language("deno", r"run|--(?:allow|deny|no|cached|config|lock)[^\0]*|-A"),
-    _language("php", r"-[nq]+|-d[^\0]+", "-[dc]", r"-[rBRE]\0", "-l"),
-    _language("lua|luajit|texlua", "-[EvW]", "-l", r"-e\0"),
-    _language("[gmn]?awk", r"-[FvS][^\0]+|-f|--posix", "-[Fv]", ""),
+    _language("deno", flags=r"run|--(?:allow|deny|no|cached|config|lock)[^\0]*|-A"),
+    _language("php", flags=r"-[nq]+|-d[^\0]+", valued="-[dc]", texts=r"-[rBRE]\0", reads="-l"),
+    _language("lua|luajit|texlua", flags="-[EvW]", valued="-l", texts=r"-e\0"),
+    _language("[gmn]?awk", flags=r"-[FvS][^\0]+|-f|--posix", valued="-[Fv]", texts=""),
     _language(
-        "tclsh|wish|expect|Rscript|julia|pwsh|powershell|osascript|groovy", "-File", texts=r"-e\0"
+        "tclsh|wish|expect|Rscript|julia|pwsh|powershell|osascript|groovy",
+        flags="-File",
+        texts=r"-e\0",
     ),
 )
 """The interpreters: whatever else they are given, they may run a text that an agent wrote."""
@@ -632,7 +654,7 @@ def _check_told(behind: re.Pattern[str], name: str, words: Sequence[str], text: 
         not at
         or _RUN_MODULES.match(module)
         or ((own or script) and re.search(_GIVEN, at[0][: at.start("rest") if own else None]))
-        or any(re.match("/+(?:dev|proc)/", one) for one in real)
+        or any(re.match("/+(?:dev|proc)/", path) for path in real)
         or (text and (own or (script and not is_moved)))
         or (own and not is_shell and _RUNS.search(own))
         or (name.startswith("perl") and "{" in groups["rest"])
@@ -688,7 +710,7 @@ class Trust:
             "the home folder": os.path.expanduser("~"),
             "the folder for temporary files": tempfile.gettempdir(),
         }
-        inside = (f"{name} ({one})" for name, one in places.items() if _is_in(self._root, one))
+        inside = (f"{name} ({path})" for name, path in places.items() if _is_in(self._root, path))
         return next(inside, "")
 
     def is_given(self, rule: Rule | None = None) -> bool:
@@ -860,8 +882,8 @@ class Trust:
                 refused.append(none)
         if refused and len(refused) == len(self._rules):
             raise refused[0]
-        told = json.dumps([self._root, commands, *([files] if files else [])], sort_keys=True)
-        return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        record = json.dumps([self._root, commands, *([files] if files else [])], sort_keys=True)
+        return hashlib.sha256(record.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _content(self, path: str) -> str:
         """The digest of a file, cached while it is unchanged, or a folder's list; else empty."""
@@ -893,7 +915,7 @@ class Trust:
             return {}
         return cast("dict[str, str]", allowed) if isinstance(allowed, dict) else {}
 
-    def _keep(self, kept: Mapping[str, str]) -> None:
+    def _keep(self, allowed: Mapping[str, str]) -> None:
         folder = os.path.dirname(self.path)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(
@@ -901,5 +923,5 @@ class Trust:
         ) as beside:  # whatever interrupts, it is removed
             handle, path = tempfile.mkstemp(dir=beside)
             with open(handle, "w", encoding="utf-8") as file:
-                json.dump(kept, file, indent=1)
+                json.dump(allowed, file, indent=1)
             os.replace(path, self.path)

@@ -82,17 +82,17 @@ def _written(fd: int, parts: Sequence[bytes | memoryview]) -> tuple[int]:
     return (size,)
 
 
-def _copied(old_fd: int, fd: int, kept: Kept) -> Iterator[int]:
+def _copied(old_fd: int, fd: int, part: Kept) -> Iterator[int]:
     """Copy a range, in the kernel as far as it can; yields the number of bytes of each call."""
-    at = kept.start
-    while at < kept.stop:
-        count = _os.copy_range(old_fd, fd, at, min(kept.stop - at, _GATHERED))
+    at = part.start
+    while at < part.stop:
+        count = _os.copy_range(old_fd, fd, at, min(part.stop - at, _GATHERED))
         if count == 0:
             break
         at += count
         yield count
-    while at < kept.stop:
-        data = _os.pread(old_fd, min(_CHUNK, kept.stop - at), at)
+    while at < part.stop:
+        data = _os.pread(old_fd, min(_CHUNK, part.stop - at), at)
         if not data:
             raise TargetMoved("the old file has become shorter")
         write_all(fd, data)
@@ -307,20 +307,17 @@ Args = TypeVarTuple("Args")
 _NOT_ALLOWED = (errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA)
 
 
-def attributes_of(fd: int, found: os.stat_result) -> Removed:
+def attributes_of(fd: int, status: os.stat_result) -> Removed:
     """What a removal of the open file deletes besides its bytes, as far as it may be read; OSError.
 
-    `found` is its `stat`.
+    `status` is its `stat`.
     """
     pairs: list[tuple[str, bytes]] = []
     for name in _names(fd):
-        try:
+        with _os.Ignoring(*_NOT_ALLOWED):  # it was removed, or may not be read
             pairs.append((name, _os.get_attribute(fd, name)))
-        except OSError as refused:  # it was removed, or may not be read
-            if refused.errno not in _NOT_ALLOWED:
-                raise
-    inode, owner = (found.st_dev, found.st_ino), (found.st_uid, found.st_gid)
-    return Removed(found.st_mode, tuple(pairs), inode, "", owner)
+    inode, owner = (status.st_dev, status.st_ino), (status.st_uid, status.st_gid)
+    return Removed(status.st_mode, tuple(pairs), inode, "", owner)
 
 
 def set_attributes(fd: int, ours: os.stat_result, wanted: Removed) -> None:
@@ -353,45 +350,34 @@ def set_attributes(fd: int, ours: os.stat_result, wanted: Removed) -> None:
 
 
 def _names(fd: int) -> list[str]:
-    try:
+    with _os.Ignoring(*_NOT_ALLOWED):
         return _os.list_attributes(fd)
-    except OSError as refused:
-        if refused.errno not in _NOT_ALLOWED:
-            raise
-        return []
+    return []
 
 
 def allowed(call: Callable[[*Args], object], *args: *Args) -> bool:
     """Whether the call was allowed; other errors are raised."""
-    try:
+    with _os.Ignoring(*_NOT_ALLOWED):
         call(*args)
-    except OSError as refused:
-        if refused.errno not in _NOT_ALLOWED:
-            raise
-        return False
-    return True
+        return True
+    return False
 
 
 def flush_dir(dir_fd: int, name: bytes) -> None:
     """Flush a directory after `name` changed, or the file if it is not listable; raises OSError."""
-    try:
+    with _os.Ignoring(errno.EBADF):  # it could be opened only for searching
         _flush(dir_fd)
-    except OSError as refused:
-        if refused.errno != errno.EBADF:  # else it could be opened only for searching
-            raise
-        fd = _os.open_read(dir_fd, name)
-        try:
-            _flush(fd)
-        finally:
-            _os.close_quietly(fd)
+        return
+    fd = _os.open_read(dir_fd, name)
+    try:
+        _flush(fd)
+    finally:
+        _os.close_quietly(fd)
 
 
 def _flush(fd: int) -> None:
-    try:
+    with _os.Ignoring(*_CANNOT_FLUSH):
         _os.sync(fd)
-    except OSError as refused:
-        if refused.errno not in _CANNOT_FLUSH:
-            raise
 
 
 _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)  # some cannot flush directories

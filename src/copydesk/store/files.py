@@ -5,12 +5,14 @@ then `Files`, through which the layers above do that, and read.
 
 Invariants: killed at any instant, a name holds the old bytes or the new, or nothing where there was
 no file or is to be none (a file with several names is written in place, and its old bytes are
-recorded first); a file that exists, or appears at the same moment, is never overwritten by one that
-is created or moved. After an exception a name holds the old bytes, or those of another program;
-whatever an exchange of names returns is inspected. Bytes of another program are in the file that
-has the name, or `keep` got them, before the last name or handle goes; if neither is possible, the
-file keeps its temporary name. No handle except the root's outlives the call or the context that
-opened it (a large file is closed in a thread as the call ends).
+recorded first; where the system can neither link nor rename without replacing, a new file is
+written under its own name); a file that exists, or appears at the same moment, is never overwritten
+by one that is created or moved. After an exception a name holds the old bytes, or those of another
+program; whatever an exchange of names returns is inspected. Bytes of another program are in the
+file that has the name, or `keep` got them, before the last name or handle goes; if neither is
+possible, the file keeps its temporary name. No handle outlives the call or the context that opened
+it, except the root's, those of replaced files for a quarter of a second (`LateLooks`), and that of
+a large file, which is closed in a thread as the call ends.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import os
 import stat
 import sys
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import wait
@@ -29,7 +31,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from threading import Lock
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, TypeVar
 
 from copydesk.errors import (
     BinaryFile,
@@ -116,12 +118,17 @@ def keep_nothing(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool
     """Record nothing."""
 
 
+T = TypeVar("T")
+
 # What is known of a file
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A state of a file with known bytes; `sha256` is their digest in hex, or empty."""
+    """A state of a file with known bytes; `sha256` is their digest in hex, or empty.
+
+    Unlike a `Stamp` it stands after a rename and a chmod: it has neither ctime nor mode.
+    """
 
     ino: int
     size: int
@@ -129,16 +136,16 @@ class Known:
     sha256: str
 
     @staticmethod
-    def of(found: os.stat_result, sha256: str) -> Known:
+    def of(status: os.stat_result, sha256: str) -> Known:
         """A file that we wrote."""
-        return Known(found.st_ino, found.st_size, found.st_mtime_ns, sha256)
+        return Known(status.st_ino, status.st_size, status.st_mtime_ns, sha256)
 
-    def stands_in(self, found: os.stat_result) -> bool:
+    def stands_in(self, status: os.stat_result) -> bool:
         """Whether it is the same file and nobody wrote to it, as far as `stat` can tell."""
         return (self.ino, self.size, self.mtime_ns) == (
-            found.st_ino,
-            found.st_size,
-            found.st_mtime_ns,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
         )
 
     def is_in(self, fd: int) -> bool:
@@ -151,12 +158,9 @@ class Known:
 @contextmanager
 def opened(place: ResolvedPath, name: bytes) -> Generator[int]:
     """Open the regular file of this name for reading; -1 for anything else. Raises OSError."""
-    try:
+    fd = -1
+    with _os.Ignoring(*_NO_FILE):
         fd = _os.open_read(place.dir_fd, name)
-    except OSError as refused:
-        if refused.errno not in _NO_FILE:
-            raise
-        fd = -1
     try:
         yield fd if fd >= 0 and stat.S_ISREG(_os.fstat(fd).st_mode) else -1
     finally:
@@ -164,6 +168,7 @@ def opened(place: ResolvedPath, name: bytes) -> Generator[int]:
             _os.close_quietly(fd)
 
 
+# The name is free, or that of a symlink, of a socket or device, or of a directory.
 _NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR)
 
 
@@ -183,19 +188,19 @@ def stamp_of_ours(place: ResolvedPath, ours: os.stat_result) -> Stamp:
     """
     now_ns = _os.now_ns()
     try:
-        found = _os.lstat(place.name, dir_fd=place.dir_fd)
+        status = _os.lstat(place.name, dir_fd=place.dir_fd)
     except OSError:
-        found = ours
-    return Stamp.of(found if found.st_ino == ours.st_ino else ours, now_ns)
+        status = ours
+    return Stamp.of(status if status.st_ino == ours.st_ino else ours, now_ns)
 
 
 def require_ours(place: ResolvedPath, ours: os.stat_result, sha256: str) -> None:
     """Raise TargetMoved unless the place holds our file as we wrote it."""
     with opened(place, place.name) as fd:
-        found = _os.fstat(fd) if fd >= 0 else None
-        if found is None or (found.st_ino, found.st_nlink) != (ours.st_ino, 1):
+        status = _os.fstat(fd) if fd >= 0 else None
+        if status is None or (status.st_ino, status.st_nlink) != (ours.st_ino, 1):
             raise TargetMoved()
-        if found.st_size != ours.st_size or sha256_of(fd, found.st_size) != sha256:
+        if status.st_size != ours.st_size or sha256_of(fd, status.st_size) != sha256:
             raise TargetMoved()
 
 
@@ -204,14 +209,14 @@ def refuse_existing(place: ResolvedPath, own: Stamp | None = None) -> None:
     if not place.name:
         raise NotAFile("directory")
     try:
-        found = _os.lstat(place.name, dir_fd=place.dir_fd)
+        status = _os.lstat(place.name, dir_fd=place.dir_fd)
     except FileNotFoundError:
         return
-    if own is not None and (found.st_dev, found.st_ino, found.st_nlink) == (own.dev, own.ino, 1):
+    if own is not None and (status.st_dev, status.st_ino, status.st_nlink) == (own.dev, own.ino, 1):
         return
-    if stat.S_ISREG(found.st_mode):
-        raise FileExists(found.st_size)
-    raise NotAFile(kind_of(found.st_mode))
+    if stat.S_ISREG(status.st_mode):
+        raise FileExists(status.st_size)
+    raise NotAFile(kind_of(status.st_mode))
 
 
 # What other programs wrote
@@ -227,14 +232,14 @@ def recorded(real: RelPath, fd: int, known: Known, keep: Keep) -> Known:
 
     Returns the state that is known then. Raises OSError, Refusal.
     """
-    found = _os.fstat(fd)
-    size, digest = found.st_size, sha256_of(fd, found.st_size)
+    status = _os.fstat(fd)
+    size, digest = status.st_size, sha256_of(fd, status.st_size)
     if known.size <= size and sha256_of(fd, known.size) == known.sha256:
         if size > known.size:
             keep(real, read_at(fd, size - known.size, known.size), None, True)
     else:
         keep(real, read_at(fd, size, 0), None, False)
-    return Known.of(found, digest)
+    return Known.of(status, digest)
 
 
 class LateLooks(Closing):
@@ -283,10 +288,11 @@ class LateLooks(Closing):
 class Hooks:
     """What all writes of a workspace share.
 
-    `may_write` is called right before a name changes, `may_return` before that is undone; they
-    raise TargetMoved or Failed. `keep` records what another program wrote; `note_open` tells that
-    one has a replaced file open for writing; `late` checks replaced files again. `flush`: a write
-    is on the disk before it is reported.
+    `may_write` is called right before a name changes, `may_return` before our finished change is
+    undone; they raise TargetMoved or Failed. Not so where a file of another program gets its name
+    back, or a torn one its old bytes: whoever has the lock now needs that. `keep` records what
+    another program wrote; `note_open` tells that one has a replaced file open for writing; `late`
+    checks replaced files again. `flush`: a write is on the disk before it is reported.
     """
 
     may_write: Callable[[], None]
@@ -336,18 +342,19 @@ class Target:
         if not expected.settled and not self.holds_content():
             raise TargetMoved()
         try:
-            found = _os.lstat(place.name, dir_fd=place.dir_fd)
+            status = _os.lstat(place.name, dir_fd=place.dir_fd)
         except FileNotFoundError:
             raise TargetMoved() from None
-        if not expected.stands_in(found):
+        if not expected.stands_in(status):
             raise TargetMoved()
 
     def let_go(self, hooks: Hooks, *, always: bool = False) -> bool:
-        """Whether its temporary name may go: nothing that was written to it since is lost then.
+        """Record what was written to it since, and hand its handle over for the late look.
 
-        A large file is checked once more only if another program has it open, or `always`.
+        Returns whether its temporary name may go; not if that could not be recorded. A large file
+        is looked at late only if another program has it open, or `always`.
         """
-        for _ in range(2):  # a passing fault must not leave it behind
+        for _ in range(2):  # a passing fault must not leave the temporary name behind
             known = self.known
             try:
                 if not known.stands_in(_os.fstat(self.fd)):
@@ -370,8 +377,9 @@ _LATE_BYTES = 1 << 20
 class NewFile:
     """A complete new file next to its place, open as `fd`; it has no name yet, or `temp`.
 
-    It has the attributes of the one `like` which it is, as far as the system allows; otherwise the
-    default mode. `beside`: it is still being flushed. The constructor raises TargetMoved, OSError.
+    It gets the attributes `like`, as far as the system allows; without them it has the default
+    mode. `beside`: a thread flushes it, and `named` waits for that. The constructor raises
+    TargetMoved, OSError.
     """
 
     def __init__(
@@ -386,6 +394,7 @@ class NewFile:
         temp: bytes = b"",
     ) -> None:
         self._place, self.temp = place, temp
+        # Nobody else may read what was in an old file before the new one has its mode.
         mode = 0o600 if old_fd >= 0 else _DEFAULT_MODE
         self.fd = _os.open_new(place.dir_fd, temp, mode) if temp else self._opened(mode)
         self._flushing = None
@@ -407,28 +416,26 @@ class NewFile:
     def _opened(self, mode: int) -> int:
         """Open a file without a name if possible, so that a kill leaves nothing."""
         place = self._place
-        try:
+        with _os.Ignoring(*_NO_UNNAMED):
             return _os.open_unnamed(place.dir_fd, mode)
-        except OSError as refused:
-            if refused.errno not in _NO_UNNAMED:
-                raise
+        return self._with_temp(lambda name: _os.open_new(place.dir_fd, name, mode), UNFINISHED)
+
+    def _with_temp(self, make: Callable[[bytes], T], end: bytes = b".tmp") -> T:
+        """Make it with a temporary name that is free, which it has from then on."""
         while True:
-            name = new_temp(place.name, UNFINISHED)
+            name = new_temp(self._place.name, end)
             with suppress(FileExistsError):
-                fd = _os.open_new(place.dir_fd, name, mode)
+                result = make(name)
                 self.temp = name
-                return fd
+                return result
 
     def named(self) -> bytes:
         """Make sure that it has a temporary name as a finished file; return that. OSError."""
         place = self._place
         if self._flushing is not None:
             self._flushing.result()
-        while not self.temp:
-            name = new_temp(place.name)
-            with suppress(FileExistsError):
-                _os.give_name(self.fd, place.dir_fd, name)
-                self.temp = name
+        if not self.temp:
+            self._with_temp(lambda name: _os.give_name(self.fd, place.dir_fd, name))
         self.close()
         if self.temp.endswith(UNFINISHED):
             name = new_temp(place.name)
@@ -463,6 +470,7 @@ class NewFile:
 
 
 _DEFAULT_MODE = 0o666
+# EISDIR and ENOENT are said by kernels that do not know O_TMPFILE, the others by file systems.
 _NO_UNNAMED = (
     errno.ENOSYS,
     errno.ENOTSUP,
@@ -471,6 +479,7 @@ _NO_UNNAMED = (
     errno.ENOENT,
     errno.EINVAL,
 )
+# EPERM: a file system without links.
 _NO_SUCH_CALL = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
 
 
@@ -536,12 +545,12 @@ def discard_recorded(place: ResolvedPath, temp: bytes, known: Known, hooks: Hook
 
 def offered_at(place: ResolvedPath) -> _os.Offers:
     """What the file system of a directory offers, tried with two temporary files; OSError."""
-    with ExitStack() as held:
-        one, other = (NewFile(place, (), None, flush=False) for _ in range(2))
-        for each in (one, other):
-            held.callback(each.gone)
-        unnamed, names = not one.temp, (one.named(), other.named())
-        with opened(place, one.temp) as fd:
+    with ExitStack() as stack:
+        first, second = (NewFile(place, (), None, flush=False) for _ in range(2))
+        for each in (first, second):
+            stack.callback(each.gone)
+        unnamed, names = not first.temp, (first.named(), second.named())
+        with opened(place, first.temp) as fd:
             leases = _os.lease(fd, _os.READING) is not None  # it ends as the file is closed
         exchange = False
         with suppress(OSError):
@@ -553,11 +562,11 @@ def offered_at(place: ResolvedPath) -> _os.Offers:
 # The writes
 
 
-class StagedWrite(ABC):
+class StagedWrite(Closing):
     """A ready write of the file at `real`; `commit` does it.
 
     A context: at its end what was not committed is removed, and all is closed. A write is made
-    within the context of `held`, from which it takes what has to be closed. `undone` is the name
+    within the context of `stack`, from which it takes what has to be closed. `undone` is the name
     for which the directory is flushed after `put_back`, by default that of the place; None: it is
     not flushed.
     """
@@ -566,15 +575,16 @@ class StagedWrite(ABC):
     undone: ClassVar[bytes | None] = b""
 
     def __init__(
-        self, held: ExitStack, hooks: Hooks, place: ResolvedPath, parents: MadeParents | None = None
+        self,
+        stack: ExitStack,
+        hooks: Hooks,
+        place: ResolvedPath,
+        parents: MadeParents | None = None,
     ) -> None:
         self._hooks, self._place, self.real, self._parents = hooks, place, place.real, parents
-        self._held = held.pop_all()
+        self._held = stack.pop_all()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._held.close()
 
     @property
@@ -598,7 +608,7 @@ class StagedWrite(ABC):
         except OSError as refused:
             raise failed(self.operation, refused) from refused
         if self._parents is not None:
-            self._parents.keep()
+            self._parents.are_kept = True
 
     def put_back(self, sha256: str) -> None:
         """Undo `commit`. Raises TargetMoved, Failed, NotPutBack.
@@ -612,7 +622,7 @@ class StagedWrite(ABC):
             if self.undone is not None:
                 self._flush(self.undone)
         if self._parents is not None:
-            self._parents.let_go()
+            self._parents.are_kept = False
 
     def _flush(self, name: bytes = b"") -> None:
         """Flush the directory after `name` changed, by default that of the place; OSError."""
@@ -638,7 +648,7 @@ class StagedWrite(ABC):
 
 _CANNOT_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EXDEV)
 _AGAIN_SECONDS = 0.02
-"""After this time a file that another program has open for writing is replaced all the same."""
+"""A file that another program has open for writing gets its name back for so long, only once."""
 
 _COMPARED_BYTES = 1 << 20
 """Up to this size what came out of an exchange is compared by its bytes, since times have ticks.
@@ -659,7 +669,7 @@ class Replacement(StagedWrite):
 
     def __init__(
         self,
-        held: ExitStack,
+        stack: ExitStack,
         hooks: Hooks,
         old: Target,
         pieces: Iterable[Piece],
@@ -669,19 +679,19 @@ class Replacement(StagedWrite):
         revocable: bool,
         states: States,
     ) -> None:
-        found = _os.fstat(old.fd)
-        if not old.expected.stands_in(found):
+        status = _os.fstat(old.fd)
+        if not old.expected.stands_in(status):
             raise TargetMoved()
         self._old, self._is_written, self._had_name = old, False, False
         self._told: Callable[[], str] = lambda: digest
         pieces = tuple(pieces)
         if digested:
-            self._told = held.enter_context(Digest(pieces, old.fd, states)).result
-        like, beside = attributes_of(old.fd, found), digested and not revocable
+            self._told = stack.enter_context(Digest(pieces, old.fd, states)).result
+        like, beside = attributes_of(old.fd, status), digested and not revocable
         self._new = NewFile(old.place, pieces, like, old.fd, flush=hooks.flush, beside=beside)
         self._made = self._new.stat
-        held.callback(self._leave)
-        super().__init__(held, hooks, old.place)
+        stack.callback(self._leave)
+        super().__init__(stack, hooks, old.place)
 
     @property
     def digest(self) -> str:
@@ -696,7 +706,7 @@ class Replacement(StagedWrite):
     def _change(self) -> None:
         place, old = self._place, self._old
         temp = self._new.named()
-        if not self._exchange():
+        if not self._exchange():  # what others write between check and rename, only `_leave` finds
             self._hooks.may_write()
             old.check()
             _os.rename(place.dir_fd, temp, place.name)
@@ -724,9 +734,10 @@ class Replacement(StagedWrite):
     def _exchange(self) -> bool:
         """Exchange the names of the two files; False if the system cannot do that.
 
-        Raises TargetMoved if the file that came out is not the one that was read. If another
-        program has that open for writing, it gets its name back for a moment; if the program still
-        has it open then, the exchange stands, and that is told.
+        The lock is ours and the file as it was read; names are exchanged; what came out is asked
+        for its writers, then compared. Another file goes back, for TargetMoved. The same one goes
+        back for a moment if another program has it open for writing; if the program still has it
+        open in the second round, the exchange stands, and that is told.
         """
         place, old = self._place, self._old
         for is_second in (False, True):
@@ -750,9 +761,9 @@ class Replacement(StagedWrite):
             if not is_same:
                 break
             _os.pause(_AGAIN_SECONDS)
-            found = _os.lstat(place.name, dir_fd=place.dir_fd)
-            if self._is_old(found):  # our two renames have changed its ctime
-                old.expected = replace_fields(old.expected, ctime_ns=found.st_ctime_ns)
+            status = _os.lstat(place.name, dir_fd=place.dir_fd)
+            if self._is_old(status):  # our two renames have changed its ctime
+                old.expected = replace_fields(old.expected, ctime_ns=status.st_ctime_ns)
         raise TargetMoved()
 
     def _exchanged(self) -> bool:
@@ -766,10 +777,10 @@ class Replacement(StagedWrite):
             return False
         return True
 
-    def _is_old(self, found: os.stat_result) -> bool:
+    def _is_old(self, status: os.stat_result) -> bool:
         """Whether it is the file as read, by its content where that is small or the clock fails."""
         expected = self._old.expected
-        if not expected.stands_in(found, renamed=True):
+        if not expected.stands_in(status, renamed=True):
             return False
         by_time = expected.settled and expected.size > _COMPARED_BYTES
         return by_time or self._old.holds_content()
@@ -777,9 +788,16 @@ class Replacement(StagedWrite):
     def _give_back(self) -> None:
         """Give the file that came out its name again, and inspect the file that this brings back.
 
-        That is our new file, unless another program took the name meanwhile. Then the latest writer
-        keeps the name, and nothing of the other file is lost; raises TargetMoved for that,
-        NotPutBack.
+        The latest writer keeps the name, and nothing of the other file is lost. What has the name
+        and the temporary one after the exchange back, and then:
+
+        - old, ours: nobody wrote to ours, which may be tried again
+        - old, ours with more in it: that is recorded, the file goes
+        - old, a third, which took the name meanwhile: they are exchanged once more, and what was
+          written to the old one is recorded before it goes
+        - none, old: somebody removed the name, nothing was exchanged; the same
+
+        Raises TargetMoved but for the first, NotPutBack.
         """
         place, ours = self._place, self._ours
         temp, self._new.temp = self._new.temp, b""  # no longer ours to remove
@@ -787,25 +805,29 @@ class Replacement(StagedWrite):
             with suppress(FileNotFoundError):  # somebody has removed the name since
                 _os.rename_exchange(place.dir_fd, temp, place.name)
                 with opened(place, temp) as fd:
-                    found = _os.fstat(fd) if fd >= 0 else None
-                if found is not None and ours.stands_in(found):
+                    status = _os.fstat(fd) if fd >= 0 else None
+                if status is not None and ours.stands_in(status):
                     self._new.temp = temp
                     return
-                if found is None or found.st_ino != ours.ino:  # that is the later one
+                if status is None or status.st_ino != ours.ino:  # that is the later one
                     _os.rename_exchange(place.dir_fd, temp, place.name)
             known = ours if inode_at(place, temp) == ours.ino else self._old.known
             discard_recorded(place, temp, known, self._hooks)
         raise TargetMoved()
 
     def _undo(self) -> None:
-        """Restore the old file, or a copy if it is gone."""
+        """Restore the old file, or a copy if it is gone.
+
+        Ours is opened before it loses the name. If others wrote to it by then, names are exchanged
+        again, for TargetMoved; where they cannot be exchanged, what was written is recorded.
+        """
         place, old, ours = self._place, self._old, self._ours
         if inode_at(place, place.name) != ours.ino:
             raise TargetMoved()
         with opened(place, place.name) as fd:
             if not self._new.temp or inode_at(place, self._new.temp) != old.expected.ino:
-                found = _os.fstat(old.fd)
-                whole, like = [Kept(0, found.st_size)], attributes_of(old.fd, found)
+                status = _os.fstat(old.fd)
+                whole, like = [Kept(0, status.st_size)], attributes_of(old.fd, status)
                 self._new = NewFile(place, whole, like, old.fd, flush=False)
             temp = self._new.named()
             exchanged = self._exchanged()
@@ -829,7 +851,7 @@ class Overwriting(StagedWrite):
 
     def __init__(
         self,
-        held: ExitStack,
+        stack: ExitStack,
         hooks: Hooks,
         place: ResolvedPath,
         expected: Stamp,
@@ -843,12 +865,12 @@ class Overwriting(StagedWrite):
             if refused.errno in _NO_FILE:
                 raise TargetMoved() from None
             raise
-        held.callback(_os.close_quietly, self._fd)
+        stack.callback(_os.close_quietly, self._fd)
         self._expected = self._written = expected
         self._sha256, self._written_sha256, self._before = sha256, "", before
         self._old = self._checked(sha256)
         self._new = from_memory(pieces, self._old)
-        super().__init__(held, hooks, place)
+        super().__init__(stack, hooks, place)
 
     def _change(self) -> None:
         self._before(self._old)
@@ -885,19 +907,19 @@ class Overwriting(StagedWrite):
         fd, mode, size = self._fd, self._expected.mode, sum(map(len, pieces))
         _os.seek(fd, 0, os.SEEK_SET)
         write_pieces(fd, pieces, fd)
-        known = max(size, old_size)
+        known = max(size, old_size)  # what is behind was appended meanwhile, and moves up
         tail = read_at(fd, max(_os.fstat(fd).st_size - known, 0), known) if size < known else b""
         write_all(fd, tail)
         if size < known:
             _os.truncate(fd, size + len(tail))
         if self._hooks.flush:
             _os.sync(fd)
-        now_ns, found = _os.now_ns(), _os.fstat(fd)
-        if found.st_mode != mode:  # a write clears the set-id bits
+        now_ns, status = _os.now_ns(), _os.fstat(fd)
+        if status.st_mode != mode:  # a write clears the set-id bits
             with suppress(PermissionError):
                 _os.chmod(fd, mode & 0o7777)
-                found = _os.fstat(fd)
-        return Stamp.of(found, now_ns)
+                status = _os.fstat(fd)
+        return Stamp.of(status, now_ns)
 
     def _checked(self, sha256: str) -> bytes:
         """The bytes of the file; TargetMoved if they have another digest, or another time."""
@@ -914,7 +936,7 @@ class Overwriting(StagedWrite):
 
         Programs that want to open it wait until it is written. Elsewhere, what is appended at that
         very moment shows in the size of the file and stays at its end; a lease closes the remaining
-        gap.
+        gap. Most that have it open close it within some milliseconds; then it is written without.
         """
         taken = False
         for seconds in (0.0, 0.001, 0.002, 0.004, 0.008, 0.016):
@@ -941,7 +963,7 @@ class Creation(StagedWrite):
 
     def __init__(
         self,
-        held: ExitStack,
+        stack: ExitStack,
         hooks: Hooks,
         place: ResolvedPath,
         parents: MadeParents,
@@ -956,8 +978,8 @@ class Creation(StagedWrite):
             with suppress(OSError, TargetMoved):
                 new = _Linked(place, other, data)
         self._new = new or NewFile(place, [data], like, flush=hooks.flush)
-        held.callback(lambda: self._new.gone())  # another one, or nothing once it has its name
-        super().__init__(held, hooks, place, parents)
+        stack.callback(lambda: self._new.gone())  # another one, or nothing once it has its name
+        super().__init__(stack, hooks, place, parents)
 
     def _change(self) -> None:
         self._hooks.may_write()
@@ -978,17 +1000,13 @@ class Creation(StagedWrite):
         require_ours(self._place, self._new.stat, sha256)
 
     def _take_name(self) -> None:
-        try:
+        with _os.Ignoring(*_NO_SUCH_CALL):
             self._new.take_name()
-        except FileExistsError:
-            raise
-        except OSError as refused:
-            if refused.errno not in _NO_SUCH_CALL:
-                raise
-            self._new.gone()  # it can only be written under its name
-            place, flush = self._place, self._hooks.flush
-            self._new = NewFile(place, [self._data], self._like, flush=flush, temp=place.name)
-            self._new.temp = b""
+            return
+        self._new.gone()  # it can only be written under its name, which a kill may leave torn
+        place, flush = self._place, self._hooks.flush
+        self._new = NewFile(place, [self._data], self._like, flush=flush, temp=place.name)
+        self._new.temp = b""
 
     def _undo(self) -> None:
         """Remove our file; one that another program wrote to stays."""
@@ -1007,11 +1025,7 @@ class _Linked(NewFile):
 
     def __init__(self, place: ResolvedPath, other: tuple[int, bytes], data: bytes) -> None:
         self._place, self.fd, self.temp, self._flushing = place, -1, b"", None
-        while not self.temp:
-            name = new_temp(place.name)
-            with suppress(FileExistsError):
-                _os.link(*other, name, place.dir_fd)
-                self.temp = name
+        self._with_temp(lambda name: _os.link(*other, name, place.dir_fd))
         try:
             with opened(place, self.temp) as fd:
                 if fd < 0 or _os.fstat(fd).st_size != len(data):
@@ -1029,10 +1043,10 @@ class Removal(StagedWrite):
 
     operation, undone = "remove", None
 
-    def __init__(self, held: ExitStack, hooks: Hooks, old: Target) -> None:
+    def __init__(self, stack: ExitStack, hooks: Hooks, old: Target) -> None:
         self._old, self._temp = old, b""
-        held.callback(self._leave)
-        super().__init__(held, hooks, old.place)
+        stack.callback(self._leave)
+        super().__init__(stack, hooks, old.place)
 
     def _change(self) -> None:
         old, place = self._old, self._place
@@ -1072,14 +1086,14 @@ class Move(StagedWrite):
 
     def __init__(
         self,
-        held: ExitStack,
+        stack: ExitStack,
         hooks: Hooks,
         old: Target,
         target: ResolvedPath,
         parents: MadeParents,
     ) -> None:
         self._old, self._from, self._stamp = old, old.place, old.expected
-        super().__init__(held, hooks, target, parents)
+        super().__init__(stack, hooks, target, parents)
 
     def _change(self) -> None:
         target, expected = self._place, self._old.expected
@@ -1089,16 +1103,16 @@ class Move(StagedWrite):
         _move(self._from, target)
         now_ns = _os.now_ns()
         try:
-            found = _os.lstat(target.name, dir_fd=target.dir_fd)
+            status = _os.lstat(target.name, dir_fd=target.dir_fd)
         except OSError:
             with putting_back(self._hooks.may_return):
                 self._undo()
             raise
-        if found.st_ino != expected.ino:  # another file had got the name
+        if status.st_ino != expected.ino:  # another file had got the name
             with putting_back():
                 self._undo()
             raise TargetMoved()
-        self._stamp = Stamp.of(found, now_ns)
+        self._stamp = Stamp.of(status, now_ns)
 
     def stamp(self) -> Stamp:
         return self._stamp
@@ -1123,10 +1137,10 @@ def _move(place: ResolvedPath, target: ResolvedPath) -> None:
     except FileNotFoundError:
         raise TargetMoved() from None
     except FileExistsError:
-        one = _os.lstat(place.name, dir_fd=place.dir_fd)
-        other = _os.lstat(target.name, dir_fd=target.dir_fd)
+        moved = _os.lstat(place.name, dir_fd=place.dir_fd)
+        taking = _os.lstat(target.name, dir_fd=target.dir_fd)
         # The names differ in case only, which the system ignores.
-        if (one.st_dev, one.st_ino, one.st_nlink) != (other.st_dev, other.st_ino, 1):
+        if (moved.st_dev, moved.st_ino, moved.st_nlink) != (taking.st_dev, taking.st_ino, 1):
             refuse_existing(target)
             raise FileExists() from None  # it has gone again
         _os.rename(place.dir_fd, place.name, target.name, target.dir_fd)
@@ -1137,9 +1151,9 @@ class Chmod(StagedWrite):
 
     operation = "change the mode"
 
-    def __init__(self, held: ExitStack, hooks: Hooks, old: Target, mode: int) -> None:
+    def __init__(self, stack: ExitStack, hooks: Hooks, old: Target, mode: int) -> None:
         self._old, self._mode = old, mode
-        super().__init__(held, hooks, old.place)
+        super().__init__(stack, hooks, old.place)
 
     def _change(self) -> None:
         self._hooks.may_write()
@@ -1163,8 +1177,6 @@ class Chmod(StagedWrite):
 
 
 # All files below a root
-
-T = TypeVar("T")
 
 MOST_NEW_PARENTS = 100
 """Limit of directories created for one new file; each is flushed to disk."""
@@ -1233,13 +1245,13 @@ class Files(Closing):
             place.require_parent()
             if not place.name:
                 raise NotAFile("directory")
-            try:
-                found = _os.lstat(place.name, dir_fd=place.dir_fd)
+            try:  # without a context: it is asked for often
+                status = _os.lstat(place.name, dir_fd=place.dir_fd)
             except FileNotFoundError:
                 raise FileNotFound() from None
             except OSError as refused:
                 raise failed("stat", refused) from refused
-            return place.real, _regular(found, now_ns)
+            return place.real, _regular(status, now_ns)
 
     def peek(self, path: RelPath) -> StatResult | None:
         """What `stat` says of a real path, at little cost; None if it says nothing."""
@@ -1253,10 +1265,11 @@ class Files(Closing):
 
     def make_dir(self, path: RelPath) -> None:
         """Create a directory and its missing parents; NotAFile if a file has one of the names."""
+        # As for a file in it: what is above a file is made.
         with refusing("mkdir"), self._root.place(path / "in it") as place:
             self._check_name(place)
             with MadeParents(place, flush=self._flush) as parents:
-                parents.keep()
+                parents.are_kept = True
 
     def remove_dir(self, path: RelPath) -> None:
         """Remove a directory if it is empty and the system lets us. Raises InvalidPath, Failed."""
@@ -1309,11 +1322,9 @@ class Files(Closing):
             raise FileTooLarge(size, self._limit_bytes)
         if size > self._whole_bytes:
             raise FileTooLarge(size, self._whole_bytes, "whole_bytes")
-        data = _os.pread(file.fd, size, 0)
-        if len(data) < size:  # at the end of the file, or interrupted
-            data = read_at(file.fd, size, 0)
-            if len(data) < size:
-                raise TargetMoved()
+        data = read_at(file.fd, size, 0)
+        if len(data) < size:
+            raise TargetMoved()
         return data
 
     def _settled(
@@ -1323,9 +1334,9 @@ class Files(Closing):
         for again in range(_READS_TRIED):
             file = self.open_for_reading(path) if again else file
             try:
-                found = read(file)
+                result = read(file)
                 if file.stamp.stands_in(_os.fstat(file.fd)):
-                    return file, found
+                    return file, result
             except TargetMoved:
                 continue
             except OSError as refused:
@@ -1355,8 +1366,9 @@ class Files(Closing):
         file = _opened(*self._root.open_file(path))
         if file.stamp.size <= sizes.LARGE:
             file, data = self._settled(file, path, self._data)
-            told = Digest((data,)).result if file.stamp.size >= sizes.BESIDE else None
-            return OpenText(file.real, file.stamp, Snapshot.of(data, named(file.real), told))
+            # Not ended by us: of bytes in memory it may be computed as long as the snapshot lives.
+            digest = Digest((data,)).result if file.stamp.size >= sizes.BESIDE else None
+            return OpenText(file.real, file.stamp, Snapshot.of(data, named(file.real), digest))
         try:
             if file.stamp.size > self._limit_bytes:
                 raise FileTooLarge(file.stamp.size, self._limit_bytes)
@@ -1404,11 +1416,9 @@ class Files(Closing):
 
     def digest(self, path: RelPath) -> tuple[RelPath, Stamp, str]:
         """The real path, the stamp and the SHA-256 in hex of a file, in bounded memory."""
-
-        def sha256(file: OpenFile) -> str:
-            return sha256_of(file.fd, file.stamp.size)
-
-        file, digest = self._settled(self.open_for_reading(path), path, sha256)
+        file, digest = self._settled(
+            self.open_for_reading(path), path, lambda file: sha256_of(file.fd, file.stamp.size)
+        )
         return file.real, file.stamp, digest
 
     def replace(
@@ -1448,28 +1458,27 @@ class Files(Closing):
         revocable: bool = True,
         content: bytes | None = None,
     ) -> StagedWrite:
-        """Prepare to replace the file's bytes by `pieces`.
+        """Prepare to replace the file's bytes by `pieces`, which is iterated at most once.
 
         Without `commit` the context ends with nothing changed.
 
         `expected` and `expected_sha256` (64 lower-case hex digits, of the whole old content)
-        describe what was read; TargetMoved is raised, here or by `commit`, if the file has changed
-        since, or if the path does not lead to `expected_real`; `content` are its bytes if loaded.
-        `pieces` is iterated at most once;
-        `digest` is its SHA-256 if known; `digested`: compute it. A file with several links is
-        written in place, and `commit` calls `before_in_place` with its old bytes first (a
-        TargetMoved may still follow). NotPutBack is raised if a write failed and the old bytes
-        could not be restored.
+        describe what was read, and `content` are its bytes if loaded. TargetMoved is raised, here
+        or by `commit`, if the file has changed since, or if the path does not lead to
+        `expected_real`. `digest` is the SHA-256 of the new content if known; `digested`: compute
+        it. A file with several links is written in place, and `commit` calls `before_in_place` with
+        its old bytes first (a TargetMoved may still follow). NotPutBack is raised if a write failed
+        and the old bytes could not be restored.
         """
-        with refusing("write"), ExitStack() as held:
-            old = self._target(held, path, expected, expected_sha256, expected_real)
+        with refusing("write"), ExitStack() as stack:
+            old = self._target(stack, path, expected, expected_sha256, expected_real)
             old.content = content
             if expected.nlink > 1:
                 _os.close_quietly(old.fd)  # a lease requires that nobody else has the file open
                 old.fd, known = -1, (expected, expected_sha256)
-                return Overwriting(held, self._hooks, old.place, *known, pieces, before_in_place)
+                return Overwriting(stack, self._hooks, old.place, *known, pieces, before_in_place)
             return Replacement(
-                held,
+                stack,
                 self._hooks,
                 old,
                 pieces,
@@ -1496,8 +1505,8 @@ class Files(Closing):
 
     def check_new(self, path: RelPath, own: Stamp | None = None) -> None:
         """Raise what `create` would raise; the file `own` may have the name in another case."""
-        with refusing("create"), ExitStack() as held:
-            self._new(held, path, None, own).require_way()
+        with refusing("create"), ExitStack() as stack:
+            self._new(stack, path, None, own).require_way()
 
     def missing_parents(self, path: RelPath) -> int:
         """The number of directories that a new file would need created."""
@@ -1522,10 +1531,12 @@ class Files(Closing):
     def attributes(self, real: RelPath) -> Removed:
         """What a removal of the file would delete besides its bytes."""
         with refusing("read"), self.open_for_reading(real) as file:
-            found = attributes_of(file.fd, _os.fstat(file.fd))
+            attributes = attributes_of(file.fd, _os.fstat(file.fd))
             if file.stamp.nlink == 1:
-                return found
-            return replace_fields(found, other_name=_other_name(self._root.path, real, file.stamp))
+                return attributes
+            return replace_fields(
+                attributes, other_name=_other_name(self._root.path, real, file.stamp)
+            )
 
     def stage_new(
         self,
@@ -1541,23 +1552,23 @@ class Files(Closing):
         The missing parents exist meanwhile. With `removed`, the file gets the attributes of that
         file, and becomes another name of the same file again if that has these bytes.
         """
-        with refusing("create"), ExitStack() as held:
-            place = self._new(held, path, expected_real)
-            other = self._other(held, removed) if removed is not None else None
+        with refusing("create"), ExitStack() as stack:
+            place = self._new(stack, path, expected_real)
+            other = self._other(stack, removed) if removed is not None else None
             if not make_parents:
                 place.require_parent()
-            parents = held.enter_context(MadeParents(place, flush=self._flush))
-            return Creation(held, self._hooks, place, parents, data, removed, other)
+            parents = stack.enter_context(MadeParents(place, flush=self._flush))
+            return Creation(stack, self._hooks, place, parents, data, removed, other)
 
-    def _other(self, held: ExitStack, removed: Removed) -> tuple[int, bytes] | None:
+    def _other(self, stack: ExitStack, removed: Removed) -> tuple[int, bytes] | None:
         """The directory and name of the file that the removed one was another name of."""
         if removed.other_name:
             with suppress(OSError, Refusal):
                 path = RelPath.parse(removed.other_name)
-                place = held.enter_context(self._root.place(path, follow=False))
+                place = stack.enter_context(self._root.place(path, follow=False))
                 place.require_parent()
-                found = _os.lstat(place.name, dir_fd=place.dir_fd)
-                if (found.st_dev, found.st_ino) == removed.inode:
+                status = _os.lstat(place.name, dir_fd=place.dir_fd)
+                if (status.st_dev, status.st_ino) == removed.inode:
                     return place.dir_fd, place.name
         return None
 
@@ -1572,11 +1583,11 @@ class Files(Closing):
         expected_to: RelPath | None = None,
     ) -> StagedWrite:
         """Prepare a move to a free name; parents are created. FileExists, NotAFile."""
-        with refusing("move"), ExitStack() as held:
-            old = self._target(held, path, expected, expected_sha256, expected_real)
-            target = self._new(held, to, expected_to, expected)
-            parents = held.enter_context(MadeParents(target, flush=self._flush))
-            return Move(held, self._hooks, old, target, parents)
+        with refusing("move"), ExitStack() as stack:
+            old = self._target(stack, path, expected, expected_sha256, expected_real)
+            target = self._new(stack, to, expected_to, expected)
+            parents = stack.enter_context(MadeParents(target, flush=self._flush))
+            return Move(stack, self._hooks, old, target, parents)
 
     def stage_chmod(
         self,
@@ -1588,9 +1599,9 @@ class Files(Closing):
         expected_real: RelPath | None = None,
     ) -> StagedWrite:
         """Prepare a change of the permission bits of a file."""
-        with refusing("change the mode"), ExitStack() as held:
-            old = self._target(held, path, expected, expected_sha256, expected_real)
-            return Chmod(held, self._hooks, old, mode)
+        with refusing("change the mode"), ExitStack() as stack:
+            old = self._target(stack, path, expected, expected_sha256, expected_real)
+            return Chmod(stack, self._hooks, old, mode)
 
     def remove(
         self,
@@ -1613,16 +1624,16 @@ class Files(Closing):
         expected_real: RelPath | None = None,
     ) -> StagedWrite:
         """Prepare what `remove` does; without `commit` nothing changes."""
-        with refusing("remove"), ExitStack() as held:
-            old = self._target(held, path, expected, expected_sha256, expected_real)
-            return Removal(held, self._hooks, old)
+        with refusing("remove"), ExitStack() as stack:
+            old = self._target(stack, path, expected, expected_sha256, expected_real)
+            return Removal(stack, self._hooks, old)
 
     def restore(
         self, path: RelPath, sha256: str, data: Callable[[], bytes], removed: Removed | None
     ) -> None:
         """Restore a removed file with digest `sha256`; FileExists, NotAFile for a taken name."""
-        with refusing("put back"), ExitStack() as held:
-            place = self._new(held, path, path)
+        with refusing("put back"), ExitStack() as stack:
+            place = self._new(stack, path, path)
             for name in _temps_of(place):
                 if not name.endswith(UNFINISHED):
                     with opened(place, name) as fd:
@@ -1643,7 +1654,7 @@ class Files(Closing):
         recorded first, as another program's. Those that cannot be recorded stay and are returned
         too.
         """
-        removed, kept = 0, list[RelPath]()
+        removed, remaining = 0, list[RelPath]()
         with refusing("sweep"), self._root.open_dir(path) as place:
             here = [name.encode() for name in {p.name for p in known if p.parent == place.real}]
             left = [name for name in temps(place.dir_fd) if is_stale(place.dir_fd, name, before_ns)]
@@ -1652,8 +1663,8 @@ class Files(Closing):
                 if self._swept(place.real, name, next(of, b""), known):
                     removed += 1
                 else:
-                    kept.append(RelPath((*place.real.parts, name.decode())))
-        return removed, tuple(kept)
+                    remaining.append(RelPath((*place.real.parts, name.decode())))
+        return removed, tuple(remaining)
 
     def _swept(
         self, folder: RelPath, name: bytes, target: bytes, known: Mapping[RelPath, Collection[str]]
@@ -1703,29 +1714,29 @@ class Files(Closing):
 
     def _target(
         self,
-        held: ExitStack,
+        stack: ExitStack,
         path: RelPath,
         expected: Stamp,
         sha256: str,
         expected_real: RelPath | None,
     ) -> Target:
-        """The file to be changed, open for reading until `held` ends."""
+        """The file to be changed, open for reading until `stack` ends."""
         place, fd = self._root.open_target(path)
         target = Target(place, fd, expected, sha256)
-        held.callback(target.close)
+        stack.callback(target.close)
         if expected_real is not None and place.real != expected_real:
             raise TargetMoved()
         return target
 
     def _new(
         self,
-        held: ExitStack,
+        stack: ExitStack,
         path: RelPath,
         expected_real: RelPath | None,
         own: Stamp | None = None,
     ) -> ResolvedPath:
         """The place of a file that does not exist, except perhaps as `own` in another case."""
-        place = held.enter_context(self._root.place(path, follow=False))
+        place = stack.enter_context(self._root.place(path, follow=False))
         self._check_name(place)
         if not place.missing and not place.blocked:
             refuse_existing(place, own)  # first: a link's real path is its target's
@@ -1761,11 +1772,11 @@ _KIND = 0o170000
 """The bits of a mode that `stat.S_IFMT` tells; a call for each file takes longer."""
 
 
-def _regular(found: os.stat_result, now_ns: int) -> Stamp:
+def _regular(status: os.stat_result, now_ns: int) -> Stamp:
     """The stamp of a `stat` made no earlier than `now_ns`; NotAFile if it is not a regular file."""
-    if found.st_mode & _KIND != stat.S_IFREG:
-        raise NotAFile(kind_of(found.st_mode))
-    return Stamp.of(found, now_ns)
+    if status.st_mode & _KIND != stat.S_IFREG:
+        raise NotAFile(kind_of(status.st_mode))
+    return Stamp.of(status, now_ns)
 
 
 def _temps_of(place: ResolvedPath) -> list[bytes]:
@@ -1784,10 +1795,10 @@ def _other_name(root: str, real: RelPath, stamp: Stamp) -> str:
     folders, looked_at = [root], 0
     while folders and looked_at < _NAMES_SOUGHT:
         try:
-            found = list(os.scandir(folders.pop()))
+            listed = list(os.scandir(folders.pop()))
         except OSError:
             continue
-        for entry in found:
+        for entry in listed:
             looked_at += 1
             with suppress(OSError, UnicodeEncodeError):
                 if entry.is_dir(follow_symlinks=False):

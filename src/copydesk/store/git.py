@@ -23,22 +23,24 @@ def committed(root: str, paths: Mapping[RelPath, str]) -> dict[RelPath, Committe
     """
     asked = [path for path in paths if "\n" not in str(path)]
     names = [(f"HEAD:./{path}", f":./{path}", paths[path] or "none") for path in asked]
-    told = _objects(root, "--batch-check", chain.from_iterable(names)).split(b"\n")
-    found: dict[RelPath, Committed] = {}
+    lines = _objects(root, "--batch-check", chain.from_iterable(names)).split(b"\n")
+    commits: dict[RelPath, Committed] = {}
     small: list[RelPath] = []  # what is too large is not read
-    for path, head, index, removed in zip(asked, told[::3], told[1::3], told[2::3], strict=False):
+    for path, head, index, removed in zip(
+        asked, lines[::3], lines[1::3], lines[2::3], strict=False
+    ):
         if blob := _BLOB.match(head):
-            found[path] = Committed(blob[1].decode(), None)
+            commits[path] = Committed(blob[1].decode(), None)
             small += [path] if int(blob[2]) <= sizes.LARGE else []
         elif paths[path] and _is_missing(index) and not _is_missing(removed):
-            found[path] = Committed("", None)
+            commits[path] = Committed("", None)
     data = _objects(root, "--batch", [f"HEAD:./{path}" for path in small])
     at = 0
     for path in small if data else ():
         end = data.index(b"\n", at) + 1
         at = end + int(data[:end].rsplit(b" ", 1)[1]) + 1
-        found[path] = found[path]._replace(data=data[end : at - 1])
-    return found
+        commits[path] = commits[path]._replace(data=data[end : at - 1])
+    return commits
 
 
 def is_from_git(root: str, path: RelPath, before: Collection[str], now: Collection[str]) -> bool:
@@ -52,8 +54,8 @@ def is_from_git(root: str, path: RelPath, before: Collection[str], now: Collecti
     return (is_of_index if now else _is_missing(in_index)) and not all(map(_is_missing, known))
 
 
-def _is_missing(told: bytes) -> bool:
-    return told.endswith(b" missing")
+def _is_missing(line: bytes) -> bool:
+    return line.endswith(b" missing")
 
 
 def _objects(root: str, how: str, names: Iterable[str]) -> bytes:

@@ -59,51 +59,6 @@ class Survey:
     states: States
 
 
-class _Surveyor:
-    """One pass over a text of `size` bytes that starts with `head`; blocks are given in order."""
-
-    def __init__(self, head: bytes, size: int, named: str | None) -> None:
-        self.encoding = detect_head(head, named)
-        self.newlines = 0
-        self._size, self._at, self._crlf, self._end = size, 0, 0, b""
-        self._marks: list[tuple[int, int]] = []
-        self._has_long = False
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
-
-    def take(self, block: bytes) -> None:
-        """Scan the next block; raises BinaryFile for a NUL byte where the unit is one byte."""
-        encoding, unit = self.encoding, self.encoding.unit
-        if unit == 1 and (nul := block.find(b"\0")) >= 0:
-            raise BinaryFile(self._at + nul)
-        if not block.isascii() or self._decoder.getstate()[0]:
-            self._check(block)
-        self._marks.append((self._at, self.newlines))
-        plain, lf = narrow(block, encoding), encoding.encode("\n")
-        cut = self._end == encoding.encode("\r") and block.startswith(lf)
-        self._crlf += crlf_of(plain) + cut
-        self.newlines += plain.count(b"\n")
-        self._end = block[-unit:]
-        self._at += len(block)
-        self._has_long |= self._at < self._size and self._end != lf
-
-    def finish(self, digest: str, states: States) -> Survey:
-        """Return the survey once all blocks were taken; `digest` is their SHA-256."""
-        self._check(b"", final=True)
-        encoding, size = self.encoding, self._size
-        closed = size % encoding.unit == 0 and self._end == encoding.encode("\n")
-        lines = self.newlines + (size > len(encoding.bom) and not closed)
-        facts = Facts(size, lines, closed, (self.newlines, self._crlf), digest)
-        return Survey(encoding, facts, self._marks, self._has_long, states)
-
-    def _check(self, block: bytes, *, final: bool = False) -> None:
-        """Set the encoding to unknown if the text is to be UTF-8, and is not strictly valid."""
-        if self.encoding == UTF8:
-            try:
-                self._decoder.decode(block, final)
-            except UnicodeDecodeError:
-                self.encoding = BYTES
-
-
 class LargeFile(Source):
     """A text over an open file; it lives as long as that.
 
@@ -157,20 +112,40 @@ class LargeFile(Source):
         return data
 
     def _pass(self) -> Survey:
-        surveyor = _Surveyor(self._read(0, _HEAD), self.size, self._named)
-        encoding, searches = surveyor.encoding, hits_of(self._sought)
-        with Digest([Kept(0, self.size)], self._file.fd) as beside:
+        """Read all of the file once; raises BinaryFile for a NUL byte where the unit is one byte.
+
+        The encoding is set to unknown in the end if it was to be UTF-8, and is not strictly valid.
+        """
+        size, encoding = self.size, detect_head(self._read(0, _HEAD), self._named)
+        lf, cr, searches = encoding.encode("\n"), encoding.encode("\r"), hits_of(self._sought)
+        decoder, is_valid = codecs.getincrementaldecoder("utf-8")(), True
+        marks: list[tuple[int, int]] = []
+        newlines, crlf, end, has_long = 0, 0, b"", False
+        with Digest([Kept(0, size)], self._file.fd) as beside:
             for at, block in self._lines(encoding):
-                first = surveyor.newlines
-                surveyor.take(block)
+                if encoding.unit == 1 and (nul := block.find(b"\0")) >= 0:
+                    raise BinaryFile(at + nul)
+                if encoding == UTF8 and not (block.isascii() and not decoder.getstate()[0]):
+                    is_valid = is_valid and _goes_on(decoder, block)
                 for hits in searches:
-                    hits.take(block if at else block[len(encoding.bom) :], encoding, first)
+                    hits.take(block if at else block[len(encoding.bom) :], encoding, newlines)
+                marks.append((at, newlines))
+                plain, is_cut = narrow(block, encoding), end == cr and block.startswith(lf)
+                crlf += crlf_of(plain) + is_cut
+                newlines += plain.count(b"\n")
+                end = block[-encoding.unit :]
+                has_long |= at + len(block) < size and end != lf
             with refusing("read"):
-                survey = surveyor.finish(beside.result(), beside.states)
+                digest = beside.result()
         self._read(0, 0)  # all of that is of one state
-        if survey.encoding == encoding and not survey.has_long:
+        if encoding == UTF8 and not (is_valid and _goes_on(decoder, b"", final=True)):
+            encoding = BYTES
+        elif not has_long:
             self._found[self._sought] = searches
-        return survey
+        closed = size % encoding.unit == 0 and end == lf
+        lines = newlines + (size > len(encoding.bom) and not closed)
+        facts = Facts(size, lines, closed, (newlines, crlf), digest)
+        return Survey(encoding, facts, marks, has_long, beside.states)
 
     def _lines(self, encoding: Encoding) -> Iterator[tuple[int, bytes]]:
         """Whole lines, some at a time, with their offset; a line longer than a window in pieces."""
@@ -303,6 +278,15 @@ class LargeFile(Source):
         block = max(bisect_right(survey.marks, byte, key=itemgetter(0)) - 1, 0)
         begin, before = survey.marks[block]
         return before + narrow(self._read(begin, byte), survey.encoding).count(b"\n")
+
+
+def _goes_on(decoder: codecs.IncrementalDecoder, block: bytes, *, final: bool = False) -> bool:
+    """Whether the text is valid as far as the end of this block."""
+    try:
+        decoder.decode(block, final)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _after_last(block: bytes, newline: bytes) -> int:

@@ -3,12 +3,14 @@
 Lock files are separate from the documents: a rename would swap the inode and the lock with it.
 Invariants: within a process a free lock goes to the smallest waiting ticket, and a caller that
 waits too long is told who holds it; a process that dies releases its locks at that moment, and a
-child that it forked never has them.
+child that it forked never has them. Whoever takes several takes them in one order, since two would
+wait for each other otherwise: `desk/transaction.py` sorts them.
 
-Processes poll. Each key has two lock files: who holds `.next` is the only one that tries the lock
-itself, so that a process which released it a moment ago cannot take it again before that one. The
-others try `.next` the more often the longer they have waited, so that few overtake them (29 to 40
-turns at most in 10,000 of eight processes; `flock` alone let 3,300 pass).
+Processes poll. Each key has two lock files: who holds the second, `.next`, has the turn, and is the
+only one that tries the lock itself, so that a process which released it a moment ago cannot take it
+again before that one (only who has waited for long tries as well, since it may have been stopped).
+The others try for the turn the more often the longer they have waited, so that few overtake them
+(29 to 40 turns at most in 10,000 of eight processes; `flock` alone let 3,300 pass).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from threading import Condition, Lock, RLock, local
-from typing import Protocol, TypeVar, Union
+from typing import Generic, Protocol, TypeVar, Union
 from weakref import WeakSet
 
 from copydesk.errors import StateFailed, check_cancelled, poll_seconds
@@ -43,13 +45,13 @@ _AGEING_SECONDS = 0.002
 """Who has waited for so long tries twice as often as a newcomer, then three times, and so on."""
 
 _STALLED_SECONDS = 1.0
-"""After this time, or a quarter of its own if that is less, a waiter no longer minds who is next.
+"""After this time, or a quarter of its own if that is less, a waiter without the turn tries too.
 
-That one may have been stopped (`kill -STOP`, a laptop's lid, a debugger).
+Who has it may have been stopped (`kill -STOP`, a laptop's lid, a debugger).
 """
 
 _SLOWEST_SECONDS = 0.001
-"""How often at least one tries; who waits for long, for a slow holder, tries at this pace."""
+"""The longest pause: a two-thousandth of what was waited so far, so that few tries are in vain."""
 
 DATABASE = "\0database "
 """The prefix of the keys of databases; no document path contains a NUL."""
@@ -59,23 +61,27 @@ _RECORD_BYTES = 1_024
 
 @dataclass(slots=True, eq=False)
 class Handle:
-    """An open lock: the descriptors of its file, at `path`, and of the one for the next in turn.
+    """An open lock: the descriptors of its file, at `path`, and of the one of the turn.
 
-    `inode` are device and number of the file.
+    `inode` are device and number of the file. It may not be kept once its turn has no name any
+    more: others open a new one.
     """
 
     lock: int
-    gate: int
+    turn: int
     path: str
     inode: tuple[int, int]
     may_keep: bool = True
 
 
-class _Held(local):
-    """Handles that this thread has locked."""
+T = TypeVar("T")
+
+
+class _OfThread(local, Generic[T]):
+    """A list of what the current thread has taken; each thread has its own."""
 
     def __init__(self) -> None:
-        self.locks: list[Handle] = []
+        self.taken: list[T] = []
 
 
 class FileLocks:
@@ -90,7 +96,7 @@ class FileLocks:
     ) -> None:
         self._folder, self._make, self._made = folder, make, False
         self._seconds = seconds
-        self._lock, self._held = Lock(), _Held()
+        self._lock, self._locked = Lock(), _OfThread[Handle]()
         self._open: set[Handle] = set()
         self._kept: dict[str, Handle] = {}
         with _forking:
@@ -105,12 +111,12 @@ class FileLocks:
         A child that is forked within it does not hold it. `holder` is told to who waits.
         """
         handle = self._take(key, Deadline(self._seconds) if until is None else until)
-        self._held.locks.append(handle)
+        self._locked.taken.append(handle)
         try:
             if not key.startswith(DATABASE):
                 record = b"%s\n" % (b"" if holder is None else holder.text.encode()[:_RECORD_BYTES])
                 with suppress(OSError):  # such as a full disk: it is only information
-                    os.pwrite(handle.lock, record, 0)  # the rest is from earlier holders
+                    os.pwrite(handle.lock, record, 0)  # not cut: readers stop at the line end
             yield
         finally:
             self._let_go(key, handle)
@@ -120,7 +126,7 @@ class FileLocks:
 
         False in a child that was forked while the lock was held: the parent holds it.
         """
-        return all(map(self._is_at_path, self._held.locks))
+        return all(map(self._is_at_path, self._locked.taken))
 
     def close(self) -> None:
         """Close the handles that are not in use."""
@@ -149,7 +155,7 @@ class FileLocks:
 
     def _let_go(self, key: str, handle: Handle) -> None:
         """Unlock a handle and keep it open for reuse."""
-        self._held.locks.remove(handle)
+        self._locked.taken.remove(handle)
         if handle not in self._open:  # in a forked child: the lock is the parent's
             return
         fcntl.flock(handle.lock, fcntl.LOCK_UN)
@@ -164,13 +170,15 @@ class FileLocks:
 
     def _wait(self, key: str, handle: Handle, deadline: Deadline) -> None:
         """Lock the handle: be the next in turn, then take the lock. Raises Busy."""
-        lock, gate, began = handle.lock, handle.gate, 0.0
-        while not _try_lock(gate):
+        lock, turn, began = handle.lock, handle.turn, 0.0
+        while not _try_lock(turn):
             began = began or time.monotonic()
             waited = time.monotonic() - began
             if waited > min(_STALLED_SECONDS, deadline.seconds / 4) and _try_lock(lock):
                 handle.may_keep = False
-                with suppress(OSError):  # others shall open another one, which nobody blocks
+                # Others shall open another one, which nobody blocks. Then two may have the turn for
+                # a while; the lock has one holder all the same.
+                with suppress(OSError):
                     os.unlink(handle.path + _NEXT)
                 return
             drawn = random.uniform(*_POLL_SECONDS) / (1 + waited / _AGEING_SECONDS)
@@ -183,7 +191,7 @@ class FileLocks:
                 seconds = max(_NEXT_SECONDS, min(_SLOWEST_SECONDS, waited / 2_000))
                 _pause(key, lock, deadline, seconds)
         finally:
-            fcntl.flock(gate, fcntl.LOCK_UN)
+            fcntl.flock(turn, fcntl.LOCK_UN)
 
     def _is_at_path(self, handle: Handle) -> bool:
         """Whether the handle is open here, and its path still leads to it."""
@@ -211,11 +219,11 @@ class FileLocks:
         with _forking:
             lock = os.open(path, flags, 0o600)
             try:
-                gate, status = os.open(path + _NEXT, flags, 0o600), os.fstat(lock)
+                turn, status = os.open(path + _NEXT, flags, 0o600), os.fstat(lock)
             except BaseException:
                 os.close(lock)
                 raise
-            handle = Handle(lock, gate, path, (status.st_dev, status.st_ino))
+            handle = Handle(lock, turn, path, (status.st_dev, status.st_ino))
             self._open.add(handle)
         return handle
 
@@ -223,18 +231,17 @@ class FileLocks:
         with _forking:
             self._open.discard(handle)
             _os.close_quietly(handle.lock)  # it is closed, and unlocked, whatever this says
-            _os.close_quietly(handle.gate)
+            _os.close_quietly(handle.turn)
 
     def forget(self) -> None:
         """Close all handles in a forked child: their locks are the parent's."""
         for handle in self._open:
             _os.close_quietly(handle.lock)
-            _os.close_quietly(handle.gate)
+            _os.close_quietly(handle.turn)
         self._open, self._kept, self._lock = set(), {}, Lock()
 
 
-_all: WeakSet[FileLocks] = WeakSet()
-_all_queues: WeakSet[LockQueues] = WeakSet()
+_all: WeakSet[FileLocks | LockQueues] = WeakSet()
 
 _FORK_SECONDS = 1.0
 """How long a fork waits for locks that other threads hold."""
@@ -247,14 +254,8 @@ _forking = Lock()
 """Held while a handle is opened or closed, so that a fork knows all of them."""
 
 
-class _Taken(local):
-    """The locks that the current thread holds while it forks."""
-
-    def __init__(self) -> None:
-        self.guards: list[_Guard] = []
-
-
-_taken = _Taken()
+_at_fork = _OfThread[_Guard]()
+"""The locks that the current thread holds while it forks."""
 
 
 def held_at_fork(lock: _G) -> _G:
@@ -274,10 +275,10 @@ def _before_fork() -> None:
     until = time.monotonic() + _FORK_SECONDS
     while (missed := _missed(guards, until - time.monotonic())) is not None:
         if time.monotonic() >= until:
-            rest = [guard for guard in guards if guard not in _taken.guards]
-            _taken.guards += [guard for guard in rest if guard.acquire(timeout=0)]
+            rest = [guard for guard in guards if guard not in _at_fork.taken]
+            _at_fork.taken += [guard for guard in rest if guard.acquire(timeout=0)]
             break
-        _release()  # their holder may wait for one of these
+        _release()  # whose holder may wait for one of these: begin anew with that one
         guards.remove(missed)
         guards.insert(0, missed)
     _forking.acquire()  # last: who holds one of the others may be about to open a handle
@@ -288,14 +289,14 @@ def _missed(guards: list[_Guard], seconds: float) -> _Guard | None:
     for guard in guards:
         if not guard.acquire(timeout=max(seconds, 0.0)):
             return guard
-        _taken.guards.append(guard)
+        _at_fork.taken.append(guard)
         seconds = 0.0
     return None
 
 
 def _release() -> None:
-    while _taken.guards:
-        _taken.guards.pop().release()
+    while _at_fork.taken:
+        _at_fork.taken.pop().release()
 
 
 def _in_parent() -> None:
@@ -306,8 +307,6 @@ def _in_parent() -> None:
 def _in_child() -> None:
     for locks in list(_all):
         locks.forget()
-    for queues in list(_all_queues):
-        queues.forget()
     _in_parent()
 
 
@@ -364,7 +363,7 @@ class NoExclusion:
 
 @dataclass(slots=True)
 class _Queue:
-    holder: Holder | None
+    holder: Holder | None = None
     waiting: list[tuple[Ticket, int]] = field(default_factory=list[tuple[Ticket, int]])
 
 
@@ -373,11 +372,12 @@ class LockQueues:
 
     def __init__(self, exclusion: Exclusion | None = None, seconds: float = WAIT_SECONDS) -> None:
         self._exclusion, self.seconds = exclusion or NoExclusion(), seconds
-        self._lock = held_at_fork(Lock())  # entered itself: Ctrl-C cannot leave it held, as it
-        self._free = Condition(self._lock)  # could within a Condition's own `__enter__`
+        # The lock itself is entered: in a Condition's own `__enter__` Ctrl-C could leave it held.
+        self._lock = held_at_fork(Lock())
+        self._free = Condition(self._lock)
         self._queues: dict[str, _Queue] = {}
         self._count = 0
-        _all_queues.add(self)
+        _all.add(self)
 
     def forget(self) -> None:
         """Forget, in a forked child, what threads of the parent hold and wait for."""
@@ -405,10 +405,7 @@ class LockQueues:
     def _queue(self, key: str, ticket: Ticket, deadline: Deadline, caller: Caller) -> _Queue:
         """Wait among the threads of this process, and become the queue's holder."""
         with self._lock:
-            queue = self._queues.get(key)
-            if queue is None:  # nobody else wants it
-                queue = self._queues[key] = _Queue(Holder.here(caller))
-                return queue
+            queue = self._queues.setdefault(key, _Queue())
             self._count += 1
             mine = (ticket, self._count)
             queue.waiting.append(mine)

@@ -15,7 +15,6 @@ import stat
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Self
 
 from copydesk.errors import FileNotFound, InvalidPath, NotAFile
 from copydesk.store import _os
@@ -57,44 +56,35 @@ class ResolvedPath(Closing):
             raise NotAFile("below a file")
 
 
-class MadeParents:
-    """Creates the missing parents of a place; on exit, removes those still empty unless kept.
+class MadeParents(Closing):
+    """The missing parents of a place, created; on exit, those still empty are removed.
 
-    A context around the work that needs the parents; inside, the place is in the last of them.
-    Raises NotAFile if a file blocks the way, OSError.
+    A context around the work that needs the parents; from now on the place is in the last of them.
+    With `are_kept`, which the work sets when it is done, they stay. The constructor raises NotAFile
+    if a file blocks the way, OSError.
     """
 
     def __init__(self, place: ResolvedPath, *, flush: bool) -> None:
-        self._place = place
-        self._flush = flush
-        self._made: list[tuple[int, bool, bytes]] = []
-        self._kept = False
-
-    def __enter__(self) -> Self:
-        self._place.require_way()
+        self._place, self._flush = place, flush
+        self._parents: list[tuple[int, bool, bytes]] = []
+        """Each handle on the way, whether it is ours to close, and what we created in it."""
+        self.are_kept = False
+        place.require_way()
         try:
-            while self._place.missing:
+            while place.missing:
                 self._descend()
         except BaseException:
-            self.__exit__()
+            self.close()
             raise
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        while self._made:
-            parent_fd, was_owned, name = self._made.pop()
-            if name and not self._kept:
+    def close(self) -> None:
+        """Remove what is empty, and close the handles on the way."""
+        while self._parents:
+            parent_fd, was_owned, name = self._parents.pop()
+            if name and not self.are_kept:
                 remove_if_empty(parent_fd, name)
             if was_owned:
                 _os.close_quietly(parent_fd)
-
-    def keep(self) -> None:
-        """Leave the directories in place after successful work."""
-        self._kept = True
-
-    def let_go(self) -> None:
-        """Let the exit remove the directories that are empty, after work that was undone."""
-        self._kept = False
 
     def _descend(self) -> None:
         place = self._place
@@ -104,7 +94,7 @@ class MadeParents:
             ours = name
         except FileExistsError:
             ours = b""  # somebody else created it after the walk
-        self._made.append((parent_fd, place.owned, ours))
+        self._parents.append((parent_fd, place.owned, ours))
         place.owned = False
         place.dir_fd = _os.open_dir(parent_fd, name)
         place.owned = True
@@ -191,12 +181,9 @@ class Walk(Closing):
         return None
 
     def _link(self, name: bytes) -> bytes | None:
-        try:
+        with refusing("read link"), _os.Ignoring(errno.EINVAL, errno.ENOENT):
             return _os.readlink(name, dir_fd=self._fds[-1])
-        except OSError as refused:
-            if refused.errno in (errno.EINVAL, errno.ENOENT):
-                return None
-            raise failed("read link", refused) from refused
+        return None
 
     def _is_dir(self, name: bytes) -> bool:
         with refusing("stat"), suppress(FileNotFoundError):
@@ -269,10 +256,8 @@ class Root:
 
     def __init__(self, path: str) -> None:
         """Open the directory at `path`; raises Failed."""
-        try:
+        with refusing("open workspace"):
             self._fd = _os.open_root(path)
-        except OSError as refused:
-            raise failed("open workspace", refused) from refused
         self.path = os.path.realpath(path)
         # A link with another spelling of the root (/tmp on macOS) leads into the root too.
         self._spellings = tuple({os.fsencode(self.path), os.fsencode(os.path.abspath(path))})
@@ -415,8 +400,8 @@ _NAMES_GIVEN = 3
 
 def entries(dir_fd: int) -> tuple[DirEntry, ...]:
     """The entries sorted by name, without copydesk's temporary files; raises OSError."""
-    found = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
-    return tuple(entry for entry in found if entry is not None)
+    listed = (_entry(dir_fd, name) for name in sorted(names(dir_fd)))
+    return tuple(entry for entry in listed if entry is not None)
 
 
 def similar(dir_fd: int, name: str) -> tuple[str, ...]:

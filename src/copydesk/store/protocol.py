@@ -71,7 +71,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lock; `since` is in ms since 1970."""
+    """The holder of a lock; `since_ms` counts from 1970."""
 
     member: str = ""
     tool: str = ""
@@ -82,7 +82,7 @@ class Holder:
     @staticmethod
     def here(caller: Caller) -> Holder:
         """This process as a holder for the caller, from now on."""
-        return Holder(*caller, os.getpid(), platform.node(), time.time_ns() // 1_000_000)
+        return Holder(*caller, os.getpid(), platform.node(), now_ms())
 
     @property
     def text(self) -> str:
@@ -94,9 +94,9 @@ class Holder:
         """Parse the holder from a line; an unknown holder if it is invalid."""
         with suppress(ValueError, TypeError, OverflowError):
             member, tool, process, machine, since_ms = json.loads(text)
-            found = Holder(str(member), str(tool), int(process), str(machine), int(since_ms))
-            if found.since_ms >= 0:
-                return found
+            holder = Holder(str(member), str(tool), int(process), str(machine), int(since_ms))
+            if holder.since_ms >= 0:
+                return holder
         return Holder()
 
     def busy(self, key: str, seconds: float) -> Busy:
@@ -151,34 +151,34 @@ class Stamp:
     settled: bool = field(default=True, compare=False)
 
     @staticmethod
-    def of(found: os.stat_result, now_ns: int) -> Stamp:
+    def of(status: os.stat_result, now_ns: int) -> Stamp:
         """The stamp of a `stat` made no earlier than `now_ns`."""
         return Stamp(
-            found.st_dev,
-            found.st_ino,
-            found.st_size,
-            found.st_mtime_ns,
-            found.st_ctime_ns,
-            found.st_mode,
-            found.st_nlink,
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+            status.st_mode,
+            status.st_nlink,
             # A whole second suggests a file system without finer times (FAT, HFS+).
-            now_ns - found.st_ctime_ns
-            > (_FINE_CLOCK_NS if found.st_ctime_ns % _SECOND_NS else _COARSE_CLOCK_NS),
+            now_ns - status.st_ctime_ns
+            > (_FINE_CLOCK_NS if status.st_ctime_ns % _SECOND_NS else _COARSE_CLOCK_NS),
         )
 
-    def stands_in(self, found: os.stat_result, *, renamed: bool = False) -> bool:
-        """Whether `found` is the same file in the same state, as far as `stat` can tell.
+    def stands_in(self, status: os.stat_result, *, renamed: bool = False) -> bool:
+        """Whether `status` is of the same file in the same state, as far as `stat` can tell.
 
         `renamed`: the file may have been renamed since, which changes its ctime.
         """
         return (
-            self.ino == found.st_ino
-            and (renamed or self.ctime_ns == found.st_ctime_ns)
-            and self.mtime_ns == found.st_mtime_ns
-            and self.size == found.st_size
-            and self.mode == found.st_mode
-            and self.nlink == found.st_nlink
-            and self.dev == found.st_dev
+            self.ino == status.st_ino
+            and (renamed or self.ctime_ns == status.st_ctime_ns)
+            and self.mtime_ns == status.st_mtime_ns
+            and self.size == status.st_size
+            and self.mode == status.st_mode
+            and self.nlink == status.st_nlink
+            and self.dev == status.st_dev
         )
 
 
@@ -206,7 +206,7 @@ EntryKind = Literal["file", "dir", "symlink", "other"]
 
 
 class TargetMoved(Exception):
-    """The target is not what was expected; nothing was written. Read it again."""
+    """The target is not what was expected, and what was written is undone. Read it again."""
 
     def __str__(self) -> str:
         return "another program moved or changed it"
@@ -216,13 +216,16 @@ class NotPutBack(Exception):
     """A write failed and could not be undone; the journal knows both contents.
 
     A file written in place may be torn; any other file has the old bytes or the new ones. The
-    message is that of the operating system.
+    message is the reason: that of the operating system, of a refusal, or that another program
+    wrote to the file.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
     """What a removal deletes besides the bytes; the journal keeps it for the inverse.
+
+    A new file may get the same: those of the file that it replaces or restores.
 
     `inode` is device and number; `other_name` is another name of the same file below the root,
     empty if there is none or it was not found; `owner` are the numbers of user and group.
@@ -236,7 +239,7 @@ class Removed:
 
 
 EXECUTABLE = Removed(0o111, owner=(-1, -1))
-"""The mode of a new executable file."""
+"""What a new executable file gets: `set_attributes` then lets those execute it who may read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,23 +320,20 @@ class Content(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenText:
+class OpenText(Closing):
     """A file open for editing, a context; TargetMoved or Failed if it changes meanwhile.
 
-    `source` may only be read within the context, which ends with `close`.
+    `source` may only be read within the context, which ends with `at_end`.
     """
 
     real: RelPath
     stamp: Stamp
     source: Source
-    close: Callable[[], None] | None = None
+    at_end: Callable[[], None] = lambda: None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.close is not None:
-            self.close()
+    def close(self) -> None:
+        """Close the file, if it is read in parts."""
+        self.at_end()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from copydesk.errors import StateDamaged, StateFailed
 
 Looks = tuple[tuple[int, int] | None, tuple[int, int, int, int] | None]
-"""Device and inode of a file; those of its log, with its size and time (ns); None if gone."""
+"""Device and inode of a file; those of its log, with the log's size and time; None if gone."""
 
 _OPERATION = "use the state folder"
 

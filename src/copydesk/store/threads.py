@@ -28,7 +28,8 @@ from copydesk.store.protocol import Closing
 from copydesk.text import sizes
 
 _THREADS = 8
-_GOING = 64
+_MOST_CLOSING = 64
+"""Files that may be waiting for a thread to close them; each occupies a handle, and the disk."""
 
 A = ParamSpec("A")
 T = TypeVar("T")
@@ -41,13 +42,13 @@ class _Pool:
     def renew(self) -> None:
         """Start with new threads: a forked child does not have those of its parent."""
         self.threads = ThreadPoolExecutor(_THREADS, "copydesk-store")
-        self.going: deque[Future[None]] = deque()
+        self.closing: deque[Future[None]] = deque()
 
     def settle(self, most: int) -> None:
         """Wait until at most `most` files are being closed."""
-        while len(self.going) > most:
+        while len(self.closing) > most:
             with suppress(IndexError):  # another thread has taken it
-                self.going.popleft().result()
+                self.closing.popleft().result()
 
 
 _pool = _Pool()
@@ -78,8 +79,8 @@ def flush_in_thread(fd: int) -> Future[None]:
 
 def close_soon(fd: int) -> None:
     """Close a file in a thread: closing the last handle of an unlinked file takes time."""
-    _pool.going.append(in_thread(_os.close_quietly, fd))
-    _pool.settle(_GOING)
+    _pool.closing.append(in_thread(_os.close_quietly, fd))
+    _pool.settle(_MOST_CLOSING)
 
 
 def wait_all_closed() -> None:
@@ -89,14 +90,11 @@ def wait_all_closed() -> None:
 
 def close_of_size(fd: int, size: int) -> None:
     """Close a file; in a thread if it is large and has no name, which may free many blocks."""
-    try:
-        is_quick = size < sizes.BESIDE or _os.fstat(fd).st_nlink > 0
-    except OSError:
-        is_quick = False
-    if is_quick:
-        _os.close_quietly(fd)
-    else:
-        close_soon(fd)
+    with suppress(OSError):
+        if size < sizes.BESIDE or _os.fstat(fd).st_nlink > 0:
+            _os.close_quietly(fd)
+            return
+    close_soon(fd)
 
 
 SOON_SECONDS = 0.03
