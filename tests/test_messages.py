@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 import re
 import shutil
 import string
@@ -122,6 +123,15 @@ def test_every_refusal_has_words_without_a_gap(kind: type[Refusal], lang: Lang) 
         assert "None" not in said
         assert not set("()[]'") & set(said.replace("(s)", "")) or "(" in said, said
         assert ("已" in said or any(ord(c) > 0x2E80 for c in said)) is (lang == "zh"), said
+
+
+@pytest.mark.parametrize("kind", sorted(all_refusals(), key=lambda kind: kind.__name__))
+def test_a_refusal_reaches_another_process(kind: type[Refusal]) -> None:
+    for refusal in samples(kind):
+        refusal.path = "a.txt"
+        refusal.add_note("more")
+        again = pickle.loads(pickle.dumps(refusal))
+        assert (type(again), vars(again), str(again)) == (kind, vars(refusal), str(refusal))
 
 
 @pytest.mark.parametrize("lang", LANGS)

@@ -189,6 +189,10 @@ class Refusal(Exception):
         found = ((f.name, getattr(self, f.name)) for f in fields(self))
         return {name: value for name, value in found if value is not None}
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled by its fields, however it was made."""
+        return type(self), tuple(getattr(self, f.name) for f in fields(self)), vars(self)
+
     def __str__(self) -> str:
         facts = {"path": self.path or None, **self.facts()}
         short = [f"{k}={v!r}" for k, v in facts.items() if v is not None and len(repr(v)) <= _SHORT]

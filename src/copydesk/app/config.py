@@ -307,8 +307,10 @@ def _stamps(paths: Iterable[str]) -> tuple[_Stamp | None, ...]:
 def _from_text(key: str, text: str) -> object:
     if key == "toolsets":
         return [part.strip() for part in text.split(",") if part.strip()]
-    digits = text.isascii() and text.isdigit() and len(text) < 20
-    return int(text) if digits and isinstance(getattr(Config(), key), int) else text
+    kind = type(getattr(Config(), key))
+    if kind is bool:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+    return int(text) if kind is int and re.fullmatch("[0-9]{1,19}", text) else text
 
 
 def _table(path: Path) -> Mapping[str, object] | None:

@@ -226,7 +226,7 @@ _CLIENT = _argument(
     action="append",
     metavar="NAME",
     help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
-    "windsurf, gemini-cli, claude-desktop (default: all that are installed)",
+    "windsurf, gemini-cli, opencode, claude-desktop (default: all that are installed)",
 )
 _APPROVAL = _argument(
     "--approval",

@@ -255,7 +255,7 @@ class StringEdit:
             raise InvalidArgs("old_string", "must not be empty")
 
     def with_new(self, text: str) -> StringEdit:
-        """The edit with another new text, which is whole lines where the old and the new one are."""
+        """The edit with another new text: whole lines where the old and the new one are."""
         whole = self.old.endswith("\n") and self.new.endswith("\n") and text[-1:] not in ("", "\n")
         return replace(self, new=text + "\n" if whole else text)
 
