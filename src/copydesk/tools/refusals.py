@@ -226,7 +226,14 @@ def check_row(one: CheckFinding, lang: Lang) -> Fields:
     return cast(Fields, _value(replace(one, message=check_words(one, lang)) if not_run else one))
 
 
-Refusal.words = lambda refusal: in_library(refusal_words(refusal, "en"))
+def _to_program(refusal: Refusal) -> str:
+    """The sentence of a refusal that the library raises."""
+    one = isinstance(refusal, errors.PartialMatchFail) and len(refusal.failures) == 1
+    voices = ("edit", "replace_text", "library") if one else ("library",)
+    return in_library(refusal_words(refusal, "en", voices))
+
+
+Refusal.words = _to_program
 
 
 def facts_of(refusal: Refusal) -> Fields:
