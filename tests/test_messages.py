@@ -797,6 +797,22 @@ def test_a_fact_is_never_a_template() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "facts"),
+    [
+        ("plan.delete", {"span": 5}),
+        ("PARTIAL_MATCH_FAIL.no match.near", {"nearest_lines": 5}),
+        ("PATCH_REJECTED.not_found.near", {"nearest_lines": 5}),
+        ("CONTENT_CHANGED.expected_old is not what stands there", {"planned_lines": 5}),
+    ],
+)
+def test_one_line_is_no_span(key: str, facts: dict[str, object]) -> None:
+    said = messages.say(key, "zh", {name: f"{fact}~{fact}" for name, fact in facts.items()})
+    assert "第 5 行" in said
+    assert "5~5" not in said
+    assert "第 5~6 行" in messages.say(key, "zh", dict.fromkeys(facts, "5~6"))
+
+
+@pytest.mark.parametrize(
     ("lines", "en", "zh"),
     [
         ((4,), "line 4", "第 4 行"),

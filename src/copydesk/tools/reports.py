@@ -83,7 +83,7 @@ HEAD_TOKENS = 250  # tokens of the head of an answer and its next steps
 LIST_HEAD_TOKENS = 500  # the same for a list, including notices
 REPLACE_TEXT = ReplaceText.voices  # the wording of that tool's refusals
 _CUT: Fields = {"diff_truncated": True}
-_MOST_PLACES, _DIFFERENCE = 10, 80  # hunks that do not fit, and characters of a line of one
+_MOST_PLACES, _DIFFERENCE = 10, 40  # hunks that do not fit, and characters of a line of one
 _MOST_UNCOUNTED = 10  # a brief answer with more lines starts with their count
 
 
@@ -515,17 +515,16 @@ def refused(
 ) -> Answer:
     """The answer of a refusal, in the wording of `voices`."""
     head = known(path=path and cut(path, LONGEST))
-    if isinstance(refusal, errors.PatchRejected):
+    if isinstance(refusal, errors.PatchRejected) and len(refusal.rejected) > 1:
         head["where"] = [*_places_of(refusal.rejected)]
     return _refused(mode, refusal, head, refusal_words(refusal, lang, (*_callers(mode), *voices)))
 
 
 def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
     """The place of each of the first hunks that do not fit, and how it differs, in one line."""
-    room = _DIFFERENCE if len(rejected) == 1 else _DIFFERENCE // 2
     for one in rejected[:_MOST_PLACES]:
         lines = one.nearest_lines or ", ".join(map(str, one.lines or ()))
-        differing = (line[:room].rstrip() for line in (one.difference or ())[:2])
+        differing = (line[:_DIFFERENCE].rstrip() for line in (one.difference or ())[:2])
         yield " ".join((f"{one.path}:{lines}" if lines else one.path, *differing))
 
 
@@ -568,7 +567,9 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
         facts |= {} if isinstance(refusal, _UNREAD) else _drift(plan.base_digest, None)
         facts["apply_evidence"] = known(current=current)
     why = refusal_words(refusal, lang, (*_callers(mode), *plan.request.voices))
-    return _refused(mode, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
+    if not isinstance(refusal, errors.HunkRejected):  # which says itself that nothing was written
+        why = say("rejected", lang, {"why": why})
+    return _refused(mode, refusal, head, why, "error", facts, views)
 
 
 def stands(mode: str, edit_id: int, lang: Lang) -> Answer:
