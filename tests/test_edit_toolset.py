@@ -333,3 +333,18 @@ def test_the_manual_has_its_tools_and_codes(desk: OpenWorkspace, lang: Lang, top
     assert not found.is_error
     assert topic in found.text
     assert call(desk, "manual", lang).data["toolset"] == "edit"
+
+
+@pytest.mark.parametrize(
+    ("lang", "said"),
+    [
+        ("en", "errors, and no tool or code that they explain."),
+        ("zh", "也不是其中说明的工具或错误码。"),
+    ],
+)
+def test_an_unknown_topic_is_refused_with_the_pages(
+    desk: OpenWorkspace, lang: Lang, said: str
+) -> None:
+    refused = call(desk, "manual", lang, topic="nope")
+    assert said in str(refused.data["summary"])
+    assert len(refused.text) < 600
