@@ -54,6 +54,7 @@ from copydesk.notes.tools import (
     label,
     notes_of,
     unread_lines,
+    within_of,
 )
 from copydesk.store.checks import NotRun, Trust
 from copydesk.store.state import StateFolder
@@ -684,10 +685,11 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         table = terminal.table([("BLOCK", "TYPE", "TEXT"), *_block_rows(blocks, lang)])
         _print(options, [block_fields(block) for block in blocks], table)
         return 0
+    within = within_of(options.name, options.folder)
     listed = [
         (
             box,
-            () if box.closed else reading.documents(member, box.id, options.most),
+            () if box.closed else reading.documents(member, box.id, options.most, within),
             None if box.closed else reading.coverage(member, box.id),
         )
         for box in reading.notebooks(member)
@@ -738,9 +740,11 @@ def _append(opened: OpenWorkspace, options: argparse.Namespace, kind: str, targe
 def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     query = " ".join(options.words)
     if options.json:
-        return _notes_call(opened, options, "searchBlocks", {"query": query, "limit": options.most})
+        given = {"limit": options.most, "name": options.name, "folder": options.folder}
+        return _notes_call(opened, options, "searchBlocks", {"query": query, **given})
     lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
-    found = reading.search(member, query, options.most)
+    within = within_of(options.name, options.folder)
+    found = reading.search(member, query, options.most, within)
     rows = [(one.id, label(one.kind, lang), one.hpath, _first_line(one)) for one in found]
     if rows:
         out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
