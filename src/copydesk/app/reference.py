@@ -73,6 +73,7 @@ def page() -> str:
         [
             _HEAD,
             _toolset("ws_mod", ws_mod()),
+            _toolset("edit", [WRITE_FILE]),
             _toolset("batch", batch()),
             _toolset("notes", notes()),
             "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names]),
@@ -83,7 +84,7 @@ def page() -> str:
 
 
 def _toolset(name: str, tools: Iterable[Tool]) -> str:
-    also = [f"Also here: `{tool.name}`.\n" for tool in ws_mod() if name in tool.also]
+    also = [f"Also here: `{tool.name}`.\n" for tool in (*ws_mod(), *patch()) if name in tool.also]
     return "\n".join([f"## {name}\n", *also, *(_tool(tool) for tool in tools)])
 
 
@@ -92,7 +93,7 @@ def _tool(tool: Tool) -> str:
     hints = ", ".join(hint for hint, holds in said.items() if holds)
     return "\n".join(
         [
-            f"### {tool.name}\n",
+            f"### {tool.called}\n",
             f"{tool.description('en')}{f' *{hints}*' if hints else ''}\n",
             "| argument | type | default | |",
             "|---|---|---|---|",
