@@ -458,8 +458,10 @@ def _sheet(info: Info, lang: Lang) -> str:
     more = "..." if len(info.markdown) > _PREVIEW else ""
     start = f'"{one_line(info.markdown[:_PREVIEW])}{more}"'
     preview = start if info.markdown else say("notes.empty", lang)
-    facts = {"length": len(info.markdown), "preview": preview}
-    lines += ["", content, say("notes.markdown_length", lang, facts)]
+    lines += [
+        *("", content),
+        say("notes.markdown_length", lang, {"length": len(info.markdown), "preview": preview}),
+    ]
     if info.child_count is not None:
         lines += ["", say("notes.children", lang, {"count": info.child_count})]
     if info.outline:

@@ -192,8 +192,16 @@ def _hunk_words(one: RejectedHunk, lang: Lang) -> str:
         "places": _first_few(one.lines or (), lang),
         "refused_as": one.refused_as or "",
     }
-    where = {"path": one.path, "hunk": one.hunk, "patch_line": one.patch_line}
-    return say("PATCH_REJECTED.one", lang, {**where, "what": say(name, lang, facts)})
+    return say(
+        "PATCH_REJECTED.one",
+        lang,
+        {
+            "path": one.path,
+            "hunk": one.hunk,
+            "patch_line": one.patch_line,
+            "what": say(name, lang, facts),
+        },
+    )
 
 
 def _first_few(numbers: Iterable[int], lang: Lang) -> str:
@@ -222,18 +230,14 @@ def check_words(one: CheckFinding, lang: Lang) -> str:
 
 def check_row(one: CheckFinding, lang: Lang) -> Fields:
     """The finding of a check for a program."""
-    not_run = one.not_run is not None
-    return cast(Fields, _value(replace(one, message=check_words(one, lang)) if not_run else one))
+    told = one if one.not_run is None else replace(one, message=check_words(one, lang))
+    return cast(Fields, _value(told))
 
 
-def _to_program(refusal: Refusal) -> str:
-    """The sentence of a refusal that the library raises."""
-    one = isinstance(refusal, errors.PartialMatchFail) and len(refusal.failures) == 1
-    voices = ("edit", "replace_text", "library") if one else ("library",)
-    return in_library(refusal_words(refusal, "en", voices))
-
-
-Refusal.words = _to_program
+_VOICES = ("edit", "replace_text", "library")  # the first two where one text was not found
+Refusal.words = lambda refusal: in_library(
+    refusal_words(refusal, "en", _VOICES[2 * (len(getattr(refusal, "failures", ())) != 1) :])
+)
 
 
 def facts_of(refusal: Refusal) -> Fields:

@@ -560,8 +560,13 @@ def rejected(mode: str, outcome: Rejected, lang: Lang) -> Answer:
         "action": plan.action,
         "context_match": "rejected",
     }
-    lines = plan.place.start, plan.place.stop
-    facts, views = _at_place(refusal, plan.request.path, plan.base_digest, now, lines)
+    facts, views = _at_place(
+        refusal,
+        plan.request.path,
+        plan.base_digest,
+        now,
+        (plan.place.start, plan.place.stop),
+    )
     if now is None:
         current = facts.pop("current", None)
         facts |= {} if isinstance(refusal, _UNREAD) else _drift(plan.base_digest, None)

@@ -685,11 +685,14 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         table = terminal.table([("BLOCK", "TYPE", "TEXT"), *_block_rows(blocks, lang)])
         _print(options, [block_fields(block) for block in blocks], table)
         return 0
-    within = within_of(options.name, options.folder)
     listed = [
         (
             box,
-            () if box.closed else reading.documents(member, box.id, options.most, within),
+            ()
+            if box.closed
+            else reading.documents(
+                member, box.id, options.most, within_of(options.name, options.folder)
+            ),
             None if box.closed else reading.coverage(member, box.id),
         )
         for box in reading.notebooks(member)
@@ -716,9 +719,8 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    kind = notes_of(opened.desk).reading.block(opened.caller, options.block_id).kind
-    place = "document" if kind == "d" else "block"
-    return _append(opened, options, place, options.block_id)
+    target = notes_of(opened.desk).reading.block(opened.caller, options.block_id)
+    return _append(opened, options, "document" if target.kind == "d" else "block", options.block_id)
 
 
 def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
@@ -733,18 +735,30 @@ def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _append(opened: OpenWorkspace, options: argparse.Namespace, kind: str, target: str) -> int:
-    given = {"markdown": _text_of(options.file), "targetType": kind, "target": target}
-    return _notes_call(opened, options, "appendContent", given)
+    return _notes_call(
+        opened,
+        options,
+        "appendContent",
+        {"markdown": _text_of(options.file), "targetType": kind, "target": target},
+    )
 
 
 def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     query = " ".join(options.words)
     if options.json:
-        given = {"limit": options.most, "name": options.name, "folder": options.folder}
-        return _notes_call(opened, options, "searchBlocks", {"query": query, **given})
+        return _notes_call(
+            opened,
+            options,
+            "searchBlocks",
+            {
+                "query": query,
+                "limit": options.most,
+                "name": options.name,
+                "folder": options.folder,
+            },
+        )
     lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
-    within = within_of(options.name, options.folder)
-    found = reading.search(member, query, options.most, within)
+    found = reading.search(member, query, options.most, within_of(options.name, options.folder))
     rows = [(one.id, label(one.kind, lang), one.hpath, _first_line(one)) for one in found]
     if rows:
         out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))

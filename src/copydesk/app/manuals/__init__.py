@@ -64,9 +64,10 @@ def part(toolset: str, topic: str, lang: Lang) -> str:
             return found
     if toolset == SELECTION:  # its other tools are those of ws_mod, and one of patch
         return part("patch" if wanted in _OF_PATCH else "ws_mod", topic, lang)
-    known = ", ".join(pages)
-    what = f"{topic[:100]!r} is none of: {known}, and no tool or code that they explain"
-    raise InvalidArgs("topic", what)
+    raise InvalidArgs(
+        "topic",
+        f"{topic[:100]!r} is none of: {', '.join(pages)}, and no tool or code that they explain",
+    )
 
 
 def names(toolset: str, lang: Lang) -> tuple[str, ...]:
