@@ -238,6 +238,13 @@ def test_shared_plans_are_seen_by_other_desks(root: Path) -> None:
         assert after.history()[0].hunk_id == plan.id
 
 
+def test_a_closed_desk_says_so(root: Path) -> None:
+    desk = Desk(root)
+    desk.close()
+    with pytest.raises(Failed, match="The workspace is closed"):
+        desk.read("a.txt")
+
+
 def test_a_desk_alone_leaves_nothing_behind(root: Path) -> None:
     with Desk(str(root)) as desk:
         desk.apply(desk.prepare(Append(A, "x")).id)
