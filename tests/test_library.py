@@ -253,7 +253,7 @@ def test_a_desk_alone_leaves_nothing_behind(root: Path) -> None:
 
 def test_what_a_desk_needs(root: Path) -> None:
     for other in ("none", "a.txt"):
-        with pytest.raises(Failed):
+        with pytest.raises(Failed, match=f"open .*/{other}"):
             Desk(root / other)
     (root / "copydesk.toml").write_text("ttl = 3")
     with pytest.raises(ConfigError):

@@ -161,8 +161,9 @@ def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
 def _check(name: str, value: object, hint: object) -> None:
     """Raise TypeError for a value that is not of the annotated type; requests are looked into."""
     if not _test(hint)(value):
-        wanted = hint.__name__ if isinstance(hint, type) else str(hint)
-        wanted = re.sub(r"[\w.]+\.(?=\w)", "", wanted)
+        wanted = re.sub(
+            r"[\w.]+\.(?=\w)", "", hint.__name__ if isinstance(hint, type) else str(hint)
+        )
         raise TypeError(f"{name} must be {wanted}, not {type(value).__name__}: {value!r:.80}")
     for part in cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,):
         if isinstance(part, Request | Anchor | StringEdit):

@@ -272,7 +272,7 @@ class Root:
         try:
             self._fd = _os.open_root(path)
         except OSError as refused:
-            raise failed("open workspace", refused) from refused
+            raise failed(f"open {path}", refused) from refused
         self.path = os.path.realpath(path)
         # A link with another spelling of the root (/tmp on macOS) leads into the root too.
         self._spellings = tuple({os.fsencode(self.path), os.fsencode(os.path.abspath(path))})
