@@ -52,6 +52,7 @@ def refusal_words(
         "move" if facts.get("to") else "",
         facts.get("variant"),
         *voices,
+        "similar" if facts.get("similar") else "",
     ):
         if has(f"{name}.{word}"):
             name = f"{name}.{word}"
