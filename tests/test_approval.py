@@ -687,6 +687,7 @@ def test_a_plan_that_needs_changes_is_prepared_again_with_its_id(
     review.reject(eve, hunk, "Say why.", wants_changes=True)
     refused = call(desk, "ann", APPLY, hunk_id=hunk)
     assert (refused["error"], refused["by"]) == ("HUNK_REJECTED", "eve")
+    assert str(refused["summary"]).startswith("eve rejected the plan")
     (told,) = call(desk, "ann", "read_file", path="a.txt", range="1").get("decisions", [None])
     assert told is None or told["verdict"] == "changes_requested"
     given = {"path": "a.txt", "range": "5", "content": "y", "existing_hunk_id": hunk}

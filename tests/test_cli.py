@@ -269,6 +269,7 @@ def test_a_command_line_that_cannot_be_used(
     assert again.data["status"] == "error"
     assert again.data["error"] == "USAGE"
     assert named in again.data["summary"]
+    assert "?." not in again.data["summary"]
 
 
 def test_only_close_names_are_offered(shell: Shell) -> None:

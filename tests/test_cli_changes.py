@@ -212,7 +212,9 @@ def test_what_is_kept_is_no_longer_shown(agents: OpenWorkspace, run: Run, root: 
     text = (root / "a.txt").read_text()
     assert run("keep", ids(run)["a.txt:15"]).out == "Kept 1 change.\n"
     assert set(ids(run)) == {"a.txt:5", "a.txt:25"}
-    assert run("keep", "00000000").status == 1
+    refused = run("keep", "00000000")
+    assert refused.status == 1
+    assert "argument change: is not open: 00000000; changes --json lists" in refused.err
     assert json.loads(run("keep", "--task", "t1", "--json").out)["kept"] == 2
     assert run("changes").out == ""
     assert run("keep").out == "Kept 0 changes.\n"

@@ -168,6 +168,10 @@ def test_a_close_name_is_offered(tmp_path: Path) -> None:
         ("COPYDESK_REDIS_URL", "rediss://h/0", "redis_url", "rediss://h/0"),
         ("COPYDESK_REGISTRY", "sqlite", "registry", "sqlite"),
         ("COPYDESK_REGISTRY_NAME", "desk", "registry_name", "desk"),
+        ("COPYDESK_STRUCTURED", "1", "structured", True),
+        ("COPYDESK_STRUCTURED", "true", "structured", True),
+        ("COPYDESK_STRUCTURED", "0", "structured", False),
+        ("COPYDESK_STRUCTURED", "False", "structured", False),
     ],
 )
 def test_the_environment(tmp_path: Path, variable: str, text: str, key: str, value: object) -> None:
@@ -183,6 +187,7 @@ def test_the_environment(tmp_path: Path, variable: str, text: str, key: str, val
         ("COPYDESK_TTL_SECONDS", "0"),
         ("COPYDESK_TTL_SECONDS", "²"),
         ("COPYDESK_TTL_SECONDS", "9" * 5_000),
+        ("COPYDESK_STRUCTURED", "perhaps"),
         ("COPYDESK_STATE", "../x"),
         ("COPYDESK_REGISTRY", "postgres"),
         ("COPYDESK_REDIS_URL", "host:6379"),

@@ -428,6 +428,11 @@ def test_a_refusal_begins_with_the_places(desk: OpenWorkspace) -> None:
         assert wanted in start, start
 
 
+def test_the_place_of_one_hunk_is_told_once(desk: OpenWorkspace) -> None:
+    answer = desk.call("local", "apply_blocks", {"text": blocks(("def f(this):\n", "x\n"))})
+    assert answer.text.count("- def f(this)") == 1, answer.text
+
+
 def test_the_place_reaches_to_the_last_line_of_the_block(desk: OpenWorkspace) -> None:
     lines = [f"line_{number}()\n" for number in range(10)]
     Path(desk.root, "w.txt").write_text("".join([*lines[:5], *["put()\n"] * 4, *lines[5:], "z\n"]))

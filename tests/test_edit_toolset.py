@@ -333,3 +333,30 @@ def test_the_manual_has_its_tools_and_codes(desk: OpenWorkspace, lang: Lang, top
     assert not found.is_error
     assert topic in found.text
     assert call(desk, "manual", lang).data["toolset"] == "edit"
+
+
+def test_a_path_that_is_nearly_right_is_answered_with_the_right_one(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    (tmp_path / "near.py").write_text("x\n")
+    for path, said in (
+        ("nea.py", "(see similar). write_file"),
+        ("other/zzz", "Look with read_file"),
+    ):
+        refused = call(desk, "replace_text", path=path, old="x", new="y")
+        assert said in str(refused.data["summary"]), refused.text
+
+
+@pytest.mark.parametrize(
+    ("lang", "said"),
+    [
+        ("en", "errors, and no tool or code that they explain."),
+        ("zh", "也不是其中说明的工具或错误码。"),
+    ],
+)
+def test_an_unknown_topic_is_refused_with_the_pages(
+    desk: OpenWorkspace, lang: Lang, said: str
+) -> None:
+    refused = call(desk, "manual", lang, topic="nope")
+    assert said in str(refused.data["summary"])
+    assert len(refused.text) < 600

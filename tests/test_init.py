@@ -351,6 +351,14 @@ def test_from_nothing_and_back_to_nothing(person: Person, client: str) -> None:
     assert tree(person.home, person.root) == before
 
 
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_help_names_every_client(lang: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--lang", lang, "help", "init"])
+    told = "".join(capsys.readouterr().out.split())  # a name may be broken at its hyphen
+    assert [client.name for client in CLIENTS if client.name not in told] == []
+
+
 def test_the_forms_of_the_clients(person: Person) -> None:
     person.init(*(word for name in NAMES for word in ("--client", name)))
     files = {name: person.file(name) for name in NAMES}

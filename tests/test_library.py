@@ -7,6 +7,7 @@ import importlib
 import inspect
 import linecache
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from copydesk.edit.request import (
     BlockReplace,
     Insert,
     RangeEdit,
+    ReplaceText,
     Request,
     StringEdit,
 )
@@ -47,6 +49,8 @@ from copydesk.errors import (
     InvalidArgs,
     InvalidHunkId,
     InvalidPath,
+    InvalidRange,
+    NotAFile,
     PartialMatchFail,
     PathRequired,
     StaleRead,
@@ -163,6 +167,8 @@ def test_refusals_are_raised_and_nothing_is_written(desk: Desk, root: Path) -> N
     plan = desk.prepare(Append(A, "x"))
     for refusal, call in {
         FileNotFound: lambda: desk.read("none.txt"),
+        NotAFile: lambda: desk.read("."),
+        InvalidRange: lambda: desk.read("a.txt", "x"),
         PathRequired: lambda: desk.read(""),
         InvalidPath: lambda: desk.read("../x"),
         AccessDenied: lambda: desk.read(".minds/x"),
@@ -175,10 +181,34 @@ def test_refusals_are_raised_and_nothing_is_written(desk: Desk, root: Path) -> N
         InvalidHunkId: lambda: desk.apply("nope"),
         HunkNotFound: lambda: desk.discard("00000000"),
         WrongMode: lambda: desk.prepare(RangeEdit(A, "1", "x"), existing_hunk_id=plan.id),
+        PartialMatchFail: lambda: desk.batch("a.txt", [("four", "4"), ("five", "5")]),
     }.items():
-        with pytest.raises(refusal):
+        with pytest.raises(refusal) as raised:
             call()
+        of_tools = r"list_dir|ripgrep_|[a-z]_file\b|prepare tool|content_format|old_string"
+        assert re.search(of_tools, str(raised.value)) is None, str(raised.value)
         assert (root / "a.txt").read_text() == TEXT
+
+
+@pytest.mark.parametrize(
+    ("old", "said"),
+    [
+        (
+            "twoo",
+            "old is not in the file; nothing was written. The closest place is line 2 (see di",
+        ),
+        (
+            "o",
+            "old occurs at 2 places (lines 1 and 2); nothing was written. Give a longer text that",
+        ),
+    ],
+)
+def test_a_text_that_is_not_found_once_is_told_with_its_place(
+    desk: Desk, old: str, said: str
+) -> None:
+    with pytest.raises(PartialMatchFail) as raised:
+        desk.prepare(ReplaceText("a.txt", (StringEdit(old, "x"),)))
+    assert str(raised.value).startswith(said)
 
 
 def test_a_plan_that_the_file_refuses_waits_on(desk: Desk, root: Path) -> None:
@@ -208,6 +238,13 @@ def test_shared_plans_are_seen_by_other_desks(root: Path) -> None:
         assert after.history()[0].hunk_id == plan.id
 
 
+def test_a_closed_desk_says_so(root: Path) -> None:
+    desk = Desk(root)
+    desk.close()
+    with pytest.raises(Failed, match="The workspace is closed"):
+        desk.read("a.txt")
+
+
 def test_a_desk_alone_leaves_nothing_behind(root: Path) -> None:
     with Desk(str(root)) as desk:
         desk.apply(desk.prepare(Append(A, "x")).id)
@@ -216,7 +253,7 @@ def test_a_desk_alone_leaves_nothing_behind(root: Path) -> None:
 
 def test_what_a_desk_needs(root: Path) -> None:
     for other in ("none", "a.txt"):
-        with pytest.raises(Failed):
+        with pytest.raises(Failed, match=f"open .*/{other}"):
             Desk(root / other)
     (root / "copydesk.toml").write_text("ttl = 3")
     with pytest.raises(ConfigError):

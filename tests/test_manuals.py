@@ -483,7 +483,7 @@ def test_a_part_that_is_not_there_is_refused_with_what_is(toolset: str, topic: s
     with pytest.raises(errors.InvalidArgs) as refusal:
         manuals.part(toolset, topic, "en")
     assert all(
-        name in refusal.value.reason for name in ("ws_mod", "STALE_READ")[toolset != "no" :][:1]
+        name in refusal.value.reason for name in ("ws_mod", "scenarios")[toolset != "no" :][:1]
     )
 
 
@@ -501,7 +501,7 @@ def test_the_tool_shows_a_part_of_a_manual(tmp_path: Path, lang: Lang) -> None:
             assert answer.data["content"] == page
         refused = opened.call("local", "manual", {"topic": "nothing"}, lang=lang)
         assert refused.fields["error"] == "INVALID_ARGS"
-        assert "STALE_READ" in refused.text
+        assert "principles, tools, scenarios, errors" in refused.text
 
 
 def test_a_heading_stands_for_all_that_is_below_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import pickle
 import re
 import shutil
 import string
@@ -122,6 +123,15 @@ def test_every_refusal_has_words_without_a_gap(kind: type[Refusal], lang: Lang) 
         assert "None" not in said
         assert not set("()[]'") & set(said.replace("(s)", "")) or "(" in said, said
         assert ("已" in said or any(ord(c) > 0x2E80 for c in said)) is (lang == "zh"), said
+
+
+@pytest.mark.parametrize("kind", sorted(all_refusals(), key=lambda kind: kind.__name__))
+def test_a_refusal_reaches_another_process(kind: type[Refusal]) -> None:
+    for refusal in samples(kind):
+        refusal.path = "a.txt"
+        refusal.add_note("more")
+        again = pickle.loads(pickle.dumps(refusal))
+        assert (type(again), vars(again), str(again)) == (kind, vars(refusal), str(refusal))
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -784,6 +794,22 @@ def test_a_fact_is_never_a_template() -> None:
     hostile = "{path} {0} {} %s"
     said = messages.say("INVALID_ARGS", "en", {"argument": hostile, "reason": hostile})
     assert said.count(hostile) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "facts"),
+    [
+        ("plan.delete", {"span": 5}),
+        ("PARTIAL_MATCH_FAIL.no match.near", {"nearest_lines": 5}),
+        ("PATCH_REJECTED.not_found.near", {"nearest_lines": 5}),
+        ("CONTENT_CHANGED.expected_old is not what stands there", {"planned_lines": 5}),
+    ],
+)
+def test_one_line_is_no_span(key: str, facts: dict[str, object]) -> None:
+    said = messages.say(key, "zh", {name: f"{fact}~{fact}" for name, fact in facts.items()})
+    assert "第 5 行" in said
+    assert "5~5" not in said
+    assert "第 5~6 行" in messages.say(key, "zh", dict.fromkeys(facts, "5~6"))
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,25 @@ def test_listing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["type"] for one in listed] == ["h", "p", "h", "l"]
 
 
+def test_a_list_and_a_search_of_some_documents(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "work").mkdir()
+    (root / "work" / "shop.md").write_text("# Shop\n\nBuy pears.\n")
+    for options, wanted in (
+        (["--name", "sho"], {"/work/shop"}),
+        (["--folder", "work"], {"/work/shop"}),
+        (["--name", "sho", "--folder", "home"], set()),
+        ([], {"/plan", "/work/shop"}),
+    ):
+        ((notebook),) = data(capsys, "ls", *options)
+        assert {one["hpath"] for one in notebook["documents"]} - {"/work"} == wanted
+        listed = run(capsys, "ls", *options)[0] + run(capsys, "search", "buy", *options)[0]
+        found = str(data(capsys, "search", "buy", *options))
+        for path in ("/plan", "/work/shop"):
+            assert (listed.count(path), path in found) == (2 * (path in wanted), path in wanted)
+
+
 def test_pages_that_one_toolset_has_need_no_name_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["manual", "slice-reading"]) == 0
     page = capsys.readouterr().out

@@ -402,6 +402,26 @@ def test_what_was_decided_on_is_not_amended(opener: Open) -> None:
 BATCH = [{"old_string": f"line {n}\n", "new_string": f"{n}{n}\n"} for n in (3, 4, 12)]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "mine", "lines"),
+    [
+        ("line 4\n", "four\n", "vier", "line 3,vier,line 5"),
+        ("line 4\n", "four\n", "", "line 3,line 5"),
+        ("line 4\n", "four, ", "vier, ", "line 3,vier, line 5"),
+        ("ne 4", "ve 4", "ke 4", "line 3,like 4,line 5"),
+    ],
+)
+def test_another_text_for_whole_lines_is_whole_lines(
+    opener: Open, tmp_path: Path, old: str, new: str, mine: str, lines: str
+) -> None:
+    desk = opener()
+    arguments = {"path": "a.txt", "old": old, "new": new, "apply": "never"}
+    hunk = str(desk.call("ann", "replace_text", arguments).fields["hunk_id"])
+    desk.desk.review.amend(desk.member("eve"), hunk, mine)
+    desk.desk.review.apply(desk.member("eve"), seen(desk, hunk))
+    assert ",".join((tmp_path / "a.txt").read_text().split("\n")).count(lines) == 1
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_another_text_is_for_a_batch_of_one_edit(opener: Open, tmp_path: Path, count: int) -> None:
     desk = opener()

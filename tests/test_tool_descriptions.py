@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from copydesk.app import reference
-from copydesk.app.reference import team_mgmt, ws_mod
+from copydesk.app.reference import all_tools, team_mgmt, ws_mod
 from copydesk.notes.tools import notes
 from copydesk.tools.batch import batch
 from copydesk.tools.catalog import Tool, ToolCall
@@ -148,6 +149,9 @@ def test_the_reference_has_every_tool_and_argument() -> None:
     )
     assert "\n### write_file\n" in page.split("\n## edit\n")[1]
     assert all(f"\n- `{tool.name}`\n" in page for tool in team_mgmt())
+    selection = page.split("\n## edit\n")[1].split("\n## ")[0]
+    called = {tool.called for tool in all_tools() if tool.is_of(["edit"])}
+    assert called == {*re.findall(r"(?:Also here: `|### )(\w+)", selection)}
     chapters = dict(chapter.split("\n", 1) for chapter in page.split("\n### ")[1:])
     for tool in (*ws_mod(), *batch(), *compat()):
         assert all(f"\n| `{name}` |" in chapters[tool.name] for name in tool.schema["properties"])

@@ -186,12 +186,14 @@ class Refusal(Exception):
 
     def facts(self) -> Mapping[str, Fact]:
         """The fields by name, in their order, without those that are None."""
-        found = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return {name: value for name, value in found if value is not None}
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+
+    def __reduce__(self) -> tuple[object, ...]:  # by its fields, however it was made
+        return type(self), tuple(getattr(self, f.name) for f in fields(self)), vars(self)
 
     def __str__(self) -> str:
-        facts = {"path": self.path or None, **self.facts()}
-        short = [f"{k}={v!r}" for k, v in facts.items() if v is not None and len(repr(v)) <= _SHORT]
+        facts = {"path": self.path, **self.facts()} if self.path else self.facts()
+        short = [f"{k}={v!r}" for k, v in facts.items() if len(repr(v)) <= _SHORT]
         return f"{type(self).words(self)} [{' '.join([self.code, *short])}]"
 
 

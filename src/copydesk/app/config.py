@@ -318,8 +318,9 @@ def _stamps(paths: Iterable[str]) -> tuple[_Stamp | None, ...]:
 def _from_text(key: str, text: str) -> object:
     if key == "toolsets":
         return [part.strip() for part in text.split(",") if part.strip()]
-    if isinstance(usual := getattr(Config(), key), bool):
-        return {"true": True, "false": False}.get(text, text)
+    usual = getattr(Config(), key)
+    if isinstance(usual, bool):
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     digits = text.isascii() and text.isdigit() and len(text) < 20
     return int(text) if digits and isinstance(usual, int) else text
 
@@ -460,8 +461,7 @@ def _is_count(value: Any) -> bool:
 
 def _like(pattern: str, says: str) -> _Reader:
     """A reader of texts that never shows a wrong one, since a URL may contain a password."""
-    read = _such(lambda value: re.fullmatch(pattern, value), says)
-    return lambda value, key: read(_text(value, key), key)
+    return lambda value, key: _such(partial(re.fullmatch, pattern), says)(_text(value, key), key)
 
 
 def _such(test: Callable[[Any], object], says: str) -> _Reader:

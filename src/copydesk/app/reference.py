@@ -73,12 +73,12 @@ def page() -> str:
         [
             _HEAD,
             _toolset("ws_mod", ws_mod()),
+            _toolset(EDIT, (WRITE_FILE,)),
             _toolset("batch", batch()),
             _toolset("notes", notes()),
             "\n".join(["## team_mgmt\n", _MIRROR.format(folder=MINDS), names]),
             _toolset("compat", compat()),
             _toolset("patch", patch()),
-            _toolset(EDIT, (WRITE_FILE,)),
         ]
     )
 

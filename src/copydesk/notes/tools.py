@@ -143,7 +143,7 @@ class ListNotebooksCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         reading, member, lang = notes_of(context.desk).reading, context.member, context.lang
-        boxes, within = reading.notebooks(member), _within(self.name, self.folder)
+        boxes, within = reading.notebooks(member), within_of(self.name, self.folder)
         lines = [say("notes.notebooks", lang, {"count": len(boxes)})]
         rows: list[Value] = []
         for box in boxes:
@@ -175,7 +175,7 @@ class SearchBlocksCall(ToolCall):
         query, reading = self.query, notes_of(context.desk).reading
         if not query.strip():
             raise InvalidArgs("query", "must not be empty")
-        within = _within(self.name, self.folder)
+        within = within_of(self.name, self.folder)
         blocks = reading.search(context.member, query, self.limit, within)
         said = "notes.found" if blocks else "notes.found_none"
         lines = [say(said, context.lang, {"count": len(blocks), "query": query})]
@@ -330,7 +330,8 @@ def _block_diff(call: ApplyBlockDiffCall | PrepareBlockDiffCall) -> BlockDiff:
     return BlockDiff(_NOWHERE, call.diff, call.strictMatch, call.dropAnchors, call.updateLinks)
 
 
-def _within(name: str, folder: str) -> Within:
+def within_of(name: str, folder: str) -> Within:
+    """The documents that a caller asks for."""
     from copydesk.notes.protocol import Within  # rarely needed
 
     return Within(name.strip(), folder)
@@ -464,8 +465,10 @@ def _sheet(info: Info, lang: Lang) -> str:
     more = "..." if len(info.markdown) > _PREVIEW else ""
     start = f'"{one_line(info.markdown[:_PREVIEW])}{more}"'
     preview = start if info.markdown else say("notes.empty", lang)
-    facts = {"length": len(info.markdown), "preview": preview}
-    lines += ["", content, say("notes.markdown_length", lang, facts)]
+    lines += [
+        *("", content),
+        say("notes.markdown_length", lang, {"length": len(info.markdown), "preview": preview}),
+    ]
     if info.child_count is not None:
         lines += ["", say("notes.children", lang, {"count": info.child_count})]
     if info.outline:

@@ -256,7 +256,7 @@ class Root:
 
     def __init__(self, path: str) -> None:
         """Open the directory at `path`; raises Failed."""
-        with refusing("open workspace"):
+        with refusing(f"open {path}"):
             self._fd = _os.open_root(path)
         self.path = os.path.realpath(path)
         # A link with another spelling of the root (/tmp on macOS) leads into the root too.

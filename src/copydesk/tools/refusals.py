@@ -52,6 +52,7 @@ def refusal_words(
         "move" if facts.get("to") else "",
         facts.get("variant"),
         *voices,
+        "similar" if facts.get("similar") else "",
     ):
         if has(f"{name}.{word}"):
             name = f"{name}.{word}"
@@ -228,7 +229,10 @@ def check_row(finding: CheckFinding, lang: Lang) -> Fields:
     )
 
 
-Refusal.words = lambda refusal: in_library(refusal_words(refusal, "en"))
+_VOICES = ("edit", "replace_text", "library")  # the first two where one text was not found
+Refusal.words = lambda refusal: in_library(
+    refusal_words(refusal, "en", _VOICES[2 * (len(getattr(refusal, "failures", ())) != 1) :])
+)
 
 
 def facts_of(refusal: Refusal) -> Fields:

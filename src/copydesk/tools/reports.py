@@ -84,7 +84,7 @@ HEAD_TOKENS = 250  # tokens of the head of an answer and its next steps
 LIST_HEAD_TOKENS = 500  # the same for a list, including notices
 REPLACE_TEXT = ReplaceText.voices  # the wording of that tool's refusals
 _CUT: Fields = {"diff_truncated": True}
-_MOST_PLACES, _DIFFERENCE = 10, 80  # hunks that do not fit, and characters of a line of one
+_MOST_PLACES, _DIFFERENCE = 10, 40  # hunks that do not fit, and characters of a line of one
 _MOST_UNCOUNTED = 10  # a brief answer with more lines starts with their count
 
 
@@ -523,17 +523,16 @@ def refused(
 ) -> Answer:
     """The answer of a refusal, in the wording of `voices`."""
     head = known(path=path and cut(path, LONGEST))
-    if isinstance(refusal, errors.PatchRejected):
+    if isinstance(refusal, errors.PatchRejected) and len(refusal.rejected) > 1:
         head["where"] = [*_places_of(refusal.rejected)]
     return _refused(tool, refusal, head, refusal_words(refusal, lang, (*_callers(tool), *voices)))
 
 
 def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
     """The place of each of the first hunks that do not fit, and how it differs, in one line."""
-    room = _DIFFERENCE if len(rejected) == 1 else _DIFFERENCE // 2
     for hunk in rejected[:_MOST_PLACES]:
         lines = hunk.nearest_lines or ", ".join(map(str, hunk.lines or ()))
-        differing = (line[:room].rstrip() for line in (hunk.difference or ())[:2])
+        differing = (line[:_DIFFERENCE].rstrip() for line in (hunk.difference or ())[:2])
         yield " ".join((f"{hunk.path}:{lines}" if lines else hunk.path, *differing))
 
 
@@ -569,14 +568,21 @@ def rejected(tool: str, outcome: Rejected, lang: Lang) -> Answer:
         "action": plan.action,
         "context_match": "rejected",
     }
-    lines = plan.place.start, plan.place.stop
-    facts, views = _at_place(refusal, plan.request.path, plan.base_digest, now, lines)
+    facts, views = _at_place(
+        refusal,
+        plan.request.path,
+        plan.base_digest,
+        now,
+        (plan.place.start, plan.place.stop),
+    )
     if now is None:
         current = facts.pop("current", None)
         facts |= {} if isinstance(refusal, _UNREAD) else _drift(plan.base_digest, None)
         facts["apply_evidence"] = known(current=current)
     why = refusal_words(refusal, lang, (*_callers(tool), *plan.request.voices))
-    return _refused(tool, refusal, head, say("rejected", lang, {"why": why}), "error", facts, views)
+    if not isinstance(refusal, errors.HunkRejected):  # which says itself that nothing was written
+        why = say("rejected", lang, {"why": why})
+    return _refused(tool, refusal, head, why, "error", facts, views)
 
 
 def stands(tool: str, edit_id: int, lang: Lang) -> Answer:

@@ -54,6 +54,7 @@ from copydesk.notes.tools import (
     label,
     notes_of,
     unread_lines,
+    within_of,
 )
 from copydesk.store.checks import NotRun, Trust
 from copydesk.store.state import StateFolder
@@ -689,7 +690,11 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     listed = [
         (
             box,
-            () if box.closed else reading.documents(member, box.id, options.most),
+            ()
+            if box.closed
+            else reading.documents(
+                member, box.id, options.most, within_of(options.name, options.folder)
+            ),
             None if box.closed else reading.coverage(member, box.id),
         )
         for box in reading.notebooks(member)
@@ -732,18 +737,33 @@ def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
 
 
 def _append(opened: OpenWorkspace, options: argparse.Namespace, kind: str, target: str) -> int:
-    given = {"markdown": _text_of(options.file), "targetType": kind, "target": target}
-    return _notes_call(opened, options, "appendContent", given)
+    return _notes_call(
+        opened,
+        options,
+        "appendContent",
+        {"markdown": _text_of(options.file), "targetType": kind, "target": target},
+    )
 
 
 def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     query = " ".join(options.words)
     if options.json:
-        return _notes_call(opened, options, "searchBlocks", {"query": query, "limit": options.most})
+        return _notes_call(
+            opened,
+            options,
+            "searchBlocks",
+            {
+                "query": query,
+                "limit": options.most,
+                "name": options.name,
+                "folder": options.folder,
+            },
+        )
     lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
-    blocks = reading.search(member, query, options.most)
+    within = within_of(options.name, options.folder)
     rows = [
-        (block.id, label(block.kind, lang), block.hpath, _first_line(block)) for block in blocks
+        (block.id, label(block.kind, lang), block.hpath, _first_line(block))
+        for block in reading.search(member, query, options.most, within)
     ]
     if rows:
         out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))

@@ -231,6 +231,10 @@ _CLIENT = _argument(
     help="only this client (repeatable): claude-code, codex, cursor, vscode, zed, "
     "windsurf, gemini-cli, opencode, claude-desktop (default: all that are installed)",
 )
+_WITHIN = [
+    _argument("--name", default="", help="only documents with this in their title"),
+    _argument("--folder", default="", help="only documents below this path of titles"),
+]
 _APPROVAL = _argument(
     "--approval",
     choices=("human", "self"),
@@ -527,6 +531,7 @@ _NOTES_COMMANDS: _Commands = {
                 default=1_000,
                 help="how many documents of each notebook (default: 1000)",
             ),
+            *_WITHIN,
         ],
     ),
     "cat": (
@@ -579,6 +584,7 @@ _NOTES_COMMANDS: _Commands = {
         [
             _argument("words", nargs="+", metavar="WORD"),
             _argument("--most", type=int, default=20, help="how many (default: 20)"),
+            *_WITHIN,
         ],
     ),
 }

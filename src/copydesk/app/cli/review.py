@@ -828,7 +828,10 @@ class _Changes:
             if (hunks := [hunk for hunk in file.hunks if not named or hunk.id in named])
         ]
         if lacking := named.difference(hunk.id for file in chosen for hunk in file.hunks):
-            raise InvalidArgs("hunk", f"is not open: {', '.join(sorted(lacking))}")
+            raise InvalidArgs(
+                "change",
+                f"is not open: {', '.join(sorted(lacking))}; changes --json lists those that are",
+            )
         if self._options.stage:
             _stage(self._opened.root, chosen)
         count = self._changes.keep(self._person, self._what, named or None)

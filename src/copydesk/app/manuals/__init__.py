@@ -51,7 +51,7 @@ def part(toolset: str, topic: str, lang: Lang) -> str:
     """A page, or what the manual says about one tool, error code or heading, as Markdown.
 
     A long page with many chapters gives a list of them. For an unknown topic, InvalidArgs names
-    those that exist.
+    the pages.
     """
     pages = topics(toolset)
     wanted = topic.strip().lower() or pages[0]
@@ -64,7 +64,10 @@ def part(toolset: str, topic: str, lang: Lang) -> str:
             return chapter
     if toolset == EDIT:  # its other tools are those of ws_mod, and one of patch
         return part("patch" if wanted in _OF_PATCH else "ws_mod", topic, lang)
-    raise InvalidArgs("topic", _none_of(topic, names(toolset, lang)))
+    raise InvalidArgs(
+        "topic",
+        f"{topic[:100]!r} is none of: {', '.join(pages)}, and no tool or code that they explain",
+    )
 
 
 def names(toolset: str, lang: Lang) -> tuple[str, ...]:

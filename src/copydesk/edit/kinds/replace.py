@@ -252,8 +252,9 @@ class StringEdit:
             raise InvalidArgs("old_string", "must not be empty")
 
     def with_new(self, text: str) -> StringEdit:
-        """The edit with another new text."""
-        return replace(self, new=text)
+        """The edit with another new text: whole lines where the old and the new one are."""
+        is_cut = self.old[-1:] == self.new[-1:] == "\n" and text[-1:] not in ("", "\n")
+        return replace(self, new=text + "\n" * is_cut)
 
 
 def _edit_of(index: int, given: object) -> StringEdit:
@@ -266,8 +267,10 @@ def _edit_of(index: int, given: object) -> StringEdit:
                 raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
             return StringEdit(old, new)
         case _:
-            what = "StringEdit or a pair of an old and a new text"
-            raise TypeError(f"edits[{index}] must be {what}, not {type(given).__name__}")
+            raise TypeError(
+                f"edits[{index}] must be StringEdit or a pair of an old and a new text, "
+                f"not {type(given).__name__}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
