@@ -169,7 +169,6 @@ def test_a_close_name_is_offered(tmp_path: Path) -> None:
         ("COPYDESK_REGISTRY", "sqlite", "registry", "sqlite"),
         ("COPYDESK_REGISTRY_NAME", "desk", "registry_name", "desk"),
         ("COPYDESK_STRUCTURED", "1", "structured", True),
-        ("COPYDESK_STRUCTURED", "true", "structured", True),
         ("COPYDESK_STRUCTURED", "0", "structured", False),
         ("COPYDESK_STRUCTURED", "False", "structured", False),
     ],
