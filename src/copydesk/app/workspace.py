@@ -206,8 +206,7 @@ class OpenWorkspace(Closing):
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
-            named = config.encoding_of(path) if config.encodings else None
-            return named or styles.charset(path)
+            return config.encoding_of(path) or styles.charset(path)
 
         self._lasting: Backend | None = None
         lasting = None if shared else partial(self._lasting_records, config)
@@ -237,8 +236,11 @@ class OpenWorkspace(Closing):
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
         writer = Writer(self.files, locks, self.journal, self.recovery, clock, self._notify)
-        configured = partial(configured_notes, config, self.files, backend.ids_folder)
-        self._notes = LazyNotes(services, writer, open_notes or configured)
+        self._notes = LazyNotes(
+            services,
+            writer,
+            open_notes or partial(configured_notes, config, self.files, backend.ids_folder),
+        )
         self.desk = FileDesk(services, writer, self._notes)
         self.batches = Batching(services, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)

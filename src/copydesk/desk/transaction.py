@@ -954,9 +954,12 @@ class Locks:
         needs none.
         """
         with suppress(Refusal):
-            journal = self._journal
-            ids = journal.open_at(paths) if paths else [e.edit_id for e in journal.in_doubt()]
-            for entry in map(journal.get, ids):
+            ids = (
+                self._journal.open_at(paths)
+                if paths
+                else [entry.edit_id for entry in self._journal.in_doubt()]
+            )
+            for entry in map(self._journal.get, ids):
                 if entry is not None and entry.state == "open":
                     self._recovery.settle(entry, Deadline(0.0))
 

@@ -164,6 +164,10 @@ class Text(Source):
         """The byte where the line of `line_at(byte)` starts."""
         return self.start(self.line_at(byte))
 
+    def begins_line(self, byte: int) -> bool:
+        """Whether a line starts at the byte."""
+        return self.line_begin(byte) == byte
+
     def line_end(self, byte: int) -> int:
         """The byte after the line of `line_at(byte)`."""
         return self.start(min(self.line_at(byte) + 1, self.line_count))

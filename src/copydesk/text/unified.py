@@ -298,7 +298,7 @@ def _touched(old: Text, change: ChangeSet) -> Iterator[tuple[int, int, list[Edit
         begin, end = old.line_begin(edit.start), edit.stop
         ends_line = edit.new.endswith(old.lf) if edit.new else edit.start == begin
         # after an edit that ends where a line starts, the text stays on a line of its own
-        if not (ends_line and old.line_begin(end) == end):
+        if not (ends_line and old.begins_line(end)):
             end = old.line_end(end)
         if edits and begin >= last:
             yield first, last, edits
