@@ -14,7 +14,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Decision, Records, Verdict, Version
+from copydesk.desk.backends.api import Decision, PlanVersion, Records, Verdict
 from copydesk.desk.gates import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
 from copydesk.desk.review import Seen
@@ -260,7 +260,7 @@ def test_what_a_person_has_to_see_waits_longer(
     desk: OpenWorkspace, by: str, path: str, content: str, asks: bool
 ) -> None:
     made = desk.registry.plan(plan(desk, by, path, content=content), 0)
-    life_ms = desk.desk._set.life_ms
+    life_ms = desk.desk._services.life_ms
     assert made.expires_ms - made.created_ms == life_ms(needs_person=asks)
     assert life_ms(needs_person=True) > life_ms(needs_person=False)
 
@@ -407,11 +407,11 @@ class Kept:
     """The decision on each plan, by plan, in this process."""
 
     def __init__(self) -> None:
-        self.by_plan: dict[Version, Decision] = {}
+        self.by_plan: dict[PlanVersion, Decision] = {}
         self.said: list[Decision] = []
         self.refused = 0
 
-    def of(self, plan: Version) -> Decision | None:
+    def of(self, plan: PlanVersion) -> Decision | None:
         return self.by_plan.get(plan)
 
     def withdraw(self, decision: Decision) -> None:
@@ -517,7 +517,7 @@ def test_an_edit_is_recorded_with_the_approval_that_let_it_pass() -> None:
     plan = ("hunk", 1)
     bound = before_of(MADE, created=False), after_of(MADE, None)
 
-    def passed(plan: Version | None, edited_by: str = "") -> Passed:
+    def passed(plan: PlanVersion | None, edited_by: str = "") -> Passed:
         return approving.check(ann, plan, A, MADE, created=False, edited_by=edited_by)
 
     assert passed(plan) == Passed(None, None, 0)
@@ -539,7 +539,7 @@ def test_where_decisions_cannot_be_read_only_who_needs_nobody_writes(
     def damaged(plan: object) -> None:
         raise StateDamaged("use the state folder", "it is malformed", "state.sqlite")
 
-    monkeypatch.setattr(desk.desk._set.decisions, "of", damaged)
+    monkeypatch.setattr(desk.desk._services.records, "of", damaged)
     answer = call(desk, by, APPLY, hunk_id=hunk)
     assert answer["status"] == status
     if by == "ann":

@@ -30,7 +30,7 @@ from copydesk.desk.backends.sqlite import (
     Value,
     _shape_of,
 )
-from copydesk.desk.drafts import LARGEST, MOST, DraftCache
+from copydesk.desk.drafts import LARGEST_DRAFT, MOST_DRAFTS, DraftCache
 from copydesk.edit.draft import Plan, compose
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed
@@ -475,12 +475,12 @@ def test_a_draft_is_given_for_its_plan_on_its_content_alone() -> None:
 
 def test_few_drafts_are_kept_and_none_of_a_large_text() -> None:
     shown = DraftCache()
-    made = [planned(number, b"%d\n" % number) for number in range(MOST + 1)]
-    large = planned(99, b"x" * LARGEST + b"\n")
+    made = [planned(number, b"%d\n" % number) for number in range(MOST_DRAFTS + 1)]
+    large = planned(99, b"x" * LARGEST_DRAFT + b"\n")
     for plan, base in (*made, large):
         shown.keep(plan, compose(plan.request, base, plan.place))
     there = [shown.of(plan, base) is not None for plan, base in (*made, large)]
-    assert there == [False, *[True] * MOST, False]
+    assert there == [False, *[True] * MOST_DRAFTS, False]
 
 
 # Files that are closed

@@ -14,9 +14,8 @@ import pytest
 import copydesk.desk.changes as changes_module
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import Decision
+from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision
 from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection
-from copydesk.desk.drafts import DAY_MS, HOUR_MS
 from copydesk.desk.member import SELF
 from copydesk.desk.outcome import Applied
 from copydesk.edit.kinds.files import DeleteFile, MoveFile

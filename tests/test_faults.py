@@ -449,7 +449,9 @@ def test_what_another_program_did_since_a_writer_was_ended_stays(
         make(tmp_path)
         call = DEEDS[name].ready(opened)
         assert dies(commits, opened, call, at, after=after)
-        opened.desk._set.bases.find("0" * 64, None, None)  # the texts are kept, beside the work
+        opened.desk._services.bases.find(
+            "0" * 64, None, None
+        )  # the texts are kept, beside the work
         meanwhile(tmp_path)
         found = opened.recovery.run()
         now = tree(tmp_path)

@@ -83,7 +83,7 @@ def kill() -> None:
 
 def await_texts(opened: OpenWorkspace) -> None:
     """Texts are kept beside the work; who asks for one waits until all are there."""
-    opened.desk._set.bases.find("0" * 64, None, None)
+    opened.desk._services.bases.find("0" * 64, None, None)
 
 
 def after_commits(count: int) -> Die:

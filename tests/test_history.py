@@ -158,7 +158,7 @@ def test_those_that_may_be_read_are_found_behind_many_others(
         create(opened, f"secret/{index}.txt", content="")
     found = call(opened, "list_edits", "bob", max_results=1)
     assert (ids(found), found["more"]) == ([1], False)
-    monkeypatch.setattr("copydesk.desk.history.MOST_SEEN", 70)
+    monkeypatch.setattr("copydesk.desk.history.MOST_SEARCHED", 70)
     first = call(opened, "list_edits", "bob")
     assert (ids(first), first["more"]) == ([], True)
     answer = opened.call("bob", "list_edits", {})

@@ -282,8 +282,8 @@ def test_who_may_not_read_the_file_is_told_nothing(tmp_path: Path) -> None:
     hidden = {**AUTO.members, "local": MemberConfig({"no_read_file_ext_names": ("py",)})}
     with open_workspace(str(tmp_path), Config(members=hidden)) as opened:
         assert told(opened) == []
-        assert opened.desk.overwritten(opened.member("local")) == ()
-        assert len(opened.desk.overwritten(opened.member("other"))) == 1
+        assert opened.desk.overwrites.of(opened.member("local")) == ()
+        assert len(opened.desk.overwrites.of(opened.member("other"))) == 1
 
 
 def test_it_is_told_by_one_of_several_processes(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_it_is_told_by_one_of_several_processes(tmp_path: Path) -> None:
         assert told(one) == told(other) == []
     with open_workspace(str(tmp_path), AUTO) as later:
         assert told(later) == []
-        assert [each.entry.edit_id for each in later.desk.overwritten(later.member("local"))] == [
+        assert [each.entry.edit_id for each in later.desk.overwrites.of(later.member("local"))] == [
             edit_id
         ]
 
@@ -433,7 +433,7 @@ def test_an_overwritten_edit_is_made_again_at_its_place(
     assert again.data["changed"] is True
     expected = CODE.replace("return found", "return found or None").replace(OLD, NEW)
     assert path.read_text() == "# theirs\n" + expected
-    assert desk.desk.overwritten(desk.member("local")) == ()
+    assert desk.desk.overwrites.of(desk.member("local")) == ()
     path.write_text(CODE)
     assert told(desk) == [(again.data["edit_id"], "a.py", 8)], "the new edit is one of its own"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from copydesk.desk.backends.api import PLANS_KEPT, REMEMBERED_MS, SCHEMA, Decision, Records
+from copydesk.desk.backends.api import ENDED_KEPT_MS, PLANS_KEPT, SCHEMA, Decision, Records
 from copydesk.desk.backends.redis import RedisRecords, Script
 from copydesk.desk.backends.sqlite import (
     FORGET_EVERY_MS,
@@ -242,13 +242,13 @@ def test_an_end_is_forgotten_soon_after_a_day_but_the_last_ones_are_not(
 ) -> None:
     registry.add(A)
     registry.end(A.id, "applied", NOW)
-    registry.add(plan("bbbbbbbb", NOW + REMEMBERED_MS))
+    registry.add(plan("bbbbbbbb", NOW + ENDED_KEPT_MS))
     check_plan(registry, A.id, "applied")
-    registry.add(plan("cccccccc", NOW + REMEMBERED_MS + FORGET_EVERY_MS + 1))
+    registry.add(plan("cccccccc", NOW + ENDED_KEPT_MS + FORGET_EVERY_MS + 1))
     check_plan(registry, A.id, "applied")
     for number in range(PLANS_KEPT):
-        registry.add(plan(f"{number:08x}", NOW + REMEMBERED_MS + FORGET_EVERY_MS + 1))
-    registry.add(plan("dddddddd", NOW + REMEMBERED_MS + 2 * FORGET_EVERY_MS + 2))
+        registry.add(plan(f"{number:08x}", NOW + ENDED_KEPT_MS + FORGET_EVERY_MS + 1))
+    registry.add(plan("dddddddd", NOW + ENDED_KEPT_MS + 2 * FORGET_EVERY_MS + 2))
     check_plan(registry, A.id, "unknown")
 
 

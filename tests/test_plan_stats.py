@@ -44,7 +44,7 @@ def test_what_is_noted_is_told_the_newest_first(opener: Open) -> None:
 def test_the_last_ones_are_kept_and_other_processes_see_them(
     opener: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("copydesk.desk.backends.sqlite.MOST", 2)
+    monkeypatch.setattr("copydesk.desk.backends.sqlite.MOST_OUTCOMES", 2)
     one, other = opener(), opener()
     for at in (3, 1, 2):
         one.note(PlanOutcome(at, "a", "x", "fuzz"))

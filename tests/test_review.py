@@ -17,7 +17,7 @@ import pytest
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Decision, Entry
-from copydesk.desk.drafts import MOST
+from copydesk.desk.drafts import MOST_DRAFTS
 from copydesk.desk.drafts import DraftCache as Drafts
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.desk.review import Seen, Shown
@@ -440,7 +440,7 @@ def test_only_the_drafts_that_were_shown_last_are_kept(opener: Open) -> None:
     desk = opener()
     drafts = [
         (one.plan, one.draft)
-        for one in (show(desk, plan(desk, 5, str(n))) for n in range(MOST + 2))
+        for one in (show(desk, plan(desk, 5, str(n))) for n in range(MOST_DRAFTS + 2))
     ]
     kept = Drafts()
     for one, draft in drafts:
@@ -519,7 +519,7 @@ def test_a_plan_that_is_discarded_while_it_is_split_has_no_parts(
     (tmp_path / "a.txt").write_bytes(b"a\nb\nc\n")
     desk = opener()
     hunk = two_edits(desk, "c")
-    turns, of = desk.desk._set.locks, desk.desk._set.locks.of  # pyright: ignore[reportPrivateUsage]
+    turns, of = desk.desk._services.locks, desk.desk._services.locks.of  # pyright: ignore[reportPrivateUsage]
 
     def discarded_first(*arguments: Any) -> Any:
         monkeypatch.undo()

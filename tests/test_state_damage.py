@@ -27,7 +27,7 @@ from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.doctor import examine, repair
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import SCHEMA, Entry, Version
+from copydesk.desk.backends.api import SCHEMA, Entry, PlanVersion
 from copydesk.desk.outcome import Applied
 from copydesk.edit.request import Append
 from copydesk.errors import SchemaMismatch
@@ -782,10 +782,10 @@ def test_a_write_whose_lock_or_journal_entry_is_lost_begins_again(
 
     with open_workspace(str(tmp_path), FAST) as opened:
         call(opened, "create_new_file", path="made.txt", content="x\n")
-        opened.desk._set.bases.find("0" * 64, None, None)  # nothing is kept beside the work
+        opened.desk._services.bases.find("0" * 64, None, None)  # nothing is kept beside the work
         open_all, lost, before = opened.journal.open_all, list[int](), texts()
 
-        def lose(entries: Sequence[Entry], plans: Iterable[Version] = ()) -> tuple[int, ...]:
+        def lose(entries: Sequence[Entry], plans: Iterable[PlanVersion] = ()) -> tuple[int, ...]:
             given = open_all(entries, plans)
             if not lost:
                 lost.extend(given)

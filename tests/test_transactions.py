@@ -217,7 +217,7 @@ def test_a_link_and_its_target(room: Room) -> None:
 def unshown(room: Room, path: str, member: str = "local") -> list[tuple[int, int]] | None:
     """Which lines of the file as it is nobody has shown to the member, or heard from it."""
     version = Snapshot.of((room.root / path).read_bytes()).version
-    bases, count = room.opened.desk._set.bases, room.read(path).count("\n")
+    bases, count = room.opened.desk._services.bases, room.read(path).count("\n")
     shown = bases.shown(member, RelPath.parse(path), version)
     return None if shown is None else list(shown.lacks(0, count))
 
@@ -543,7 +543,7 @@ def test_where_the_text_planned_on_is_not_kept_only_the_journal_tells_the_way(
         room.write("a", expected)
     else:
         assert code(room.call("apply_file_modification", hunk_id=other)) == "ok"
-    monkeypatch.setattr(room.opened.desk._set.bases, "find", lambda *_: None)
+    monkeypatch.setattr(room.opened.desk._services.bases, "find", lambda *_: None)
     report = room.call("apply_file_modification", hunk_id=hunk)
     if outside:
         assert code(report) == "CONTENT_CHANGED"
@@ -1107,7 +1107,7 @@ def test_a_file_with_two_names_is_written_and_taken_back_in_the_turn_of_both(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.link(room.root / "a", room.root / "c")
-    turns, taken = room.opened.desk._set.locks, list[int]()
+    turns, taken = room.opened.desk._services.locks, list[int]()
     of_inode = turns.of_inode
 
     def noted(inode: tuple[int, int], *arguments: Any) -> Any:
@@ -1156,7 +1156,7 @@ def test_an_edit_that_another_takes_back_at_that_moment_is_not_taken_back_twice(
 ) -> None:
     report = room.together(room.line("a", 2, "TWO\n"), room.line("b", 2, "TWO\n"))
     first, second = (row["edit_id"] for row in report["hunks"])
-    turns, of_all = room.opened.desk._set.locks, room.opened.desk._set.locks.of_all
+    turns, of_all = room.opened.desk._services.locks, room.opened.desk._services.locks.of_all
 
     def another_first(*arguments: Any) -> Any:
         monkeypatch.undo()

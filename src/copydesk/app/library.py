@@ -665,7 +665,7 @@ class Desk(Closing):
         Edits of the last hour are looked at. One that was made again is none of them.
         """
         self._opened.desk.overwrites.look()
-        return self._opened.desk.overwritten(self._member)
+        return self._opened.desk.overwrites.of(self._member)
 
     def reapply(self, edit_id: int) -> Applied | Planned | None:
         """Make an edit again that another program has overwritten; None if it stands.

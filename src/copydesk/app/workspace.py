@@ -33,7 +33,7 @@ from copydesk.desk.backends.sqlite import (
     SqliteSnapshots,
 )
 from copydesk.desk.desk import Batching, FileDesk
-from copydesk.desk.drafts import Setting, hunk_id
+from copydesk.desk.drafts import Services, hunk_id
 from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.history import Past
 from copydesk.desk.member import SELF, Member, Permission
@@ -171,13 +171,7 @@ class OpenWorkspace(Closing):
         config = load(root) if config is None else config
         self._live, self.clock = LiveConfig(root, config), clock
 
-        # `Files` calls these while it writes; `foreign` and `backend` are made below, with it
-        def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
-            foreign.keep(real, theirs, ours, is_tail)
-
-        def note_open(real: RelPath) -> None:
-            foreign.note_open(real)
-
+        # `Files` calls these while it writes; `foreign` and `backend` are made below, with it.
         self.files = Files(
             root,
             durability=config.durability,
@@ -185,8 +179,8 @@ class OpenWorkspace(Closing):
             whole_bytes=config.whole_bytes,
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
-            keep=keep,
-            note_open=note_open,
+            keep=lambda *written: foreign.keep(*written),
+            note_open=lambda real: foreign.note_open(real),
         )
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
@@ -212,21 +206,11 @@ class OpenWorkspace(Closing):
         styles = EditorConfig(self.files)
 
         def encoding_of(path: RelPath) -> str | None:
-            named = config.encoding_of(path) if config.encodings else None
-            return named or styles.charset(path)
+            return config.encoding_of(path) or styles.charset(path)
 
         self._lasting: Backend | None = None
-
-        def lasting() -> Records:
-            """A journal in the state folder, for records that must outlive this process."""
-            with self._lock:
-                if self._lasting is None:
-                    self._lasting = shared_backend(self.root, config)
-                return self._lasting.records
-
-        foreign = ForeignWrites(
-            self.files, self.journal, clock, encoding_of, None if shared else lasting
-        )
+        lasting = None if shared else partial(self._lasting_records, config)
+        foreign = ForeignWrites(self.files, self.journal, clock, encoding_of, lasting)
         records.notify = self._notify
         self.recovery = Recovery(self.files, self.queues, self.journal)
         self.recovered = self._begin(recover=recover) if shared else ()
@@ -235,30 +219,30 @@ class OpenWorkspace(Closing):
         commands = Commands(
             self.root, lambda rule: config.source not in FILES or trust.is_given(rule)
         )
-        setting = Setting(
+        services = Services(
             files=self.files,
-            registry=records,
             recovery=self.recovery,
-            journal=records,
+            records=records,
             bases=bases,
             locks=locks,
-            decisions=records,
-            tally=records,
             foreign=foreign,
             members=self.member,
             approving=Approving(records, clock),
             checks=Checks(config.checks, commands),
             clock=clock,
             ids=hunk_id,
-            named=encoding_of,
+            encoding_of=encoding_of,
             ttl_ms=config.ttl_seconds * 1000,
             approval_ttl_ms=config.approval_ttl_seconds * 1000,
         )
         writer = Writer(self.files, locks, self.journal, self.recovery, clock, self._notify)
-        configured = partial(configured_notes, config, self.files, backend.ids_folder)
-        self._notes = LazyNotes(setting, writer, open_notes or configured)
-        self.desk = FileDesk(setting, writer, self._notes)
-        self.batches = Batching(setting, self.desk.applying)
+        self._notes = LazyNotes(
+            services,
+            writer,
+            open_notes or partial(configured_notes, config, self.files, backend.ids_folder),
+        )
+        self.desk = FileDesk(services, writer, self._notes)
+        self.batches = Batching(services, self.desk.applying)
         self.looking = FileSearch(self.files, encoding_of, bases)
 
     def _begin(self, *, recover: bool) -> tuple[Settled, ...]:
@@ -300,6 +284,13 @@ class OpenWorkspace(Closing):
             closing.callback(self._close_lasting)
             for each in (self._backend, self.files, self._notes, self.desk.overwrites):
                 closing.callback(each.close)
+
+    def _lasting_records(self, config: Config) -> Records:
+        """A journal in the state folder, for records that must outlive this process."""
+        with self._lock:
+            if self._lasting is None:
+                self._lasting = shared_backend(self.root, config)
+            return self._lasting.records
 
     def _close_lasting(self) -> None:
         if self._lasting is not None:  # closing the others may have opened it

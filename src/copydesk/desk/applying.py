@@ -24,7 +24,7 @@ from copydesk.desk.drafts import (
     Blocks,
     DraftCache,
     Drafting,
-    Setting,
+    Services,
     diff_of,
     digest_of,
     draft_plan,
@@ -38,7 +38,7 @@ from copydesk.desk.member import (
     check_no_link,
     note_of_change,
 )
-from copydesk.desk.outcome import Applied, Rejected, Revision, Transacted, Verdict, Withheld
+from copydesk.desk.outcome import Applied, PlanVerdict, Rejected, Revision, Transacted, Withheld
 from copydesk.desk.transaction import (
     ATTEMPTS,
     Chmod,
@@ -222,7 +222,7 @@ def _transacted(outcome: _Outcome) -> Transacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Written(Generic[R]):
+class DirectWrite(Generic[R]):
     """A finished write, with the new SHA-256 in hex; `edit_id` 0 if nothing changed."""
 
     made: R
@@ -234,12 +234,11 @@ class Applying:
     """Writes the edits of one workspace: plans, and those that are made at once."""
 
     def __init__(
-        self, setting: Setting, drafting: Drafting, writer: Writer, blocks: Blocks
+        self, services: Services, drafting: Drafting, writer: Writer, blocks: Blocks
     ) -> None:
-        self._set, self._drafting, self._writer = setting, drafting, writer
+        self._services, self._drafting, self._writer = services, drafting, writer
         self._blocks = blocks
-        self._shown = DraftCache()
-        self.keep_draft, self.drop_drafts = self._shown.keep, self._shown.clear
+        self.drafts = DraftCache()
 
     def write(
         self, member: Member, plan: Plan, base: Text | None = None, *, is_stored: bool = True
@@ -275,7 +274,7 @@ class Applying:
         if refusal is None:
             return _transacted(outcome)
         verdicts = tuple(
-            Verdict(item.plan, "rejected" if item.refusal else item.context, item.refusal)
+            PlanVerdict(item.plan, "rejected" if item.refusal else item.context, item.refusal)
             for item in outcome.items
         )
         first = next((verdict.plan for verdict in verdicts if verdict.refusal is not None), None)
@@ -288,20 +287,20 @@ class Applying:
             self.await_person(verdict.plan, withheld.refusal, transaction)
         return withheld
 
-    def create(self, member: Member, tool: str, path: RelPath, made: R) -> Written[R]:
+    def create(self, member: Member, tool: str, path: RelPath, made: R) -> DirectWrite[R]:
         """Write a new file; raises FileExists, NotAFile, and as `edit`."""
 
         def make(_: OpenText | None) -> R:
-            self._set.files.check_new(path)
+            self._services.files.check_new(path)
             return made
 
-        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
+        job = WriteRequest(member, tool, path, (self._services.clock(), tool))
         over = partial(again_and_again, "create", "directory is")
         return attempted(lambda: self._write_at_once(job, make, is_new=True), over)
 
     def edit(
         self, member: Member, tool: str, path: RelPath, revise: Callable[[Source], R]
-    ) -> Written[R]:
+    ) -> DirectWrite[R]:
         """Write what `revise` makes of the current file; raises its refusals, Failed, Unsettled."""
 
         def make(opened: OpenText | None) -> R:
@@ -309,12 +308,12 @@ class Applying:
                 raise FileNotFound
             return revise(opened.source)
 
-        job = WriteRequest(member, tool, path, (self._set.clock(), tool))
+        job = WriteRequest(member, tool, path, (self._services.clock(), tool))
         return attempted(lambda: self._write_at_once(job, make, is_new=False))
 
     def _write_at_once(
         self, job: WriteRequest, make: Callable[[OpenText | None], R], *, is_new: bool
-    ) -> Written[R]:
+    ) -> DirectWrite[R]:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
         item = _Item(job, _AT_ONCE, is_new)
         with self._locked([item]) as outcome:
@@ -326,18 +325,18 @@ class Applying:
         if (refusal := outcome.refusal) is not None:
             raise refusal
         if item.entry is None:
-            return Written(made, 0, made.base.digest)
-        return Written(made, item.entry.edit_id, item.entry.after)
+            return DirectWrite(made, 0, made.base.digest)
+        return DirectWrite(made, item.entry.edit_id, item.entry.after)
 
     def end(self, plan: Plan) -> None:
         """Mark a plan as applied that had nothing to write."""
         with suppress(Refusal):
-            self._set.registry.end(plan.id, "applied", self._set.clock())
+            self._services.records.end(plan.id, "applied", self._services.clock())
 
     def note(self, plan: Plan, how: OutcomeKind) -> None:
         """Record that the plan was not written as it was shown."""
         path = str(plan.request.path)
-        self._set.tally.note(PlanOutcome(self._set.clock(), plan.owner, path, how))
+        self._services.records.note(PlanOutcome(self._services.clock(), plan.owner, path, how))
 
     def refused(self, plan: Plan, refusal: Refusal) -> None:
         """Record that the file refused the plan, if it was the file."""
@@ -348,7 +347,7 @@ class Applying:
         """The plan; it stays pending longer (for its transaction) if a person has to approve it."""
         if not isinstance(refusal, ApprovalRequired):
             return plan
-        until_ms = plan.created_ms + self._set.life_ms(needs_person=True)
+        until_ms = plan.created_ms + self._services.life_ms(needs_person=True)
         with suppress(Refusal):  # its lifetime stays the same
             return self.wait_until(plan, until_ms, transaction)
         return plan
@@ -360,14 +359,18 @@ class Applying:
             return plan
         with self.lock(plan):
             self.check_waits(plan)
-            until_ms = max(until_ms, self._set.registry.plan(plan.id, self._set.clock()).expires_ms)
+            until_ms = max(
+                until_ms, self._services.records.plan(plan.id, self._services.clock()).expires_ms
+            )
             plan = replace(plan, expires_ms=until_ms, transaction=transaction)
-            self._set.registry.put(plan)
+            self._services.records.put(plan)
         return plan
 
     def blocks(self, plan: Plan, member: Member | None = None) -> Draft:
         """The current result of a block diff's plan, for its owner or a member; may refuse."""
-        return self._blocks().planned(member or self._set.members(plan.owner, plan.toolset), plan)
+        return self._blocks().planned(
+            member or self._services.members(plan.owner, plan.toolset), plan
+        )
 
     def _write_blocks(self, member: Member, plan: Plan, *, is_stored: bool) -> Applied:
         """Like `write`, for a block diff."""
@@ -395,29 +398,29 @@ class Applying:
         """The plan's edit on the current text; may refuse. `base`: its base text, if loaded.
 
         `ahead` are the inverses of earlier edits of the same transaction, oldest first, that made
-        this text of the one that was read, of the digest `read`.
+        this text of the one that was read, of the digest `read` (empty: it is this text).
         """
         digest, read = plan.base_digest, read or now.digest
         if plan.request.is_operation and digest != read:
             raise ContentChanged("the file changed since it was planned", version=now.version)
         if digest in (None, now.digest) or plan.place.foot is None:
             return draft_plan(plan, now)
-        since: tuple[ChangeSet, ...] | None = ()
+        known: tuple[ChangeSet, ...] | None = ()
         own: tuple[ChangeSet, ...] = ()
         if digest != read:
-            since, own = self._drafting.known_since(real, digest, read)
-        since = None if since is None else (*since, *ahead)
+            known, own = self._drafting.known_since(real, digest, read)
+        known = None if known is None else (*known, *ahead)
 
         def find() -> Snapshot | None:
             if isinstance(base, Snapshot):
                 return base
-            return self._set.bases.find(digest, self._set.named(real), None)
+            return self._services.bases.find(digest, self._services.encoding_of(real), None)
 
-        return draft_plan(plan, now, find, since, (*own, *ahead))
+        return draft_plan(plan, now, find, known, (*own, *ahead))
 
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan is pending and unchanged."""
-        stored = self._set.registry.plan(plan.id, self._set.clock())
+        stored = self._services.records.plan(plan.id, self._services.clock())
         if stored is plan:
             return
         # These two may change while it is pending.
@@ -430,7 +433,7 @@ class Applying:
     def lock(self, plan: Plan) -> AbstractContextManager[None]:
         """The lock of the plan's file: while held, the plan is not being applied."""
         real = self._drafting.real(plan.request.path)
-        return self._set.locks.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
+        return self._services.locks.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
 
     def _run(
         self,
@@ -451,7 +454,7 @@ class Applying:
             with suppress(TargetMoved), self._locked(items) as outcome:
                 for file in outcome.files:
                     self._draft(file, outcome, base)
-                self._pass_and_write(outcome, is_group=is_group, is_first=number == 0)
+                self._pass_and_write(outcome, is_group=is_group, is_first_attempt=number == 0)
                 if outcome.refusal is None:
                     self._note_written(outcome)
                 else:
@@ -490,7 +493,7 @@ class Applying:
         keys += [file.to for file in files.values() if file.to is not None]
         tickets = dict.fromkeys(keys, job.ticket)
         tickets |= {real: file.items[0].job.ticket for real, file in files.items()}
-        with self._set.locks.of_all(tickets, job.caller), ExitStack() as held:
+        with self._services.locks.of_all(tickets, job.caller), ExitStack() as held:
             outcome.files = self._opened(files, job, held)
             yield outcome
 
@@ -503,9 +506,9 @@ class Applying:
         for item in sorted(items, key=_created) if items[1:] else items:
             job = item.job
             try:
-                real = authorized(self._set.files, job.member, job.path, "write", "read")
+                real = authorized(self._services.files, job.member, job.path, "write", "read")
                 if item.request.is_operation:
-                    check_no_link(self._set.files, job.path, real)
+                    check_no_link(self._services.files, job.path, real)
             except Refusal as refusal:
                 item.refusal = refusal
             else:
@@ -517,7 +520,7 @@ class Applying:
             if item.target is None:
                 continue
             try:
-                to = authorized(self._set.files, item.job.member, item.target, "write", "read")
+                to = authorized(self._services.files, item.job.member, item.target, "write", "read")
                 if to in files or to in [other.to for other in files.values()]:
                     raise FileExists(to=str(to))
                 file.to = to
@@ -549,7 +552,7 @@ class Applying:
             target = file.items[-1].target
             if file.to is not None and target is not None:
                 try:
-                    check_free(self._set.files, target, file.to, real, stamp)
+                    check_free(self._services.files, target, file.to, real, stamp)
                 except Refusal as refusal:
                     file.items[-1].refusal = refusal
             same = found.setdefault((stamp.dev, stamp.ino), file)
@@ -563,7 +566,10 @@ class Applying:
         return [*found.values()]
 
     def _draft(self, file: _File, outcome: _Outcome, planned_on: Text | None) -> None:
-        """Draft all plans for the file, each on the previous result."""
+        """Draft all plans for the file, each on the previous result.
+
+        `planned_on` is the base text of the only plan, if it is loaded.
+        """
         now = file.opened.source if file.opened else None
         is_one = not file.items[1:]
         # A text is drafted on the last one's result, which needs the whole file; a move is not.
@@ -573,8 +579,9 @@ class Applying:
             except Refusal as refusal:
                 file.refuse(refusal)
                 return
-        read = "" if now is None or is_one else now.digest  # asked of several plans alone
-        as_read = now if isinstance(now, Snapshot) else None
+        # One plan alone may need no digest: the draft that was shown is taken as it is.
+        digest_read = "" if now is None or is_one else now.digest
+        text_read = now if isinstance(now, Snapshot) else None
         inverses: list[ChangeSet] = []
         for item in file.items:
             if item.refusal is not None:
@@ -582,9 +589,10 @@ class Applying:
             plan, shown = item.plan, None
             try:
                 if now is not None:
-                    shown = None if inverses else self._shown.of(plan, now)
-                    base = as_read if read and plan.base_digest == read else planned_on
-                    draft = shown or self.draft(plan, file.real, now, base, read, inverses)
+                    shown = None if inverses else self.drafts.of(plan, now)
+                    is_on_read = digest_read and plan.base_digest == digest_read
+                    base = text_read if is_on_read else planned_on
+                    draft = shown or self.draft(plan, file.real, now, base, digest_read, inverses)
                 elif plan.base_digest is not None:
                     raise FileNotFound()
                 else:
@@ -598,23 +606,23 @@ class Applying:
                 continue
             item.draft = item.made = draft
             item.changes_nothing = draft.replaces_nothing
-            item.context = "exact" if shown is not None else self._context(item, file, as_read)
+            item.context = "exact" if shown is not None else self._context(item, file, text_read)
             if not is_one:
                 inverses.append(draft.change.inverse(draft.base.slice))
                 if isinstance(draft.after, Snapshot):
                     now = draft.after
 
     def _pass_and_write(
-        self, outcome: _Outcome, *, is_group: bool = False, is_first: bool = False
+        self, outcome: _Outcome, *, is_group: bool = False, is_first_attempt: bool = False
     ) -> None:
         """Write the edits that were made, if they pass the gates of people and of checks."""
-        self._approve(outcome.files, is_first=is_first)
+        self._approve(outcome.files, is_first_attempt=is_first_attempt)
         if outcome.refusal is None:
             self._check(outcome.files)
         if outcome.refusal is None:
             self._write(outcome, is_group=is_group)
 
-    def _approve(self, files: Sequence[_File], *, is_first: bool) -> None:
+    def _approve(self, files: Sequence[_File], *, is_first_attempt: bool) -> None:
         """Refuse those edits that need a person's approval and have none.
 
         A person is shown each plan alone, on the current file; so a plan that is made on the result
@@ -630,7 +638,7 @@ class Applying:
                 try:
                     is_alone = ahead is None or job.member.policy.asks_nobody
                     shown = item.made if is_alone else self._alone(file, item.plan)
-                    item.passed = self._set.approving.check(
+                    item.passed = self._services.approving.check(
                         job.member,
                         job.plan,
                         file.real,
@@ -639,7 +647,7 @@ class Applying:
                         together=together,
                         to=None if item.target is None else file.to,
                         edited_by=job.edited_by,
-                        is_first=is_first,
+                        is_first_attempt=is_first_attempt,
                     )
                     if item.request.is_operation:
                         continue
@@ -652,14 +660,14 @@ class Applying:
 
     def _check(self, files: Sequence[_File]) -> None:
         """Refuse those edits in whose resulting texts checks find something new."""
-        concerned = [file for file in files if self._set.checks.concern(file.to or file.real)]
-        findings = self._set.checks.judge(*[file.edited for file in concerned]) or ()
+        concerned = [file for file in files if self._services.checks.concern(file.to or file.real)]
+        findings = self._services.checks.judge(*[file.edited for file in concerned]) or ()
         for file in concerned:
             own = tuple(each for each in findings if each.path == str(file.items[0].job.path))
             for item in (item for item in file.items if item.changes_text):
                 member = item.job.member
                 approved = partial(  # whether a person was shown the text as the plan makes it
-                    self._set.approving.is_approved,
+                    self._services.approving.is_approved,
                     item.job.plan,
                     file.real,
                     item.made,
@@ -667,7 +675,9 @@ class Applying:
                 )
                 try:
                     member.now().permission.check("write", file.to or file.real)
-                    self._set.checks.gate(own, member.accept, item.job.hunk_id or None, approved)
+                    self._services.checks.gate(
+                        own, member.accept, item.job.hunk_id or None, approved
+                    )
                 except Refusal as refusal:
                     item.refusal = refusal
 
@@ -677,7 +687,7 @@ class Applying:
         if not steps:
             return
         if is_group or steps[-1].to is not None:
-            outcome.group = self._set.ids() + self._set.ids()  # no plan's id has 16 digits
+            outcome.group = self._services.group_id()
         try:
             entries = self._writer.write(steps, outcome.group)
         except Stopped as stopped:

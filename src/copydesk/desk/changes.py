@@ -21,17 +21,17 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, takewhile
 from typing import Literal, NamedTuple, Protocol
 
-from copydesk.desk.backends.api import Decision, Entry, Verdict
-from copydesk.desk.drafts import DAY_MS, HOUR_MS, Setting
+from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision, Entry, Verdict
+from copydesk.desk.drafts import Services
 from copydesk.desk.gates import Edited, telling
-from copydesk.desk.history import MOST_SEEN, PAGE, entries
+from copydesk.desk.history import MOST_SEARCHED, PAGE, Undoing, entries
 from copydesk.desk.member import Member, may_read
-from copydesk.desk.outcome import MEMBER, Applied, NotUndone, Planned, Transacted, Undone, Withheld
+from copydesk.desk.outcome import MEMBER, Applied, NotUndone, Planned, Transacted, Withheld
 from copydesk.desk.review import noted
 from copydesk.edit.draft import Plan
 from copydesk.edit.kinds.files import DeleteFile, MoveFile
 from copydesk.edit.kinds.patch import patch_of
-from copydesk.edit.request import Request, Terms, check_text
+from copydesk.edit.request import NO_TERMS, Request, Terms, check_text
 from copydesk.errors import (
     AccessDenied,
     BinaryFile,
@@ -51,7 +51,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import blob_id, deleted, regions, renamed, unified
 
-SEEN_MS = 7 * DAY_MS
+IN_VIEW_MS = 7 * DAY_MS
 """Edits of the last days, this many milliseconds, are in view unless others are asked for."""
 
 SESSION_MS = HOUR_MS // 2
@@ -202,7 +202,7 @@ class UndoneChanges:
     waiting: tuple[str, ...] = ()
 
 
-class Step(NamedTuple):
+class TextStep(NamedTuple):
     """What an edit, or None: another program, made of a text; None where there is no file."""
 
     edit: Entry | None
@@ -221,7 +221,7 @@ class Step(NamedTuple):
 
 
 class Planner(Protocol):
-    """The part of the desk that plans, writes plans all or none, and undoes edits."""
+    """The part of the desk that plans, and writes plans all or none."""
 
     def prepare(
         self, member: Member, tool: str, request: Request, terms: Terms
@@ -233,14 +233,8 @@ class Planner(Protocol):
 
     def discard(self, member: Member, hunk_id: str) -> Plan: ...
 
-    def undo_all(
-        self, member: Member, tool: str, edits: Sequence[Entry]
-    ) -> tuple[Undone, ...] | NotUndone: ...
-
 
 EVERYTHING = Selection()
-
-_NO_TERMS = Terms()
 
 _Wanted = tuple[Request, Terms, Sequence[ChangedHunk]]
 
@@ -248,12 +242,12 @@ _Wanted = tuple[Request, Terms, Sequence[ChangedHunk]]
 class Changes:
     """The changes of one workspace. Thread-safe."""
 
-    def __init__(self, setting: Setting, desk: Planner) -> None:
-        self._set, self._desk = setting, desk
+    def __init__(self, services: Services, desk: Planner, undoing: Undoing) -> None:
+        self._services, self._desk, self._undoing = services, desk, undoing
 
     def tasks(self, reader: Member) -> tuple[TaskChanges, ...]:
         """The tasks of the last seven days that have open changes, the newest first."""
-        seen = self._entries(self._set.clock() - SEEN_MS)
+        seen = self._entries(self._services.clock() - IN_VIEW_MS)
         tasks = _by_task(seen)
         reads = reader.permission.allows_read
         found: list[TaskChanges] = []
@@ -270,7 +264,7 @@ class Changes:
     def older(self, reader: Member) -> int:
         """How many hunks of older edits are open."""
         seen = self._entries()
-        ids = _ids(_of_members(seen)) - _ids(self._entries(self._set.clock() - SEEN_MS))
+        ids = _ids(_of_members(seen)) - _ids(self._entries(self._services.clock() - IN_VIEW_MS))
         files = self._open(reader, seen, {"": ids}).get("", ())
         return sum(len(file.hunks) for file in files)
 
@@ -280,7 +274,7 @@ class Changes:
 
     def _view(self, reader: Member, what: Selection) -> Sequence[FileChanges]:
         is_bound = what.since_ms or what.task or what.transaction or what.after is not None
-        since_ms = what.since_ms if is_bound else self._set.clock() - SEEN_MS
+        since_ms = what.since_ms if is_bound else self._services.clock() - IN_VIEW_MS
         seen = self._entries(since_ms, what.after or 0)
         return self._open(reader, seen, {"": self._selected(seen, what)}, what.path).get("", ())
 
@@ -300,7 +294,7 @@ class Changes:
                 str(file.path),
                 before=file.now.digest,
                 after=self._last_id(),
-                reason=_named(some),
+                reason=_keys_of(some),
             )
         return sum(len(some) for _, some in chosen)
 
@@ -349,7 +343,7 @@ class Changes:
         if not edits:
             return UndoneChanges()
         oldest_first = [edits[edit_id] for edit_id in sorted(edits)]
-        outcome = self._desk.undo_all(member, "undo_file_modification", oldest_first)
+        outcome = self._undoing.undo_all(member, "undo_file_modification", oldest_first)
         if isinstance(outcome, NotUndone):
             return UndoneChanges(refused=tuple((hunk, outcome.refusal) for hunk in hunks))
         self._tell(member, hunks, "undone", member.why)
@@ -367,7 +361,7 @@ class Changes:
         change = ChangeSet.of(file.now.size, [Edit(*changed.span, new)])
         request = patch_of(file.path, file.now, change, created=False)
         member = replace(person, why="")
-        return self._written(member, [(request, _NO_TERMS, [changed])], [], "rewritten")
+        return self._written(member, [(request, NO_TERMS, [changed])], [], "rewritten")
 
     def comment(self, person: Member, what: Selection, hunk: str, text: str) -> None:
         """Say something of a hunk, which its members get with their next answers."""
@@ -385,7 +379,7 @@ class Changes:
 
     def checkpoints(self) -> tuple[Checkpoint, ...]:
         """Those that people set, the newest first."""
-        return tuple(map(_checkpoint, self._set.decisions.comments(_CHECKPOINT)[::-1]))
+        return tuple(map(_checkpoint, self._services.records.comments(_CHECKPOINT)[::-1]))
 
     def since(self, text: str) -> Selection:
         """The edits since `2h` ago, a checkpoint, or the start of a task; all for no text.
@@ -394,7 +388,7 @@ class Changes:
         """
         ago = _ago(text)
         if ago is not None or not text:
-            return Selection(since_ms=0 if ago is None else self._set.clock() - ago)
+            return Selection(since_ms=0 if ago is None else self._services.clock() - ago)
         last = {key: edits[0].edit_id - 1 for key, edits in _by_task(self._entries()).items()}
         last |= {one.name: one.edit_id for one in reversed(self.checkpoints())}
         if text not in last:
@@ -449,7 +443,7 @@ class Changes:
                             verdict,
                             str(one.path),
                             after=str(one.edit_id),
-                            reason=_named(hunks),
+                            reason=_keys_of(hunks),
                         )
                 all_hunks = [hunk for hunks in planned.values() for hunk in hunks]
                 self._tell(member, all_hunks, verdict, member.why)
@@ -496,16 +490,16 @@ class Changes:
             path,
             verdict,
             by=person.name,
-            time_ms=self._set.clock(),
+            time_ms=self._services.clock(),
             before=before,
             after=after,
             reason=reason,
             told=not owner,
         )
-        return noted(self._set.decisions, said)
+        return noted(self._services.records, said)
 
     def _last_id(self) -> str:
-        newest = self._set.journal.entries(most=1)
+        newest = self._services.records.entries(most=1)
         return str(newest[0].edit_id if newest else 0)
 
     def _entries(self, since_ms: int = 0, after: int = 0) -> tuple[Entry, ...]:
@@ -515,9 +509,9 @@ class Changes:
         the search ends only after a page (PAGE) of edits that are all too old, and one of the
         future counts only if all newer ones do.
         """
-        now_ms, count, seen = self._set.clock(), 0, list[Entry]()
-        newest_first = takewhile(lambda edit: edit.edit_id > after, entries(self._set.journal))
-        for edit in islice(newest_first, MOST_SEEN):
+        now_ms, count, seen = self._services.clock(), 0, list[Entry]()
+        newest_first = takewhile(lambda edit: edit.edit_id > after, entries(self._services.records))
+        for edit in islice(newest_first, MOST_SEARCHED):
             is_next = count == len(seen)
             seen.append(edit)
             if edit.time_ms >= since_ms and (is_next or edit.time_ms <= now_ms):
@@ -529,8 +523,8 @@ class Changes:
     def _selected(self, seen: Sequence[Entry], what: Selection) -> frozenset[int]:
         """The ids of those edits of members that are selected."""
         chosen = _by_task(seen).get(what.task, ()) if what.task else _of_members(seen)
-        first = self._set.journal.get(what.transaction) if what.transaction else None
-        group = self._set.journal.of_group(first.group) if first is not None else ()
+        first = self._services.records.get(what.transaction) if what.transaction else None
+        group = self._services.records.of_group(first.group) if first is not None else ()
         return _ids(
             edit
             for edit in chosen
@@ -553,18 +547,18 @@ class Changes:
             for track in _tracks(seen)
             if not every.isdisjoint(track.ids)
             and (within is None or within.covers(track.path))
-            and all(may_read(self._set.files, reader, path) for path in track.names)
+            and all(may_read(self._services.files, reader, path) for path in track.names)
         ]
-        committed = self._set.files.committed({track.path: track.blob for track in tracks})
+        committed = self._services.files.committed({track.path: track.blob for track in tracks})
         decided: dict[str, list[Decision]] = {}
         for verdict in (_KEPT, _UNDONE) if tracks else ():
-            for said in self._set.decisions.comments(verdict):
+            for said in self._services.records.comments(verdict):
                 decided.setdefault(said.path, []).append(said)
         found: dict[str, list[FileChanges]] = {}
         for track in sorted(tracks, key=lambda track: track.path):
             own = [said for path in track.names for said in decided.get(str(path), ())]
             with suppress(Refusal):  # it cannot be read, or is another file by now
-                replay = _Replay(self._set, track, own, committed.get(track.path))
+                replay = _Replay(self._services, track, own, committed.get(track.path))
                 for key, ids in groups.items():
                     file = None if ids.isdisjoint(track.ids) else replay.changes(ids)
                     found.setdefault(key, []).extend([file] if file else ())
@@ -575,7 +569,7 @@ class Changes:
 
         By parsers alone: to look at a view runs no command.
         """
-        checks = self._set.checks.parsers
+        checks = self._services.checks.parsers
         if file.kind == "remove" or not file.by_lines or not checks.concern(file.path):
             return file
         is_new = file.kind == "create"
@@ -594,8 +588,8 @@ class Changes:
 
 
 def steps_back(
-    setting: Setting, edits: Iterable[Entry], now: Snapshot | None, named: str | None
-) -> Iterator[Step]:
+    services: Services, edits: Iterable[Entry], now: Snapshot | None, named: str | None
+) -> Iterator[TextStep]:
     """Yield how a file became what it is `now`, newest step first, as far as its texts are known.
 
     `edits` are its own, newest first. Raises BinaryFile.
@@ -603,27 +597,27 @@ def steps_back(
     text, digest, is_known = now, "" if now is None else now.digest, True
     for edit in edits:
         if edit.moved is not None:
-            yield Step(edit, text, text)
+            yield TextStep(edit, text, text)
             continue
         left = text
         if is_known and edit.after != digest:
-            left = setting.bases.find(edit.after, named, None) if edit.after else None
+            left = services.bases.find(edit.after, named, None) if edit.after else None
             is_known = left is not None or not edit.after
             if is_known:
-                yield Step(None, left, text)
+                yield TextStep(None, left, text)
         data = b"" if left is None else left.data
         is_known = is_known and not edit.forgotten and edit.inverse.length == len(data)
         if is_known:
             before = Snapshot.of(edit.inverse.apply(data), named) if edit.before else None
-            yield Step(edit, before, left)
+            yield TextStep(edit, before, left)
             text, digest = before, edit.before
 
 
-def _by_digests(edits: Sequence[Entry], now: Snapshot | None) -> list[Step]:
+def _by_digests(edits: Sequence[Entry], now: Snapshot | None) -> list[TextStep]:
     """The same, oldest first, of a file whose texts are not looked at: each is its digest."""
     made = [(edit, edit.after if edit.moved else edit.before) for edit in edits]
-    steps = [Step(edit, _as_digest(before), _as_digest(edit.after)) for edit, before in made]
-    return [*reversed(steps), Step(None, now, now)]
+    steps = [TextStep(edit, _as_digest(before), _as_digest(edit.after)) for edit, before in made]
+    return [*reversed(steps), TextStep(None, now, now)]
 
 
 def _as_digest(digest: str) -> Snapshot | None:
@@ -710,33 +704,37 @@ def _by_task(seen: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 class _Replay:
-    """The lines of a file and their authors, from the first edit in view whose text is known."""
+    """The lines of a file and their authors, from the first edit in view whose text is known.
+
+    `_text` and `_name` are its text and its name (one line, or none while there is no file), with
+    the author of each line; `_now` is the text that it has, None without a file. `by_lines`: the
+    lines are those of its text; else a text is one line, its digest. `_last` is the text before the
+    file was last removed, without what members wrote; `_undone` are the hunks that an edit undid.
+    """
 
     def __init__(
-        self, setting: Setting, track: _Track, decided: Sequence[Decision], head: Committed | None
+        self, services: Services, track: _Track, decided: Sequence[Decision], head: Committed | None
     ) -> None:
-        self._set, self._path = setting, track.path
+        self._services, self._path = services, track.path
         self._known = {edit.edit_id: edit for edit in track.edits}
         self._ours = _ids(_of_members(track.edits)).__contains__
-        self._encoding = setting.named(track.path)
+        self._encoding = services.encoding_of(track.path)
         self._removed = track.removed
         data = None if track.replaced else self._read()
-        steps = self._steps(track.edits[::-1], data)
+        self.by_lines, self._now, steps = self._steps(track.edits[::-1], data)
         first = next((step.edit for step in steps if step.edit is not None), None)
         path = track.path if first is None else first.moved.other if first.moved else first.path
         is_new = bool(steps) and steps[0].before is None
-        # The name and the text, as lines with their authors; `_last` is the text before the last
-        # removal, without what members wrote; `_undone` are hunks by the edit that undid them.
         self._name = Authored([] if is_new else [str(path).encode()])
         self._text = self._last = Authored(_lines(steps[0].before if steps else self._now))
-        kept: dict[int, list[Sequence[_Named]]] = {}
-        self._undone: dict[int, Sequence[_Named]] = {}
+        kept: dict[int, list[Sequence[_HunkKey]]] = {}
+        self._undone: dict[int, Sequence[_HunkKey]] = {}
         for said in decided:
-            named = [*map(_Named.parse, said.reason.split())]
+            keys = [*map(_HunkKey.parse, said.reason.split())]
             if said.verdict == "kept":
-                kept.setdefault(_moment(steps, int(said.after), said.before), []).append(named)
+                kept.setdefault(_moment(steps, int(said.after), said.before), []).append(keys)
             else:
-                self._undone[int(said.after)] = named
+                self._undone[int(said.after)] = keys
         committed: Snapshot | None = None
         if head is not None and head.data is not None:
             with suppress(BinaryFile):
@@ -751,7 +749,7 @@ class _Replay:
 
     def _read(self) -> bytes | None:
         """The bytes of the file; None if it was removed by an edit. FileNotFound by others."""
-        files = self._set.files
+        files = self._services.files
         if self._removed is not None:
             with suppress(FileNotFound):
                 files.stat(self._path)
@@ -762,41 +760,34 @@ class _Replay:
             raise ContentChanged("another file has its name")
         return document.data
 
-    def _steps(self, edits: Sequence[Entry], data: bytes | None) -> Sequence[Step]:
-        """How the file became what it is now; by digests if one of its texts is no text or large.
+    def _steps(
+        self, edits: Sequence[Entry], data: bytes | None
+    ) -> tuple[bool, Snapshot | None, Sequence[TextStep]]:
+        """Whether it can be told by lines; the text now; and the steps that led there.
 
-        `edits` are newest first.
+        By digests if one of its texts is no text or large. `edits` are newest first.
         """
-        self.by_lines = True
         with suppress(BinaryFile):
-            self._now = None if data is None else Snapshot.of(data, self._encoding)
-            steps = [*steps_back(self._set, edits, self._now, self._encoding)]
+            now = None if data is None else Snapshot.of(data, self._encoding)
+            steps = [*steps_back(self._services, edits, now, self._encoding)]
             texts = (text for step in steps for text in step[1:] if text is not None)
             if max((text.size for text in texts), default=0) <= sizes.LARGE:
-                return steps[::-1]
-        self.by_lines = False
-        self._now = None if data is None else _as_digest(hashlib.sha256(data).hexdigest())
-        return _by_digests(edits, self._now)
+                return True, now, steps[::-1]
+        now = None if data is None else _as_digest(hashlib.sha256(data).hexdigest())
+        return False, now, _by_digests(edits, now)
 
-    def _take_in(self, step: Step) -> None:
+    def _take_in(self, step: TextStep) -> None:
         """Do one step to the name and to the text; what it undoes is taken out with its authors."""
         edit, before, after = step
         author = BASE if edit is None or edit.member == MEMBER else edit.edit_id
-        names = self._name.lines or [str(self._path).encode()]
-        if edit is not None and (edit.moved or edit.kind == "create"):
-            is_anew = not (edit.moved or edit.undoes or author in self._undone)
-            # it is another file than the one of that name that was removed before
-            names = [str(edit.path).encode() + b"\0%d" % author * is_anew]
-        if after is None:
-            names = []
-        self._name.change(_gaps(self._name.lines, names), author)
+        self._name.change(_gaps(self._name.lines, self._name_after(step, author)), author)
         new = _lines(after)
         if edit is None or before is None or after is None or edit.moved:
             changes = [*_gaps(self._text.lines, new)]
-        elif self.by_lines:
+        elif self.by_lines:  # as the edit was made, which comparing its lines may not tell
             found = regions(before, edit.inverse.invert(after.data))
             changes = [(region.start, region.stop, region.new) for region in found]
-        else:
+        else:  # others made what the edit was made on
             self._text.change(_gaps(self._text.lines, _lines(before)), BASE)
             changes = [*_gaps(self._text.lines, new)]
         if after is None:
@@ -809,7 +800,21 @@ class _Replay:
         else:
             self._text.change(changes, author)
 
-    def _settle(self, kept: Sequence[_Named]) -> None:
+    def _name_after(self, step: TextStep, author: int) -> Sequence[bytes]:
+        """The lines of the name after a step.
+
+        A file that is made anew is not the one of its name that was removed before: the author
+        behind a NUL tells them apart.
+        """
+        edit = step.edit
+        if step.after is None:
+            return []
+        if edit is not None and (edit.moved or edit.kind == "create"):
+            is_anew = not (edit.moved or edit.undoes or author in self._undone)
+            return [str(edit.path).encode() + (b"\0%d" % author if is_anew else b"")]
+        return self._name.lines or [str(self._path).encode()]
+
+    def _settle(self, kept: Sequence[_HunkKey]) -> None:
         """Take in what a person kept, as it is at that moment."""
         ours, kinds = _edits_of(kept), {one.kind for one in kept}
         if not kinds.isdisjoint(("create", "remove", "move")):
@@ -893,16 +898,16 @@ class _Replay:
             stop = net.old_line + len(net.old)
             edits.append(Edit(old_starts[net.old_line], old_starts[stop], b"".join(net.new)))
             around = lines[max(top - _NAMED_BY, 0) : top], lines[end : end + _NAMED_BY]
-            name = repr((net.old, net.new, around, sorted(net.authors)))
-            equal[name] += 1
-            hunk = self._hunk("text", f"{equal[name]} {name}", net)
+            identity = repr((net.old, net.new, around, sorted(net.authors)))
+            equal[identity] += 1
+            hunk = self._hunk("text", f"{equal[identity]} {identity}", net)
             hunks.append(replace(hunk, span=(starts[top], starts[end])))
         return hunks, ChangeSet.of(old_starts[-1], edits if self.by_lines else ())
 
-    def _hunk(self, kind: Kind, name: str, net: NetHunk) -> ChangedHunk:
-        """The hunk of these lines; its id is made of `name`, which tells it from all others."""
+    def _hunk(self, kind: Kind, identity: str, net: NetHunk) -> ChangedHunk:
+        """The hunk of these lines; its id is made of its `identity`, which no other one has."""
         by = {self._known[one].member if one in self._known else MEMBER for one in net.touched_by}
-        facts = str(self._path), kind, name, sorted(net.authors)
+        facts = str(self._path), kind, identity, sorted(net.authors)
         return ChangedHunk(
             id=hashlib.sha256(repr(facts).encode()).hexdigest()[:8],
             path=self._path,
@@ -922,7 +927,7 @@ def _path_of(name: Sequence[bytes]) -> RelPath | None:
     return RelPath.parse(name[0].split(b"\0")[0].decode()) if name else None
 
 
-def _moment(steps: Sequence[Step], last_id: int, digest: str) -> int:
+def _moment(steps: Sequence[TextStep], last_id: int, digest: str) -> int:
     """How many steps had been made when a person kept changes of a text, after an edit."""
     done = [at for at, step in enumerate(steps, 1) if step.edit and step.edit.edit_id <= last_id]
     count = done[-1] if done else 0
@@ -934,7 +939,7 @@ def _moment(steps: Sequence[Step], last_id: int, digest: str) -> int:
     return count if before is not None and before.digest == digest else count + 1
 
 
-class _Named(NamedTuple):
+class _HunkKey(NamedTuple):
     """A hunk that a person decided on, by its kind, first line, digest of new lines, and edits."""
 
     kind: str
@@ -943,12 +948,12 @@ class _Named(NamedTuple):
     edits: frozenset[int]
 
     @staticmethod
-    def parse(text: str) -> _Named:
+    def parse(text: str) -> _HunkKey:
         kind, line, digest, ids = text.split(":")
-        return _Named(kind, int(line), digest, frozenset(map(int, ids.split(","))))
+        return _HunkKey(kind, int(line), digest, frozenset(map(int, ids.split(","))))
 
 
-def _named(hunks: Iterable[ChangedHunk]) -> str:
+def _keys_of(hunks: Iterable[ChangedHunk]) -> str:
     """The hunks as a decision records them."""
     return " ".join(
         f"{hunk.kind}:{hunk.net.new_line}:{_digest(hunk.net.new)}:"
@@ -957,12 +962,12 @@ def _named(hunks: Iterable[ChangedHunk]) -> str:
     )
 
 
-def _edits_of(hunks: Iterable[_Named]) -> Callable[[int], bool]:
+def _edits_of(hunks: Iterable[_HunkKey]) -> Callable[[int], bool]:
     """Whether an edit is one of those that these hunks come from."""
     return frozenset[int]().union(*(hunk.edits for hunk in hunks)).__contains__
 
 
-def _matched(named: Iterable[_Named], hunks: Sequence[NetHunk]) -> Iterable[NetHunk]:
+def _matched(named: Iterable[_HunkKey], hunks: Sequence[NetHunk]) -> Iterable[NetHunk]:
     """Those of the hunks that are named, each once: of several equal ones that at its line."""
     found: dict[tuple[int, int], NetHunk] = {}
     digests = [(hunk, _digest(hunk.new)) for hunk in hunks] if named else ()
@@ -1021,16 +1026,16 @@ def _undoing(file: FileChanges, hunks: Sequence[ChangedHunk]) -> Iterator[_Wante
     if texts:
         back = [Edit(*hunk.span, _ended(file, hunk)) for hunk in texts]
         change = ChangeSet.of(file.now.size, back)
-        yield patch_of(file.path, file.now, change, created=False), _NO_TERMS, texts
+        yield patch_of(file.path, file.now, change, created=False), NO_TERMS, texts
     for hunk in hunks:
         if hunk.kind == "create":
             yield DeleteFile(file.path), Terms(version=file.now.version), [hunk]
         elif hunk.kind == "remove":
             change = ChangeSet.of(0, [Edit(0, 0, file.base.data)])
             created = patch_of(file.path, file.now, change, created=True)
-            yield replace(created, executable=bool(file.mode & 0o111)), _NO_TERMS, [hunk]
+            yield replace(created, executable=bool(file.mode & 0o111)), NO_TERMS, [hunk]
         elif hunk.kind == "move" and file.was is not None:
-            yield MoveFile(file.path, file.was), _NO_TERMS, [hunk]
+            yield MoveFile(file.path, file.was), NO_TERMS, [hunk]
 
 
 def _checkpoint(said: Decision) -> Checkpoint:

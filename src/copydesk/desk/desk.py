@@ -14,7 +14,15 @@ from copydesk.desk.applying import Applying
 from copydesk.desk.backends.api import drop_plans
 from copydesk.desk.backends.snapshots import LARGEST, CarriedLines, Note, Run, ShownLines
 from copydesk.desk.changes import Changes
-from copydesk.desk.drafts import Blocks, Drafted, Drafting, Setting, digest_of, draft_plan, signs_in
+from copydesk.desk.drafts import (
+    Blocks,
+    DraftedRequest,
+    Drafting,
+    Services,
+    digest_of,
+    draft_plan,
+    signs_in,
+)
 from copydesk.desk.gates import Edited, needs_person
 from copydesk.desk.history import Forgetting, History, Undoing
 from copydesk.desk.member import (
@@ -43,12 +51,13 @@ from copydesk.desk.outcome import (
 from copydesk.desk.overwritten import Overwrites
 from copydesk.desk.review import Review
 from copydesk.desk.transaction import Writer
-from copydesk.edit.draft import Plan, checked_id, foot_span, whole_text
+from copydesk.edit.draft import Draft, Plan, checked_id, foot_span, whole_text
 from copydesk.edit.kinds.base import Fixed, Preconditions
 from copydesk.edit.kinds.lines import first_line_of, lines_wanted, tail_count
 from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.kinds.replace import Batch, compile_in_order
 from copydesk.edit.request import (
+    NO_TERMS,
     Request,
     Terms,
     check_no_patch,
@@ -82,8 +91,6 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Source, computed_once, newline_style
 from copydesk.text.unified import FileEdit, counts, line_counts, unified, unified_start
 
-ON_NO_TERMS = Terms()
-
 _CORRECTED_MS = 600_000
 """The life of a plan whose old text was corrected."""
 
@@ -97,26 +104,24 @@ _HOW_ON_DELETING = "read them, or check the plan and apply it"
 class FileDesk:
     """The desk of one workspace, and of its notes. Thread-safe."""
 
-    def __init__(self, setting: Setting, writer: Writer, blocks: Blocks) -> None:
-        self._set = setting
-        self._drafting = Drafting(setting)
+    def __init__(self, services: Services, writer: Writer, blocks: Blocks) -> None:
+        self._services = services
+        self._drafting = Drafting(services)
         self.blocks = blocks
-        self.applying = Applying(setting, self._drafting, writer, blocks)
-        self.history = History(setting)
-        self.foreign = setting.foreign
-        self.forgetting = Forgetting(setting, self._drafting, self.applying.lock)
-        self._undoing = Undoing(setting, self._drafting, self.history, writer, blocks)
-        self.undo_all = self._undoing.undo_all
-        self.review = Review(setting, self._drafting, self.applying)
-        self.changes = Changes(setting, self)
-        self.overwrites = Overwrites(setting, self.history, self.contents)
-        self.overwritten = self.overwrites.of
+        self.applying = Applying(services, self._drafting, writer, blocks)
+        self.history = History(services)
+        self.foreign = services.foreign
+        self.forgetting = Forgetting(services, self._drafting, self.applying.lock)
+        self._undoing = Undoing(services, self._drafting, self.history, writer, blocks)
+        self.review = Review(services, self._drafting, self.applying)
+        self.changes = Changes(services, self, self._undoing)
+        self.overwrites = Overwrites(services, self.history, self.contents)
 
     def prepare(
-        self, member: Member, tool: str, request: Request, terms: Terms = ON_NO_TERMS
+        self, member: Member, tool: str, request: Request, terms: Terms = NO_TERMS
     ) -> Planned | Applied:
         """Plan the edit, or make it at once if asked to and certain; or raise its refusals."""
-        now_ms = self._set.clock()
+        now_ms = self._services.clock()
         existing: Plan | None = None
         if terms.existing_hunk_id is not None:
             existing = self._drafting.own_plan(member, terms.existing_hunk_id, tool)
@@ -126,7 +131,7 @@ class FileDesk:
             now_ms = max(now_ms, existing.created_ms + 1)
         if request.in_notes:
             draft = self.blocks().draft(member, request)
-            drafted = Drafted(draft, request.path, draft.place)
+            drafted = DraftedRequest(draft, request.path, draft.place)
         else:
             drafted = self._drafting.of(member, request, terms)
             draft = drafted.draft
@@ -136,11 +141,11 @@ class FileDesk:
             reason = f"is of {existing.request.path}: leave it out to plan an edit of another file"
             raise InvalidArgs("existing_hunk_id", reason)
         asks, fixed = needs_person(member, draft, drafted.real), drafted.fixed
-        life_ms = self._set.life_ms(needs_person=asks) if fixed is None else _CORRECTED_MS
-        checks = self._set.checks.judge(*Edited.of_plan(drafted.real, draft))
+        life_ms = self._services.life_ms(needs_person=asks) if fixed is None else _CORRECTED_MS
+        checks = self._services.checks.judge(*Edited.of_plan(drafted.real, draft))
         signs = signs_in(member, draft)
         plan = Plan(
-            id=existing.id if existing else self._set.ids(),
+            id=existing.id if existing else self._services.ids(),
             owner=member.name,
             toolset=member.toolset,
             tool=tool,
@@ -157,35 +162,47 @@ class FileDesk:
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
         )
-        refusal: Refusal | None = None
         declined = self._declined(member, drafted, terms, signs) if terms.auto else None
-        writes_now, is_stored = terms.auto and declined is None, existing is not None
-        if not writes_now or is_stored:
-            plan = self._reserved(plan, existing)
-        self.applying.keep_draft(plan, draft)
-        if writes_now:
-            # What is written at once is stored only if it is refused: its id must be free then.
-            while not is_stored and self._drafting.ended(plan.id) != "unknown":  # it is taken
-                plan = replace(plan, id=self._set.ids())
-            outcome = self.applying.write(member, plan, draft.base, is_stored=is_stored)
+        refusal: Refusal | None = None
+        if terms.auto and declined is None:
+            outcome = self._write_now(member, plan, draft, existing)
             if isinstance(outcome, Applied):
                 return as_corrected(outcome, fixed)
-            refusal, declined = outcome.refusal, outcome.refusal.code
-            if not is_stored:
-                if isinstance(refusal, Unsettled):
-                    raise refusal
-                plan = self._reserved(plan, None)
-            plan = self.applying.await_person(plan, refusal)
+            plan, refusal, declined = outcome.plan, outcome.refusal, outcome.refusal.code
+        else:
+            plan = self._reserved(plan, existing)
+            self.applying.drafts.keep(plan, draft)
         if plan.request.reads != "nothing":
             at = real(plan.request.path) if plan.request.in_notes else drafted.real
             self._drafting.remember_planned(draft.base, at)
         return Planned(plan, draft, declined, refusal, drafted.real, checks, signs, fixed)
 
+    def _write_now(
+        self, member: Member, plan: Plan, draft: Draft, existing: Plan | None
+    ) -> Applied | Rejected:
+        """Write a plan before anybody was shown it; if that is refused, it is pending.
+
+        A new plan is stored only then, so that its id has to be free. Raises Unsettled for one.
+        """
+        is_stored = existing is not None
+        if is_stored:
+            plan = self._reserved(plan, existing)
+        while not is_stored and self._drafting.ended(plan.id) != "unknown":  # the id is taken
+            plan = replace(plan, id=self._services.ids())
+        self.applying.drafts.keep(plan, draft)
+        outcome = self.applying.write(member, plan, draft.base, is_stored=is_stored)
+        if is_stored or isinstance(outcome, Applied):
+            return outcome
+        if isinstance(outcome.refusal, Unsettled):
+            raise outcome.refusal
+        plan = self._reserved(plan, None)
+        return replace(outcome, plan=self.applying.await_person(plan, outcome.refusal))
+
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
         """Why a plan may not be written without being shown first; None if it may."""
         draft = planned.draft
         real = planned.real or self._drafting.real(draft.request.path)
-        drafted = Drafted(draft, real, draft.place, planned.fixed)
+        drafted = DraftedRequest(draft, real, draft.place, planned.fixed)
         return self._declined(member, drafted, terms, planned.signs)
 
     def read(
@@ -197,33 +214,35 @@ class FileDesk:
         most_tokens: int | None = None,
     ) -> Reading:
         """Read some lines of a file; store the text as a base, and record the shown lines."""
-        authorized(self._set.files, member, path, "read")
+        authorized(self._services.files, member, path, "read")
         try:
-            real, stamp = self._set.files.stat(path)
+            real, stamp = self._services.files.stat(path)
             member.permission.check("read", real)  # the path may point to another file by now
-            self._set.locks.settle(real)
+            self._services.locks.settle(real)
             if stamp.size > sizes.LARGE:
-                named = self._set.named(real)
+                named = self._services.encoding_of(real)
                 seen = _read_large(
-                    path, stamp, self._set.files, named, range_text, most_lines, most_tokens
+                    path, stamp, self._services.files, named, range_text, most_lines, most_tokens
                 )
                 if seen.digest is not None:
                     lines = seen.total_lines or 0
                     self._drafting.remember_large(seen.digest, seen.size_bytes, lines, real)
-                self._set.bases.note_shown(Note(member.name, real, seen.shown))
+                self._services.bases.note_shown(Note(member.name, real, seen.shown))
                 return seen
-            document = self._set.files.read(path)
+            document = self._services.files.read(path)
             member.permission.check("read", document.real)
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
-        base = Snapshot.of(document.data, self._set.named(document.real))
+        base = Snapshot.of(document.data, self._services.encoding_of(document.real))
         mtime_ms = document.stamp.mtime_ns // 1_000_000
         try:
             found = _read_lines(path, base, mtime_ms, range_text, most_lines, most_tokens)
         except Refusal:
-            self._set.bases.keep(base, document.real)  # the refusal may count its lines
+            self._services.bases.keep(base, document.real)  # the refusal may count its lines
             raise
-        self._set.bases.keep(base, document.real, [Note(member.name, document.real, found.shown)])
+        self._services.bases.keep(
+            base, document.real, [Note(member.name, document.real, found.shown)]
+        )
         return found
 
     def contents(
@@ -233,19 +252,21 @@ class FileDesk:
         shown: Callable[[Snapshot], Iterable[Run]] | None = None,
     ) -> tuple[Document, Snapshot | None]:
         """A whole file: bytes, and text if it is one; the `shown` lines of it are recorded."""
-        authorized(self._set.files, member, path, "read")
+        authorized(self._services.files, member, path, "read")
         try:
-            document = self._set.files.read(path)
+            document = self._services.files.read(path)
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         member.permission.check("read", document.real)  # the path may point to another one by now
         try:
-            base = Snapshot.of(document.data, self._set.named(document.real))
+            base = Snapshot.of(document.data, self._services.encoding_of(document.real))
         except BinaryFile:
             return document, None
         if shown is not None:
             lines = ShownLines(base.version, base.line_count, tuple(shown(base)))
-            self._set.bases.keep(base, document.real, [Note(member.name, document.real, lines)])
+            self._services.bases.keep(
+                base, document.real, [Note(member.name, document.real, lines)]
+            )
         return document, base
 
     def note_shown(
@@ -256,7 +277,7 @@ class FileDesk:
         real: RelPath | None = None,
     ) -> None:
         """Record lines that an answer showed the member; a function is called later."""
-        self._set.bases.note_shown(Note(member.name, real or self._drafting.real(path), lines))
+        self._services.bases.note_shown(Note(member.name, real or self._drafting.real(path), lines))
 
     def apply(self, member: Member, tool: str, hunk_id: str) -> Applied | Rejected:
         """Write the plan to the current file, once.
@@ -267,7 +288,7 @@ class FileDesk:
         try:
             plan = self._drafting.own_plan(member, hunk_id, tool)
         except HunkNotFound as gone:  # what was written at once was no plan, but has an id
-            is_written = gone.reason == "unknown" and self._set.journal.of_hunk(hunk_id)
+            is_written = gone.reason == "unknown" and self._services.records.of_hunk(hunk_id)
             raise HunkNotFound(hunk_id, "applied") if is_written else gone from None
         return self.applying.write(member, plan)
 
@@ -323,13 +344,13 @@ class FileDesk:
         """Discard the plan; InvalidHunkId, HunkNotFound, WrongOwner; WrongMode for a `tool`."""
         plan = self._drafting.own_plan(member, hunk_id, tool)
         with self.applying.lock(plan):
-            plan = self._set.registry.plan(plan.id, self._set.clock())
-            self._set.registry.end(plan.id, "discarded", self._set.clock())
+            plan = self._services.records.plan(plan.id, self._services.clock())
+            self._services.records.end(plan.id, "discarded", self._services.clock())
         return plan
 
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
         """All members' plans on files this one may read (there or below), oldest first."""
-        files = self._set.files
+        files = self._services.files
         plans = self._drafting.waiting()
         seen = (
             plan
@@ -343,19 +364,21 @@ class FileDesk:
 
     def show(self, member: Member, hunk_id: str) -> Planned:
         """The plan as it was shown, on its base if that is stored, else on the current file."""
-        plan = self._set.registry.plan(checked_id(hunk_id), self._set.clock())
-        real, *_ = (authorized(self._set.files, member, one, "read") for one in plan.request.paths)
+        plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
+        real, *_ = (
+            authorized(self._services.files, member, one, "read") for one in plan.request.paths
+        )
         if plan.request.in_notes:
             return Planned(plan, self.blocks().draft(member, plan.request))
         draft = self._drafting.as_planned(plan, real)
         if draft is None:
             draft = self._drafting.at_hand(member, plan.request, lambda now: draft_plan(plan, now))
-        checks = self._set.checks.judge(*Edited.of_plan(real, draft))
+        checks = self._services.checks.judge(*Edited.of_plan(real, draft))
         return Planned(plan, draft, checks=checks, signs=signs_in(member, draft))
 
     def drop_texts(self) -> None:
         """Drop the texts in memory that answer later calls, as some were forgotten."""
-        self.applying.drop_drafts()
+        self.applying.drafts.clear()
         drop_plans()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
@@ -370,7 +393,7 @@ class FileDesk:
         Raises SuspiciousDiff, SuspiciousText, FileExists and NotAFile; AccessDenied also if the
         member may write but not read, since any other answer would reveal what is there.
         """
-        authorized(self._set.files, member, path, "write", "read")
+        authorized(self._services.files, member, path, "write", "read")
         if not may_be_diff:
             check_no_patch(content)
         added = bool(content) and not content.endswith("\n")
@@ -380,7 +403,7 @@ class FileDesk:
         made = FileEdit(path, nothing, ChangeSet.of(0, [Edit(0, 0, new)]), created=True)
         self._check_signs(member, tool, made)
         written = self.applying.create(member, tool, path, made)
-        note_whole(self._set.bases, member, self._drafting.real(path), made.after)
+        note_whole(self._services.bases, member, self._drafting.real(path), made.after)
         return Created(path, made.after, added, written.edit_id, made.diff)
 
     def overwrite(
@@ -407,8 +430,8 @@ class FileDesk:
         def revise(now: Source) -> FileEdit:
             if known is not None and (now.line_count, now.size) != known:
                 raise StatsMismatch(*known, now.line_count, now.size, now.version)
-            check_shown(self._set.bases, member, real)
-            seen = self._set.bases.shown(member.name, real) if known is None else None
+            check_shown(self._services.bases, member, real)
+            seen = self._services.bases.shown(member.name, real) if known is None else None
             if seen is not None and seen.version != now.version:
                 reason = "the file changed since it was read"
                 raise StaleRead(seen.version, now.version, now.line_count, reason)
@@ -431,7 +454,7 @@ class FileDesk:
         except FileNotFound:
             raise self._drafting.missing(member, path) from None
         made = written.made
-        note_whole(self._set.bases, member, real, made.after)
+        note_whole(self._services.bases, member, real, made.after)
         return Overwritten(path, made.base, made.after, added, written.edit_id, made.diff)
 
     def rewrite(
@@ -460,14 +483,14 @@ class FileDesk:
             raise SuspiciousText(signs, planned.plan.id)
 
     def _declined(
-        self, member: Member, drafted: Drafted, terms: Terms, signs: Sequence[str]
+        self, member: Member, drafted: DraftedRequest, terms: Terms, signs: Sequence[str]
     ) -> str | None:
         """The same; `signs` say why its new text may not be what is meant."""
         declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
         is_as_given = drafted.fixed is None or (drafted.fixed.is_certain and member.corrects)
         return declined or (None if is_as_given else "the old text is not in the file as given")
 
-    def _uncertain(self, member: Member, drafted: Drafted, terms: Terms) -> str | None:
+    def _uncertain(self, member: Member, drafted: DraftedRequest, terms: Terms) -> str | None:
         """Why the place of an edit, or what it replaces, is not certain; None if it is."""
         draft = drafted.draft
         place, version = draft.place, terms.version
@@ -485,7 +508,9 @@ class FileDesk:
             unsaid = "no version says what is deleted"
             return unsaid if deletes else "neither version nor expected_old says what is replaced"
         is_old = version != draft.base.version
-        missing = unshown(self._set.bases, member, drafted.real, version, *lines, is_old=is_old)
+        missing = unshown(
+            self._services.bases, member, drafted.real, version, *lines, is_old=is_old
+        )
         if not missing:
             return None
         shown = ", ".join(f"{a + 1}~{b}" for a, b in missing[:_MOST_NAMED])
@@ -498,10 +523,10 @@ class FileDesk:
         if existing is not None:
             with self.applying.lock(existing):
                 self.applying.check_waits(existing)
-                self._set.registry.put(plan)
+                self._services.records.put(plan)
             return plan
-        while not self._set.registry.add(plan):
-            plan = replace(plan, id=self._set.ids())
+        while not self._services.records.add(plan):
+            plan = replace(plan, id=self._services.ids())
         return plan
 
 
@@ -649,8 +674,8 @@ def insert(base: Snapshot, after_line: int, content: str) -> Batch:
 class Batching:
     """The edits of one workspace that are made without a plan."""
 
-    def __init__(self, setting: Setting, applying: Applying) -> None:
-        self._set, self._applying = setting, applying
+    def __init__(self, services: Services, applying: Applying) -> None:
+        self._services, self._applying = services, applying
 
     def edit(
         self,
@@ -666,27 +691,27 @@ class Batching:
 
         `compiled` gets the text under the file's lock, and again if that changes meanwhile.
         """
-        real = authorized(self._set.files, member, path, "write", "read")
+        real = authorized(self._services.files, member, path, "write", "read")
 
         def revise(now: Source) -> Rewrite:
             base = now.whole()
             if not expected.nothing:
-                _, stamp = self._set.files.stat(path)
+                _, stamp = self._services.files.stat(path)
                 expected.check(base, stamp.mtime_ns // 1_000_000)
             return Rewrite.of(member, path, base, compiled(base))
 
         if dry:
-            with self._set.files.text(path, self._set.named) as opened:
+            with self._services.files.text(path, self._services.encoding_of) as opened:
                 rewrite = revise(opened.source)
             if not rewrite.base.unchanged_by(rewrite.change):
-                self._set.checks.judge(Edited.of(path, real, rewrite, created=False))
+                self._services.checks.judge(Edited.of(path, real, rewrite, created=False))
             return rewrite
         written = self._applying.edit(member, tool, path, lambda now: revise(now).check_signs())
         done = written.made.written(written.edit_id, written.digest)
         if done.size <= LARGEST:
-            self._set.bases.keep(done.after, real, [Note(member.name, real, done.carried)])
+            self._services.bases.keep(done.after, real, [Note(member.name, real, done.carried)])
         if done.edit_id and not done.is_whole_diff:
-            self._set.journal.amend(done.edit_id, done.whole_diff)
+            self._services.records.amend(done.edit_id, done.whole_diff)
         return done
 
     def write(
@@ -709,9 +734,9 @@ class Batching:
         missing file, InvalidArgs if nothing was of an existing one, IncompleteRead if the member
         was shown only a part of it, and EncodingRefused.
         """
-        real = authorized(self._set.files, member, path, "write", "read")
+        real = authorized(self._services.files, member, path, "write", "read")
         try:
-            size = self._set.files.stat(path)[1].size
+            size = self._services.files.stat(path)[1].size
         except FileNotFound:
             if not expected.nothing:
                 raise
@@ -722,7 +747,7 @@ class Batching:
             raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
 
         def compiled(base: Snapshot) -> Batch:
-            check_shown(self._set.bases, member, real)
+            check_shown(self._services.bases, member, real)
             text = whole_text(base, content)
             is_final = blindly and "\r\n" in text
             if not is_final and base.newline_style != "none":  # it has line ends to be kept to
@@ -732,21 +757,21 @@ class Batching:
 
         done = self.edit(member, tool, path, compiled, expected, dry=dry)
         if not dry:
-            note_whole(self._set.bases, member, real, done.after)
+            note_whole(self._services.bases, member, real, done.after)
         return done
 
     def _create(
         self, member: Member, tool: str, path: RelPath, content: str, *, dry: bool
     ) -> Rewrite:
-        real = self._set.files.resolve(path)
-        nothing = Snapshot(b"", of_new_file(self._set.named(real)))
+        real = self._services.files.resolve(path)
+        nothing = Snapshot(b"", of_new_file(self._services.encoding_of(real)))
         rewrite = Rewrite.of(member, path, nothing, _whole(nothing, 0, content), created=True)
         if dry:
             return rewrite
         rewrite.check_signs()
         written = self._applying.create(member, tool, path, rewrite)
         done = rewrite.written(written.edit_id, written.digest)
-        note_whole(self._set.bases, member, real, done.after)
+        note_whole(self._services.bases, member, real, done.after)
         return done
 
 
@@ -807,37 +832,41 @@ def _read_large(
     most_lines: int,
     most_tokens: int | None = None,
 ) -> Reading:
-    """Like `_read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file."""
-    last = tail_count(range_text)
-    first = first_line_of(range_text)
-    if last is not None:
-        first = min(last, most_lines or MOST_CHARACTERS)
+    """Like `_read_lines`, for any size, in bounded memory; Failed if it is not the stamp's file.
+
+    The last lines are read from the end, without a pass over the file, so that nothing is known of
+    the whole: neither its digest nor its `facts`, nor the numbers of these lines.
+    """
+    tail = tail_count(range_text)
+    # The line where it starts; of the last lines, how many may be shown.
+    begin = first_line_of(range_text) if tail is None else min(tail, most_lines or MOST_CHARACTERS)
     window_bytes = 4 * MOST_CHARACTERS + 4
-    found = files.window(path, first, window_bytes, named, last=last is not None)
-    while last is not None and found.more and first > 1:  # its end is what was asked for
-        first //= 2
-        found = files.window(path, first, window_bytes, named, last=True)
+    found = files.window(path, begin, window_bytes, named, last=tail is not None)
+    while tail is not None and found.more and begin > 1:  # its end is what was asked for
+        begin //= 2
+        found = files.window(path, begin, window_bytes, named, last=True)
     if (found.stamp.dev, found.stamp.ino) != (stamp.dev, stamp.ino):
         raise Failed("read", "EBUSY: the file changes while it is read")
     facts, encoding = found.facts, found.encoding
     window = Snapshot(found.data, Encoding(encoding.name, b"", encoding.unit))
-    have, digest = window.line_count, None if facts is None else facts.digest
-    parted = found.more and not window.ends_with_newline
-    if parted and have > 1:
-        have, parted = have - 1, False
-    if facts is None:
-        start, stop, clipped = 0, have, False
-    else:
-        start, stop, clipped = lines_wanted(range_text, facts.line_count)
-    most = min(stop - start, have)
-    lines, _, cut, within = _shown(
-        window, 0, most, most_lines, most_tokens, tail=facts is None, number=start
+    loaded, digest = window.line_count, None if facts is None else facts.digest
+    goes_on = found.more and not window.ends_with_newline  # the last loaded line
+    if goes_on and loaded > 1:  # it is shown only if it is alone
+        loaded, goes_on = loaded - 1, False
+    start, stop, clipped = (
+        (0, loaded, False) if facts is None else lines_wanted(range_text, facts.line_count)
     )
-    within = within or (parted and bool(lines))
-    asked = stop - start if last is None else first
-    most = min(asked, most_lines) if most_lines else asked
-    cut = cut or within or (found.more and len(lines) < most)
-    is_less = stop - start > len(lines) or (last is not None and len(lines) == first < last)
+    shown_stop = min(stop - start, loaded)
+    lines, _, is_cut, cut_in_line = _shown(
+        window, 0, shown_stop, most_lines, most_tokens, tail=facts is None, number=start
+    )
+    cut_in_line = cut_in_line or (goes_on and bool(lines))
+    wanted = stop - start if tail is None else begin
+    most = min(wanted, most_lines) if most_lines else wanted
+    is_cut = is_cut or cut_in_line or (found.more and len(lines) < most)
+    # All that may be shown of the last lines are there, but more were asked for.
+    is_limited = tail is not None and len(lines) == begin < tail
+    is_less = is_limited or stop - start > len(lines)
     closed = window.ends_with_newline if facts is None else facts.ends_with_newline
     return Reading(
         path=path,
@@ -849,9 +878,9 @@ def _read_large(
         version=None if digest is None else digest[:VERSION_LENGTH],
         newline_style=None if facts is None else newline_style(*facts.newline_counts),
         ends_with_newline=None if facts is None and found.more else closed,
-        cut_by_lines=not cut and is_less,
-        cut_by_characters=cut,
-        cut_in_line=within,
+        cut_by_lines=not is_cut and is_less,
+        cut_by_characters=is_cut,
+        cut_in_line=cut_in_line,
         wanted=(start, stop),
         clipped=clipped,
         mtime_ms=found.stamp.mtime_ns // 1_000_000,

@@ -16,7 +16,7 @@ from functools import reduce
 from threading import Lock
 from typing import Protocol, TypeVar
 
-from copydesk.desk.backends.api import Entry, Records
+from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Entry, Records
 from copydesk.desk.backends.snapshots import Note, Snapshots
 from copydesk.desk.gates import Approving, Checks
 from copydesk.desk.member import Member, authorized, check_free, check_no_link, may_read
@@ -60,9 +60,6 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Sought, Source, Text
 from copydesk.text.unified import renamed, unified
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
-
 
 def hunk_id() -> str:
     """A new id of eight hex characters; the first is a letter, so it never looks like a number."""
@@ -70,30 +67,28 @@ def hunk_id() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Services:
     """What a desk works with: stores, caches, the clock (ms since 1970), ids, encodings.
 
-    `registry`, `journal`, `decisions` and `tally` are one object, by the name of the part that is
-    used. `named` returns the encoding that the configuration names for a path, `ids` a new id of
-    eight hex characters, `members` a member by name and toolset. `ttl_ms` is how long a plan stays
-    pending, `approval_ttl_ms` how long one that a person has to approve.
+    `records` are the plans, the decisions on them, the journal, and how plans fared; `bases` the
+    texts that plans are based on. `encoding_of` returns the encoding that the configuration names
+    for a path, `ids` a new id of eight hex characters, `members` a member by name and toolset.
+    `ttl_ms` is how long a plan stays pending, `approval_ttl_ms` how long one that a person has to
+    approve.
     """
 
     files: Files
-    registry: Records
+    records: Records
     recovery: Recovery
-    journal: Records
     bases: Snapshots
     locks: Locks
-    decisions: Records
-    tally: Records
     foreign: ForeignWrites
     members: Callable[[str, str], Member]
     approving: Approving
     checks: Checks
     clock: Callable[[], int]
     ids: Callable[[], str]
-    named: Named = lambda path: None
+    encoding_of: Named = lambda path: None
     ttl_ms: int = HOUR_MS
     approval_ttl_ms: int = 7 * DAY_MS
 
@@ -101,12 +96,16 @@ class Setting:
         """How long a plan stays pending, depending on whether a person has to approve it."""
         return max(self.ttl_ms, self.approval_ttl_ms) if needs_person else self.ttl_ms
 
+    def group_id(self) -> str:
+        """A new id of a transaction: 16 digits, which no plan's id has."""
+        return self.ids() + self.ids()
+
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
+class DraftedRequest:
     """A draft on the file at a real path; `named` is its place in the version that was named.
 
     `fixed`: it is of this corrected request.
@@ -155,19 +154,19 @@ Blocks = Callable[[], BlockEdits]
 class Drafting:
     """Makes drafts for the members of one workspace."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._set = setting
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
-    def of(self, member: Member, request: Request, terms: Terms) -> Drafted:
+    def of(self, member: Member, request: Request, terms: Terms) -> DraftedRequest:
         """Draft the edit on the current file; its place is in the version that was read."""
-        real = authorized(self._set.files, member, request.path, "write", "read")
-        self._set.locks.settle(real)  # a plan made on half of a dead transaction would drift
+        real = authorized(self._services.files, member, request.path, "write", "read")
+        self._services.locks.settle(real)  # a plan made on half of a dead transaction would drift
         if request.is_operation:
             return self._of_operation(member, request, terms, real)
 
-        def draft(now: Source) -> Drafted:
+        def draft(now: Source) -> DraftedRequest:
             if terms.expected is not None and not terms.expected.nothing:
-                _, stamp = self._set.files.stat(request.path)
+                _, stamp = self._services.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
             given, fixed = request, None
             try:
@@ -188,7 +187,7 @@ class Drafting:
                 if given.quotes:
                     raise InvalidArgs("expected_old", given.quotes)
                 check_expected(terms.expected_old, text, place)
-            return Drafted(compose(moved, text, place), real, named, fixed)
+            return DraftedRequest(compose(moved, text, place), real, named, fixed)
 
         try:
             return self.at_hand(member, request, draft)
@@ -196,15 +195,15 @@ class Drafting:
             if not request.may_create:
                 raise self.missing(member, request.path) from None
             with suppress(FileExists):  # it was created meanwhile, and is appended to then
-                self._set.files.check_new(request.path)
+                self._services.files.check_new(request.path)
             made = self.of_new(request)
-            return Drafted(made, real, made.place)
+            return DraftedRequest(made, real, made.place)
 
     def _of_operation(
         self, member: Member, request: Request, terms: Terms, real: RelPath
-    ) -> Drafted:
+    ) -> DraftedRequest:
         """Draft an operation on the current file, which must have the version named, if any."""
-        files = self._set.files
+        files = self._services.files
         try:
             check_no_link(files, request.path, real)
             _, stamp = files.stat(request.path)
@@ -215,18 +214,18 @@ class Drafting:
             target = authorized(files, member, to, "write", "read")
             check_free(files, to, target, real, stamp)
 
-        def draft(now: Source) -> Drafted:
+        def draft(now: Source) -> DraftedRequest:
             if terms.version not in (None, now.version):
                 raise self._stale(request.path, real, terms.version or "", now.version)
             draft = made_at(request, now)
-            return Drafted(draft, real, draft.place)
+            return DraftedRequest(draft, real, draft.place)
 
         return self.at_hand(member, request, draft)
 
     def _stale(self, path: RelPath, real: RelPath, version: str, current: str) -> StaleRead:
         """The refusal of an operation on a file that no longer has the version named."""
-        files, named = self._set.files, self._set.named
-        base = self._set.bases.find(version, named(real), real)
+        files, named = self._services.files, self._services.encoding_of
+        base = self._services.bases.find(version, named(real), real)
         reason = "the file changed" if base else "that version is not remembered"
         try:
             with files.any_content(path, named) as opened:
@@ -251,7 +250,7 @@ class Drafting:
         self, path: RelPath, request: Request, sought: Sequence[Sought] | None = None
     ) -> AbstractContextManager[OpenText]:
         """Open the file, as far as the request needs it read; `sought` is found on the way."""
-        files, named = self._set.files, self._set.named
+        files, named = self._services.files, self._services.encoding_of
         if request.reads == "nothing":
             return files.unread(path)
         if request.reads == "bytes":
@@ -260,7 +259,9 @@ class Drafting:
 
     def nothing_at(self, path: RelPath) -> Snapshot:
         """The empty text of a file that does not exist yet."""
-        return Snapshot(b"", of_new_file(self._set.named(self._set.files.resolve(path))))
+        return Snapshot(
+            b"", of_new_file(self._services.encoding_of(self._services.files.resolve(path)))
+        )
 
     def of_new(self, request: Request) -> Draft:
         """Draft the edit on a file that does not exist yet."""
@@ -271,7 +272,7 @@ class Drafting:
         """A plan for a file as its owner was shown it; None if that text is no longer stored."""
         if plan.base_digest is None:
             return self.of_new(plan.request)
-        base = self._set.bases.find(plan.base_digest, self._set.named(real), None)
+        base = self._services.bases.find(plan.base_digest, self._services.encoding_of(real), None)
         return None if base is None else compose(plan.request, base, plan.place)
 
     def _places(
@@ -281,7 +282,7 @@ class Drafting:
         version = terms.version
         if version is None or version == now.version:
             return (place := request.locate(now)), (request, place)
-        base = self._set.bases.find(version, self._set.named(real), real)
+        base = self._services.bases.find(version, self._services.encoding_of(real), real)
         if base is None or not comparable(now):
             reason = "that version is not remembered"
             raise stale(version, None, now, reason, _standing(request, now))
@@ -306,15 +307,15 @@ class Drafting:
 
         Then come those of the writes after the last of another program; else none.
         """
-        known = self._set.journal.chain(real, base, now)
+        known = self._services.records.chain(real, base, now)
         if known is not None:
             return known, ()
         # Without a base the chain goes back to a gap: the last write of another program.
-        return None, self._set.journal.chain(real, "", now) or ()
+        return None, self._services.records.chain(real, "", now) or ()
 
     def missing(self, member: Member, path: RelPath) -> FileNotFound:
         """The refusal for a missing file, with similar names that the member may read."""
-        files, real = self._set.files, self._set.files.resolve(path)
+        files, real = self._services.files, self._services.files.resolve(path)
         # The similar names are next to the link's target, not next to the link.
         is_beside = files.resolve(path.parent) == real.parent
         folder = path.parent if is_beside else real.parent
@@ -324,9 +325,9 @@ class Drafting:
     def remember(self, text: Text, real: RelPath, notes: Sequence[Note] = ()) -> None:
         """Store the text as a base, if all of it is loaded, and the notes."""
         if isinstance(text, Snapshot):
-            self._set.bases.keep(text, real, notes)
+            self._services.bases.keep(text, real, notes)
         else:
-            self._set.bases.note_shown(*notes)
+            self._services.bases.note_shown(*notes)
 
     def note_moved(self, member: str, real: RelPath, request: Request, base: Text) -> None:
         """Copy the recorded lines of a moved file to its new path.
@@ -337,16 +338,16 @@ class Drafting:
             return
         with suppress(Refusal):
             to = self.real(request.target)
-            text = self._set.bases.find(base.digest, self._set.named(to), real)
-            shown = self._set.bases.shown(member, real, base.version)
+            text = self._services.bases.find(base.digest, self._services.encoding_of(to), real)
+            shown = self._services.bases.shown(member, real, base.version)
             notes = () if shown is None else (Note(member, to, shown),)
             if text is not None:
-                self._set.bases.keep(text, to, notes)
+                self._services.bases.keep(text, to, notes)
 
     def remember_planned(self, text: Text, real: RelPath) -> None:
         """Store the base text of a plan; a large one in the background, from its file."""
         if isinstance(text, Snapshot) and text.size <= sizes.LARGE:
-            self._set.bases.keep_planned(text, real)
+            self._services.bases.keep_planned(text, real)
         else:
             self.remember_large(text.digest, text.size, text.line_count, real)
 
@@ -354,11 +355,13 @@ class Drafting:
         """Store the text of a large file, unless it is too large to be compared later."""
         if size <= sizes.COMPARED and line_count <= sizes.LINES:
             with suppress(Refusal):  # it was removed meanwhile
-                self._set.bases.keep_content(digest, self._set.files.open_for_reading(real), real)
+                self._services.bases.keep_content(
+                    digest, self._services.files.open_for_reading(real), real
+                )
 
     def own_plan(self, member: Member, hunk_id: str, tool: str | None) -> Plan:
         """The member's pending plan; HunkNotFound, WrongOwner, and for a tool WrongMode."""
-        plan = self._set.registry.plan(checked_id(hunk_id), self._set.clock())
+        plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
         if tool is not None and plan.toolset != member.toolset:
@@ -368,20 +371,20 @@ class Drafting:
     def ended(self, hunk_id: str) -> str:
         """Why no plan of this id is pending, as `HunkNotFound` says it; empty if one is."""
         try:
-            self._set.registry.plan(hunk_id, self._set.clock())
+            self._services.records.plan(hunk_id, self._services.clock())
         except HunkNotFound as gone:
             return gone.reason
         return ""
 
     def waiting(self) -> tuple[Plan, ...]:
         """All pending plans, oldest first; those of a dead process are settled before."""
-        self._set.locks.settle()
-        return self._set.registry.waiting(self._set.clock())
+        self._services.locks.settle()
+        return self._services.records.waiting(self._services.clock())
 
     def real(self, path: RelPath) -> RelPath:
         """The real path; the path itself if it leads nowhere, since then nobody can write there."""
         try:
-            return self._set.files.resolve(path)
+            return self._services.files.resolve(path)
         except Refusal:
             return path
 
@@ -448,10 +451,10 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
     return diff
 
 
-MOST = 32
+MOST_DRAFTS = 32
 """The most drafts kept."""
 
-LARGEST = 256 << 10
+LARGEST_DRAFT = 256 << 10
 """Bytes; a draft of a larger text is not kept."""
 
 
@@ -466,9 +469,9 @@ class DraftCache:
         """Store the draft, if it is not too large."""
         with self._lock:
             self._kept.pop(plan.id, None)
-            if isinstance(draft.base, Snapshot) and draft.base.size <= LARGEST:
+            if isinstance(draft.base, Snapshot) and draft.base.size <= LARGEST_DRAFT:
                 self._kept[plan.id] = (plan, draft)
-            if len(self._kept) > MOST:
+            if len(self._kept) > MOST_DRAFTS:
                 self._kept.popitem(last=False)
 
     def clear(self) -> None:

@@ -20,7 +20,7 @@ from itertools import accumulate, product
 from threading import Lock
 from typing import Final, NamedTuple
 
-from copydesk.desk.backends.api import REFUSING, Decision, Entry, Records, Version, encode
+from copydesk.desk.backends.api import REFUSING, Decision, Entry, PlanVersion, Records, encode
 from copydesk.desk.member import HumanReason, Member, Policy
 from copydesk.desk.outcome import Revision
 from copydesk.edit.draft import Approval, Draft
@@ -128,7 +128,7 @@ class Approving:
     def check(
         self,
         member: Member,
-        plan: Version | None,
+        plan: PlanVersion | None,
         real: RelPath,
         made: Revision,
         *,
@@ -138,15 +138,15 @@ class Approving:
         to: RelPath | None = None,
         undoes: Iterable[int] = (),
         edited_by: str = "",
-        is_first: bool = False,
+        is_first_attempt: bool = False,
     ) -> Passed:
         """Raise unless the change may be written now; return what it passed with.
 
         `plan` is None for a tool that writes at once; `together`: all changes of the transaction,
         by file, if there are several; `others`: further files whose text the change is made of;
         `to`: the file is moved there; `undoes`: the edits that the transaction undoes; `edited_by`:
-        who changed the plan's text. `is_first`: if nobody has to be asked, no decision is looked
-        for; if there is one, the record of the intent refuses, and the next attempt looks.
+        who changed the plan's text. `is_first_attempt`: if nobody has to be asked, no decision is
+        looked for; if there is one, the record of the intent refuses, and the next attempt looks.
         Raises AccessDenied, HunkRejected, and ApprovalRequired if there is no decision, or one for
         other bytes (which is then withdrawn). If nobody has to be asked, it passes even when
         decisions cannot be read.
@@ -161,7 +161,7 @@ class Approving:
         is_asked = not member.policy.asks_nobody
         is_asked = is_asked or (now is not member and not now.policy.asks_nobody)
         decision: Decision | None = None
-        if plan is not None and (is_asked or not is_first):
+        if plan is not None and (is_asked or not is_first_attempt):
             try:
                 decision = self._records.of(plan)
             except StateFailed:
@@ -192,7 +192,7 @@ class Approving:
         return Passed(reason, approval, decision.time_ms)
 
     def is_approved(
-        self, plan: Version | None, real: RelPath, made: Revision, *, created: bool
+        self, plan: PlanVersion | None, real: RelPath, made: Revision, *, created: bool
     ) -> bool:
         """Whether a person has approved exactly these bytes of the plan."""
         decision = None if plan is None else self._records.of(plan)

@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from copydesk.desk.backends.api import CHAIN_LENGTH, Decision, Entry, Records, State, linked
-from copydesk.desk.drafts import Blocks, Drafting, Setting
+from copydesk.desk.drafts import Blocks, Drafting, Services
 from copydesk.desk.member import (
     Member,
     authorized,
@@ -65,7 +65,7 @@ from copydesk.text.unified import deleted, mode_changed, renamed, unified
 PAGE = 50
 """Entries fetched at a time."""
 
-MOST_SEEN = 10_000
+MOST_SEARCHED = 10_000
 """The most entries looked through for one answer."""
 
 
@@ -91,8 +91,8 @@ class Page:
 class History:
     """The history of one workspace."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._set = setting
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def page(
         self,
@@ -107,21 +107,23 @@ class History:
         `by` is the member that made them; `before`: only lower ids. Raises AccessDenied for a path
         that the member may not look into.
         """
-        real = None if path is None else check_look(self._set.files, member, path)
-        seen = entries(self._set.journal, real, by, before)
+        real = None if path is None else check_look(self._services.files, member, path)
+        seen = entries(self._services.records, real, by, before)
         allows = member.permission.allows_read
-        readable = (entry for entry in islice(seen, MOST_SEEN) if allows(entry.path))
-        edits = tuple(self._past(member, entry) for entry in islice(readable, min(most, MOST_SEEN)))
+        readable = (entry for entry in islice(seen, MOST_SEARCHED) if allows(entry.path))
+        edits = tuple(
+            self._past(member, entry) for entry in islice(readable, min(most, MOST_SEARCHED))
+        )
         go_on = 0
         if next(readable, None) is not None:
             go_on = edits[-1].edit_id
         elif (next_one := next(seen, None)) is not None:
             go_on = next_one.edit_id + 1
-        return Page(edits, go_on, self._set.journal.lost(go_on or 1, before))
+        return Page(edits, go_on, self._services.records.lost(go_on or 1, before))
 
     def entry(self, member: Member, edit_id: int) -> Entry:
         """Return an edit that the member may see. Raises EditNotFound, AccessDenied."""
-        entry = self._set.journal.get(edit_id)
+        entry = self._services.records.get(edit_id)
         if entry is None:
             raise self.not_found(member, edit_id)
         member.permission.check("read", entry.path)
@@ -129,7 +131,7 @@ class History:
 
     def place(self, member: Member, entry: Entry) -> RelPath:
         """Where the file of an edit is now; ContentChanged if it was deleted, AccessDenied."""
-        since = located(self._set.journal, entry)
+        since = located(self._services.records, entry)
         if since.gone and entry.after:
             raise ContentChanged("the file was deleted since", later_edit_ids=(since.gone,))
         member.permission.check("read", since.path)
@@ -140,12 +142,12 @@ class History:
         back: list[ChangeSet] = []
         last = entry
         while len(back) <= CHAIN_LENGTH:
-            found = self._set.bases.find(last.after, named, None)
+            found = self._services.bases.find(last.after, named, None)
             if found is not None:
                 return _before(found, back, named)
-            later = self._set.journal.next_of(last)
+            later = self._services.records.next_of(last)
             while later is not None and later.state == "failed":
-                later = self._set.journal.next_of(later)
+                later = self._services.records.next_of(later)
             if later is None or later.before != last.after or later.forgotten:
                 return None
             back.append(later.inverse)
@@ -154,11 +156,13 @@ class History:
 
     def undone_by(self, member: Member, edit_id: int) -> int:
         """The edit that undid this one and is in effect, or 0; raises as `entry`."""
-        return taken_back_by(self._set.journal, self.entry(member, edit_id).edit_id)
+        return taken_back_by(self._services.records, self.entry(member, edit_id).edit_id)
 
     def not_found(self, member: Member, edit_id: int) -> EditNotFound:
         """The refusal for a missing edit, with the reason."""
-        return EditNotFound(edit_id, self._set.journal.why_missing(edit_id), self.newest(member))
+        return EditNotFound(
+            edit_id, self._services.records.why_missing(edit_id), self.newest(member)
+        )
 
     def newest(self, member: Member) -> int | None:
         """The id of the newest edit that the member may see, if there is one."""
@@ -167,7 +171,7 @@ class History:
 
     def _past(self, member: Member, entry: Entry) -> Past:
         known = {field.name: getattr(entry, field.name) for field in fields(Entry)}
-        undone_by = taken_back_by(self._set.journal, entry.edit_id)
+        undone_by = taken_back_by(self._services.records, entry.edit_id)
         return Past(**known | _seen(member, entry), undone_by=undone_by)
 
 
@@ -320,13 +324,13 @@ class Undoing:
 
     def __init__(
         self,
-        setting: Setting,
+        services: Services,
         drafting: Drafting,
         history: History,
         writer: Writer,
         blocks: Blocks,
     ) -> None:
-        self._set, self._drafting = setting, drafting
+        self._services, self._drafting = services, drafting
         self._history, self._writer = history, writer
         self._blocks = blocks
 
@@ -337,15 +341,17 @@ class Undoing:
 
         Raises EditNotFound, AccessDenied; what the file refuses is returned as NotUndone.
         """
-        journal = self._set.journal
+        journal = self._services.records
         entry = journal.get(edit_id)
         if entry is None:
             raise self._history.not_found(member, edit_id)
         member.permission.check("read", entry.path)  # the old text is restored, and shown
         if entry.kind == "notes":
             at = located(journal, entry).path
-            authorized(self._set.files, member, at, "write", "read")
-            job = WriteRequest(member, tool, at, (self._set.clock(), tool), undoes=entry.edit_id)
+            authorized(self._services.files, member, at, "write", "read")
+            job = WriteRequest(
+                member, tool, at, (self._services.clock(), tool), undoes=entry.edit_id
+            )
             undone = self._blocks().undo(job, entry, partial(self.check_stands, member, entry, at))
             return undone if isinstance(undone, NotUndone) else (undone,)
         moved = entry.moved
@@ -369,7 +375,7 @@ class Undoing:
         self, member: Member, tool: str, entry: Entry, edits: Sequence[Entry]
     ) -> tuple[Undone, ...] | NotUndone:
         """Do one attempt; raises TargetMoved if another program wrote meanwhile."""
-        journal, ticket = self._set.journal, (self._set.clock(), tool)
+        journal, ticket = self._services.records, (self._services.clock(), tool)
         files: dict[RelPath, list[Entry]] = {}
         places: dict[int, RelPath] = {}
         by = {one.edit_id: taken_back_by(journal, one.edit_id) for one in edits}
@@ -379,8 +385,8 @@ class Undoing:
                 at = places[one.edit_id] = located(journal, one).path
                 member.permission.check("read", one.path)
                 if one.moved is not None:
-                    authorized(self._set.files, member, one.moved.other, "write", "read")
-                real = authorized(self._set.files, member, at, "write", "read")
+                    authorized(self._services.files, member, one.moved.other, "write", "read")
+                real = authorized(self._services.files, member, at, "write", "read")
                 if real != at and one.kind == "create":
                     reason = "the file was changed since it was created"
                     return NotUndone(one, ContentChanged(reason))
@@ -391,7 +397,7 @@ class Undoing:
         paths = [*files, *(one.moved.other for one in edits if one.moved), *member.own_lock]
         made: list[_Back] = []
         with (
-            self._set.locks.of_all(dict.fromkeys(paths, ticket), (member.name, tool)),
+            self._services.locks.of_all(dict.fromkeys(paths, ticket), (member.name, tool)),
             ExitStack() as held,
         ):
             at_work = entry
@@ -427,7 +433,7 @@ class Undoing:
         left = [(back, step) for back, step in made if step is not None]
         together = [(back.path, back) for back, _ in left]
         for back, step in left:
-            self._set.approving.check(
+            self._services.approving.check(
                 member,
                 None,
                 back.path,
@@ -441,7 +447,7 @@ class Undoing:
             return ()
         steps = tuple(dict.fromkeys(step for _, step in left))
         is_one = len(together) == 1 and not isinstance(steps[0], Move)
-        return self._writer.write(steps, "" if is_one else self._set.ids() + self._set.ids())
+        return self._writer.write(steps, "" if is_one else self._services.group_id())
 
     def _file_back(self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack) -> list[_Back]:
         """The inverses of the edits of one file, newest oldest, each with its new text."""
@@ -452,7 +458,7 @@ class Undoing:
             return Part(replace(job, undoes=back.entry.edit_id, undoes_source=source), back)
 
         if oldest is not None and oldest.kind == "remove":
-            self._set.files.check_new(at)
+            self._services.files.check_new(at)
             back = self._created_again(oldest, at)
             return [(back, Create(at, [part(back)], oldest.removed))]
         opened = self._writer.opened({at: lambda: self._opening(at, texts)}, job, held)[at]
@@ -484,10 +490,10 @@ class Undoing:
         for one in edits:
             if one.moved is not None:
                 back, to = self._moved_back(one, at, now), one.moved.other
-                check_free(self._set.files, to, to, at, opened.stamp)
+                check_free(self._services.files, to, to, at, opened.stamp)
                 source = next(
                     each.edit_id
-                    for each in self._set.journal.of_group(one.group)
+                    for each in self._services.records.of_group(one.group)
                     if each.path == to and each.is_source
                 )
                 found.append((back, Move(at, part(back, source), opened, to)))
@@ -495,7 +501,7 @@ class Undoing:
 
     def _opening(self, at: RelPath, texts: Sequence[Entry]) -> AbstractContextManager[OpenText]:
         """Open the file as far as its edits need."""
-        files, named = self._set.files, self._set.named
+        files, named = self._services.files, self._services.encoding_of
         if not texts:
             return files.unread(at)
         if texts[-1].kind == "create":
@@ -510,7 +516,7 @@ class Undoing:
             after = after.known_as(digest)
         if at == entry.path and entry.made_directories:  # empty ones, of a file that is gone again
             with suppress(Refusal):
-                self._set.files.remove_parents(at, entry.made_directories)
+                self._services.files.remove_parents(at, entry.made_directories)
         if entry.moved is not None:
             self._drafting.note_moved(member.name, at, MoveFile(at, entry.moved.other), back.base)
         elif entry.kind == "edit" and not entry.mode_changed:
@@ -522,16 +528,16 @@ class Undoing:
 
     def check_stands(self, member: Member, entry: Entry, at: RelPath) -> None:
         """Raise unless the edit is in effect; `at` is its file, whose lock is held."""
-        now = self._set.journal.get(entry.edit_id)
+        now = self._services.records.get(entry.edit_id)
         state: State = "failed" if now is None else now.state
         if state == "open":
             raise Failed("recover an unfinished write", f"the state of {entry.path} is not known")
         if now is None or state == "failed" or now.forgotten:
             reason = "failed" if now is None or state == "failed" else "forgotten"
             raise EditNotFound(entry.edit_id, reason, self._history.newest(member))
-        if located(self._set.journal, entry).path != at:
+        if located(self._services.records, entry).path != at:
             raise ContentChanged("the file was moved at this moment")
-        by = taken_back_by(self._set.journal, entry.edit_id)
+        by = taken_back_by(self._services.records, entry.edit_id)
         if by:
             raise ContentChanged(f"it was undone by edit {by}", undone_by=by)
 
@@ -542,13 +548,15 @@ class Undoing:
             text = now.holding([(e.start, e.stop) for e in inverse.edits])
             diff = unified(text, inverse, str(at))
             return Undone(entry, text, inverse, text.edited(inverse), diff, "exact", 0, at=at)
-        writes = between(self._set.journal, entry, now.digest) or ()
+        writes = between(self._services.records, entry, now.digest) or ()
         is_known = writes and not any(write.forgotten for write in writes)
         known = tuple(write.inverse for write in writes) if is_known else None
         drift: Drift | None = None
         try:
             text, after = self._texts(entry, now, known)
-            drift = drift_of(inverse, after, text, known, taken_back_in(self._set.journal, writes))
+            drift = drift_of(
+                inverse, after, text, known, taken_back_in(self._services.records, writes)
+            )
             change = carried(inverse, drift)
         except (ContentChanged, AmbiguousMatch) as refusal:
             if isinstance(refusal, ContentChanged) and drift and drift.met is not None and writes:
@@ -566,7 +574,7 @@ class Undoing:
         self, entry: Entry, now: Source, known: Sequence[ChangeSet] | None
     ) -> tuple[Text, Text]:
         """The current text and the one after the edit, with the relevant lines loaded."""
-        named = self._set.named(entry.path)
+        named = self._services.encoding_of(entry.path)
         if known is None:
             is_small = now.size <= sizes.COMPARED
             after = self._history.text_after(entry, named) if is_small else None
@@ -580,38 +588,40 @@ class Undoing:
         return text, reduce(lambda each, inverse: each.edited(inverse), reversed(known), text)
 
     def _created_again(self, entry: Entry, at: RelPath) -> Undone:
-        after = _as_text(entry.inverse.apply(b""), self._set.named(entry.path))
+        after = _as_text(entry.inverse.apply(b""), self._services.encoding_of(entry.path))
         nothing = Snapshot(b"", replace(after.encoding, bom=b""))
         diff = unified(nothing, entry.inverse, str(entry.path), created=True)
         return Undone(entry, nothing, entry.inverse, after, diff, "exact", 0, at=at)
 
     def _removed(self, entry: Entry, last: str, at: RelPath, now: Source) -> Undone:
         """Remove a file that was created, and then edited to the digest `last` at once."""
-        if now.digest != last or self._set.files.resolve(at) != at:
-            writes = between(self._set.journal, replace(entry, after=last), now.digest)
+        if now.digest != last or self._services.files.resolve(at) != at:
+            writes = between(self._services.records, replace(entry, after=last), now.digest)
             later = None if writes is None else tuple(write.edit_id for write in writes)
             raise ContentChanged("the file was changed since it was created", later_edit_ids=later)
         base = now.whole()
         change = ChangeSet.of(base.size, [Edit(0, base.size, b"")])
-        _, stamp = self._set.files.stat(at)
+        _, stamp = self._services.files.stat(at)
         diff = deleted(base, change, str(at), stamp.mode)
         return Undone(entry, base, change, Snapshot(b"", base.encoding), diff, "exact", 0, at=at)
 
     def _moved_back(self, entry: Entry, at: RelPath, now: Source) -> Undone:
         """Move the file back to its old path, with whatever copydesk wrote to it since."""
         assert entry.moved is not None, "only a move is taken back so"
-        since = located(self._set.journal, entry)
+        since = located(self._services.records, entry)
         if since.path != entry.path:
             later = tuple(one.edit_id for one in since.moves)
             raise ContentChanged("the file was moved on since", later_edit_ids=later)
-        is_known = now.digest == entry.after or between(self._set.journal, entry, now.digest, since)
-        if not is_known or self._set.files.resolve(entry.path) != entry.path:
+        is_known = now.digest == entry.after or between(
+            self._services.records, entry, now.digest, since
+        )
+        if not is_known or self._services.files.resolve(entry.path) != entry.path:
             raise ContentChanged("another program changed the file since it was moved")
         return _unchanged(entry, at, now, renamed(str(entry.path), str(entry.moved.other)))
 
     def _mode_back(self, entry: Entry, change: ModeChanged, at: RelPath, now: Source) -> Undone:
         """Restore the mode that the file had, if it still has the one that it got."""
-        _, stamp = self._set.files.stat(at)
+        _, stamp = self._services.files.stat(at)
         if stamp.mode & 0o7777 != change.after:
             raise ContentChanged("the mode of the file was changed since")
         return _unchanged(entry, at, now, mode_changed(str(at), change.after, change.before))
@@ -662,11 +672,11 @@ class Forgetting:
 
     def __init__(
         self,
-        setting: Setting,
+        services: Services,
         drafting: Drafting,
         lock: Callable[[Plan], AbstractContextManager[None]],
     ) -> None:
-        self._set, self._drafting, self._lock = setting, drafting, lock
+        self._services, self._drafting, self._lock = services, drafting, lock
 
     def of_path(self, path: RelPath) -> Forgettable:
         """All of a file, or of a folder, under each name that it has had; raises Failed."""
@@ -675,7 +685,7 @@ class Forgetting:
         while left:
             at = left.pop()
             paths.add(at)
-            for entry in entries(self._set.journal, at):
+            for entry in entries(self._services.records, at):
                 found[entry.edit_id] = entry
                 if entry.moved is not None and not _covers(paths, entry.moved.other):
                     left.append(entry.moved.other)
@@ -688,7 +698,7 @@ class Forgetting:
 
     def of_edit(self, edit: Entry) -> Forgettable:
         """One edit; of a move, both ends."""
-        group = self._set.journal.of_group(edit.group)
+        group = self._services.records.of_group(edit.group)
         ends = [one for one in group if edit.moved and one.moved] or [edit]
         plans = [one for one in self._plans() if one.id == edit.hunk_id]
         paths = {one.path for one in ends}
@@ -696,7 +706,7 @@ class Forgetting:
 
     def of_member(self, member: str) -> Forgettable:
         """All that a member wrote and plans."""
-        found = [*entries(self._set.journal, by=member)]
+        found = [*entries(self._services.records, by=member)]
         plans = [one for one in self._plans() if one.owner == member]
         paths = {one.path for one in found} | {one for each in plans for one in each.request.paths}
         return self._of(found, plans, paths, lambda decision: decision.owner == member)
@@ -705,11 +715,11 @@ class Forgetting:
         """Remove all that; raises Failed, Busy, and may be repeated then."""
         for plan in what.plans:
             with self._lock(plan), suppress(HunkNotFound):  # it was written meanwhile
-                self._set.registry.plan(plan.id, 0)
-                self._set.registry.end(plan.id, "discarded", self._set.clock())
-        self._set.bases.forget(self._kept(what))
-        self._set.decisions.forget_reasons(what.said)
-        self._set.journal.forget_texts([entry.without_texts() for entry in what.edits])
+                self._services.records.plan(plan.id, 0)
+                self._services.records.end(plan.id, "discarded", self._services.clock())
+        self._services.bases.forget(self._kept(what))
+        self._services.records.forget_reasons(what.said)
+        self._services.records.forget_texts([entry.without_texts() for entry in what.edits])
 
     def _of(
         self,
@@ -725,7 +735,7 @@ class Forgetting:
         lost = {
             entry.edit_id
             for path, newest in last.items()
-            for entry in entries(self._set.journal, path, before=newest)
+            for entry in entries(self._services.records, path, before=newest)
             if entry.path == path and entry.state == "done" and not entry.forgotten
         }
         being_written = tuple(one for one in edits if one.state == "open")
@@ -734,8 +744,8 @@ class Forgetting:
 
     def _plans(self) -> tuple[Plan, ...]:
         """All plans that have not ended, also those that have expired."""
-        self._set.locks.settle()
-        return self._set.registry.waiting(0)
+        self._services.locks.settle()
+        return self._services.records.waiting(0)
 
     def _is_at(self, plan: Plan, paths: set[RelPath]) -> bool:
         return any(
@@ -748,11 +758,11 @@ class Forgetting:
         paths = set(what.paths)
         kept = {
             digest
-            for one in islice(entries(self._set.journal), _MOST_KEPT)
+            for one in islice(entries(self._services.records), _MOST_KEPT)
             if not _covers(paths, one.path)
             for digest in (one.before, one.after)
         }
-        plans = self._set.registry.waiting(self._set.clock())
+        plans = self._services.records.waiting(self._services.clock())
         kept |= {one.base_digest or "" for one in plans if not self._is_at(one, paths)}
         return kept - {digest for one in what.edits for digest in (one.before, one.after)} - {""}
 

@@ -230,7 +230,7 @@ class Transacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PlanVerdict:
     """What would have happened to one of several plans: written (`context`) or refused."""
 
     plan: Plan
@@ -244,7 +244,7 @@ class Withheld:
 
     refusal: Refusal
     plan: Plan | None
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PlanVerdict, ...]
 
 
 @dataclass(frozen=True, slots=True)

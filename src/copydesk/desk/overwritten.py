@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice, takewhile, zip_longest
 from typing import Final, NamedTuple
 
-from copydesk.desk.backends.api import Decision, Entry, Head
-from copydesk.desk.changes import Step, steps_back
-from copydesk.desk.drafts import DAY_MS, HOUR_MS, Setting
+from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision, Entry, Head
+from copydesk.desk.changes import TextStep, steps_back
+from copydesk.desk.drafts import Services
 from copydesk.desk.history import PAGE, History
 from copydesk.desk.member import Member, may_read
 from copydesk.desk.outcome import MEMBER, TOOL
@@ -51,7 +51,7 @@ from copydesk.text.unified import blob_id
 OVERWRITTEN: Final = "overwritten"
 """The verdict on such an edit, and the key under which it is recorded."""
 
-SEEN_MS = HOUR_MS
+LOOKED_BACK_MS = HOUR_MS
 """How old an edit may be that is looked for; later its authors have gone on."""
 
 MOST_FILES = 32
@@ -93,7 +93,7 @@ class _Lost(NamedTuple):
 
     edit: Entry
     line: int
-    step: Step
+    step: TextStep
     next_ms: int | None
 
 
@@ -134,8 +134,8 @@ Contents = Callable[[Member, RelPath], tuple[Document, Snapshot | None]]
 class Overwrites(Closing):
     """The overwritten edits of one workspace. Thread-safe."""
 
-    def __init__(self, setting: Setting, history: History, contents: Contents) -> None:
-        self._set, self._history, self._contents = setting, history, contents
+    def __init__(self, services: Services, history: History, contents: Contents) -> None:
+        self._services, self._history, self._contents = services, history, contents
         self._soon = Soon(LOOK_SECONDS)
         self._edited: dict[RelPath, _Edited] = {}
         self._looked: dict[RelPath, _Looked] = {}
@@ -153,7 +153,7 @@ class Overwrites(Closing):
         """Look at them now if one is not as it was last looked at: its next answer has to tell."""
         for path in self._edited.copy():
             looked = self._looked.get(path)
-            if looked is not None and not looked.holds(self._set.files.peek(path)):
+            if looked is not None and not looked.holds(self._services.files.peek(path)):
                 self.look()
                 return
 
@@ -168,11 +168,11 @@ class Overwrites(Closing):
         An edit that was made again is none of them.
         """
         found: list[OverwrittenEdit] = []
-        since_ms = self._set.clock() - DAY_MS
-        for said in self._set.decisions.comments(OVERWRITTEN):
-            entry, path = self._set.journal.get(-said.plan[1]), RelPath.parse(said.path)
+        since_ms = self._services.clock() - DAY_MS
+        for said in self._services.records.comments(OVERWRITTEN):
+            entry, path = self._services.records.get(-said.plan[1]), RelPath.parse(said.path)
             is_open = entry is not None and not said.reason and said.time_ms >= since_ms
-            if entry is not None and is_open and may_read(self._set.files, reader, path):
+            if entry is not None and is_open and may_read(self._services.files, reader, path):
                 found.append(OverwrittenEdit(entry, path, int(said.after), said.time_ms))
         return tuple(found)
 
@@ -196,7 +196,7 @@ class Overwrites(Closing):
         (patch,) = parse_diff(encoding_of_diff(entry.diff, None).decode(entry.diff))
         if entry.kind == "create":
             return PatchEdit(at, patch.hunks, creates=True, executable=patch.mode == EXECUTABLE)
-        named = self._set.named(entry.path)
+        named = self._services.encoding_of(entry.path)
         after = self._history.text_after(entry, named)
         if after is None:  # then only to the one place that has its lines
             return PatchEdit(at, patch.hunks)
@@ -211,23 +211,23 @@ class Overwrites(Closing):
 
     def end(self, edit_id: int) -> None:
         """Record that the edit was made again."""
-        said = self._set.decisions.of((OVERWRITTEN, -edit_id))
+        said = self._services.records.of((OVERWRITTEN, -edit_id))
         if said is not None:
-            self._set.decisions.withdraw(said)
-            self._set.decisions.take(replace(said, reason="made again", told=True))
+            self._services.records.withdraw(said)
+            self._services.records.take(replace(said, reason="made again", told=True))
 
     def _look(self) -> None:
         for path, edited in self._newest().items():
             with suppress(Refusal):  # it cannot be read, or is no text
                 for said in self._at(path, edited):
-                    self._set.decisions.take(said)
+                    self._services.records.take(said)
 
     def _newest(self) -> dict[RelPath, _Edited]:
         """The newest edit of each file that was edited lately, newest first."""
         known = max((edited.edit_id for edited in self._edited.values()), default=0)
         new: dict[RelPath, list[Head]] = {}
-        since_ms = self._set.clock() - SEEN_MS
-        for head in self._set.journal.heads(known, _MOST_EDITS):
+        since_ms = self._services.clock() - LOOKED_BACK_MS
+        for head in self._services.records.heads(known, _MOST_EDITS):
             if head.time_ms < since_ms or len(new) == MOST_FILES:
                 break
             new.setdefault(RelPath.parse(head.path), []).append(head)
@@ -247,7 +247,7 @@ class Overwrites(Closing):
 
     def _at(self, path: RelPath, edited: _Edited) -> Iterator[Decision]:
         """Yield what is to be told of the edits of one file."""
-        looked, found = self._looked.get(path), self._set.files.peek(path)
+        looked, found = self._looked.get(path), self._services.files.peek(path)
         if looked is not None and looked.edit_id == edited.edit_id and looked.stands(found):
             return
         if found is not None and found.st_size > sizes.CORRECTED:
@@ -259,16 +259,18 @@ class Overwrites(Closing):
         if edited.is_linked and digest == edited.after:
             self._looked[path] = now
             return
-        there = [one for one in self._set.journal.entries(path, None, PAGE) if one.path == path]
+        there = [
+            one for one in self._services.records.entries(path, None, PAGE) if one.path == path
+        ]
         is_being_written = any(one.state in ("open", "unsure") for one in there)
         # What was read has all these edits, and no other one, if the file is the same after all.
         if is_being_written or there[0].edit_id != edited.edit_id:
             return
-        if not now.holds(self._set.files.peek(path)):
+        if not now.holds(self._services.files.peek(path)):
             return
         self._looked[path] = now
         for edit, line, step, next_ms in self._lost(path, there, data, looked):
-            time_ms = next_ms or (stamp.mtime_ns // 1_000_000 if stamp else self._set.clock())
+            time_ms = next_ms or (stamp.mtime_ns // 1_000_000 if stamp else self._services.clock())
             yield Decision(
                 (OVERWRITTEN, -edit.edit_id),
                 edit.member,
@@ -283,7 +285,7 @@ class Overwrites(Closing):
     def _read(self, path: RelPath) -> Document | None:
         """The file at a real path; None without one."""
         try:
-            document = self._set.files.read(path)
+            document = self._services.files.read(path)
         except FileNotFound:
             return None
         if document.real != path:
@@ -298,8 +300,8 @@ class Overwrites(Closing):
         looked: _Looked | None,
     ) -> Iterator[_Lost]:
         """Yield the edits of a file that are overwritten; `there` are the newest, newest first."""
-        files, steps = self._set.files, self._steps(path, there, data, looked)
-        for lost in _lost_in(steps):
+        files, steps = self._services.files, self._steps(path, there, data, looked)
+        for lost in _Losses(steps).lost.values():
             before, after = lost.step.before, lost.step.after
             was = looked.stamp if looked is not None and after is None else None
             is_moved = was is not None and files.has_moved(path, was)
@@ -315,17 +317,17 @@ class Overwrites(Closing):
         there: Sequence[Entry],
         data: bytes | None,
         looked: _Looked | None,
-    ) -> list[Step]:
+    ) -> list[TextStep]:
         """The edits, and what came between, oldest first; none if nothing came since the look."""
-        named = self._set.named(path)
+        named = self._services.encoding_of(path)
         text = None if data is None else Snapshot.of(data, named)
         edits = (
             edit
             for edit in there
             if edit.state != "failed" and edit.tool != TOOL and not edit.mode_changed
         )
-        steps: list[Step] = []
-        for step in steps_back(self._set, takewhile(self._is_of_text, edits), text, named):
+        steps: list[TextStep] = []
+        for step in steps_back(self._services, takewhile(self._is_of_text, edits), text, named):
             edit = step.edit
             is_known = edit is not None and looked is not None and edit.edit_id <= looked.edit_id
             if is_known and all(one.edit for one in steps):
@@ -337,7 +339,7 @@ class Overwrites(Closing):
 
     def _is_of_text(self, edit: Entry) -> bool:
         """Whether it is an edit of the last hour that changed lines."""
-        is_late = edit.time_ms >= self._set.clock() - SEEN_MS
+        is_late = edit.time_ms >= self._services.clock() - LOOKED_BACK_MS
         return is_late and edit.kind in ("edit", "create") and not edit.moved
 
 
@@ -347,51 +349,63 @@ def _blobs(data: bytes) -> frozenset[str]:
     return frozenset(map(blob_id, {data, plain} if b"\r" in data else (data,)))
 
 
-def _lost_in(steps: Sequence[Step]) -> Iterable[_Lost]:
-    """The edits that others' steps have overwritten, and that did not come back since."""
-    # After each step: `authored` are the lines with their authors, `counts` how many each has;
-    # `standing` the edits so far, with the ids under which lines of theirs may stand; `lost` those
-    # of them that are overwritten.
-    authored = Authored(steps[0].old if steps else ())
-    standing: dict[int, tuple[Entry, set[int]]] = {}
-    lost: dict[int, _Lost] = {}
-    left: dict[int, int] = {}  # lines of lost edits that are like others
-    seen: set[bytes] = set()  # all lines that were there
-    texts: dict[str, list[int]] = {}  # by digest, the edits that are in them
-    counts: dict[int, int] = {}
-    for step, later in zip_longest(steps, steps[1:]):
-        seen.update(step.old)
-        alignment = align(step.old, step.lines)
-        if step.edit is not None:
-            # A line that it puts back has one of the lost edits, or of those before, as its author.
-            ids = {step.edit.edit_id}.union(*(standing[one][1] for one in lost))
-            texts[step.before.digest if step.before else ""] = [*standing]
-            standing[step.edit.edit_id] = step.edit, ids
+class _Losses:
+    """The edits that others' steps have overwritten, and that did not come back since: `lost`.
+
+    After each step that was taken in, `_standing` are all edits so far, each with the ids under
+    which lines of it may stand; `_texts`, by its digest, those of them that were in a text.
+    `_authored` are the lines with their authors, `_counts` how many each has, `_left` how many a
+    lost edit has left, which are like others. `_seen` are all lines that were ever there.
+    """
+
+    def __init__(self, steps: Sequence[TextStep]) -> None:
+        self.lost: dict[int, _Lost] = {}
+        self._standing: dict[int, tuple[Entry, set[int]]] = {}
+        self._texts: dict[str, list[int]] = {}
+        self._authored = Authored(steps[0].old if steps else ())
+        self._counts: dict[int, int] = {}
+        self._left: dict[int, int] = {}
+        self._seen: set[bytes] = set()
+        for step, later in zip_longest(steps, steps[1:]):
+            self._take(step, later)
+
+    def _take(self, step: TextStep, later: TextStep | None) -> None:
+        """Take in a step; `later` is the next one, if there is one."""
+        self._seen.update(step.old)
+        alignment, edit = align(step.old, step.lines), step.edit
+        if edit is None:
+            self._lose(step, alignment, later)
         else:
-            done = {
-                edit_id: authored.net(ids.__contains__)[1]
-                for edit_id, (_, ids) in standing.items()
-                if edit_id not in lost and not ids.isdisjoint(counts)  # else nothing is left of it
-            }
-            foreign = _Foreign(step, alignment, seen, chain.from_iterable(done.values()))
-            next_ms = later.edit.time_ms if later is not None and later.edit is not None else None
-            older = texts.get(step.after.digest) if step.after is not None else None
-            for edit_id in _undone(done, foreign, older):
-                edit, line = standing[edit_id][0], done[edit_id][0].new_line + 1
-                lost[edit_id] = _Lost(edit, line, step, next_ms)
+            # A line that it puts back has one of the lost edits, or of those before, as its author.
+            ids = {edit.edit_id}.union(*(self._standing[one][1] for one in self.lost))
+            self._texts[step.before.digest if step.before else ""] = [*self._standing]
+            self._standing[edit.edit_id] = edit, ids
         changes = [
             (gap.base_start, gap.base_stop, step.lines[gap.now_start : gap.now_stop])
             for gap in alignment.gaps()
         ]
-        authored.change(changes, BASE if step.edit is None else step.edit.edit_id)
-        counts = authored.counts()
-        for edit_id in [*lost]:
-            count = counts.get(edit_id, 0)
-            if count > left.setdefault(edit_id, count):  # they are back
-                del lost[edit_id], left[edit_id]
-                if step.edit is not None:  # what was put back is looked for under that edit
-                    del standing[edit_id]
-    return lost.values()
+        self._authored.change(changes, BASE if edit is None else edit.edit_id)
+        self._counts = self._authored.counts()
+        for edit_id in [*self.lost]:
+            count = self._counts.get(edit_id, 0)
+            if count > self._left.setdefault(edit_id, count):  # they are back
+                del self.lost[edit_id], self._left[edit_id]
+                if edit is not None:  # what was put back is looked for under that edit
+                    del self._standing[edit_id]
+
+    def _lose(self, step: TextStep, alignment: Alignment, later: TextStep | None) -> None:
+        """Find the edits that another program's step has overwritten."""
+        done = {
+            edit_id: self._authored.net(ids.__contains__)[1]
+            for edit_id, (_, ids) in self._standing.items()
+            if edit_id not in self.lost and not ids.isdisjoint(self._counts)  # else all is gone
+        }
+        foreign = _Foreign(step, alignment, self._seen, chain.from_iterable(done.values()))
+        next_ms = later.edit.time_ms if later is not None and later.edit is not None else None
+        older = self._texts.get(step.after.digest) if step.after is not None else None
+        for edit_id in _undone(done, foreign, older):
+            edit, line = self._standing[edit_id][0], done[edit_id][0].new_line + 1
+            self.lost[edit_id] = _Lost(edit, line, step, next_ms)
 
 
 def _undone(
@@ -417,7 +431,7 @@ class _Foreign:
 
     def __init__(
         self,
-        step: Step,
+        step: TextStep,
         alignment: Alignment,
         seen: set[bytes],
         done: Iterable[NetHunk],

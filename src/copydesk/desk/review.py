@@ -15,8 +15,8 @@ from functools import cache, partial
 from typing import Literal, NamedTuple, TypeVar
 
 from copydesk.desk.applying import Applying
-from copydesk.desk.backends.api import Decision, Records, Verdict, Version, version_of
-from copydesk.desk.drafts import DAY_MS, Drafting, Setting, digest_of, made_at, signs_in
+from copydesk.desk.backends.api import DAY_MS, Decision, PlanVersion, Records, Verdict, version_of
+from copydesk.desk.drafts import Drafting, Services, digest_of, made_at, signs_in
 from copydesk.desk.gates import Edited, after_of, before_of, lapse, needs_person
 from copydesk.desk.member import Member, authorized, may_read
 from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
@@ -63,7 +63,7 @@ RANGE_EDIT = "prepare_file_range_edit"
 
 _NEEDS_PERSON = "its own edits like this one are approved by a person"
 
-REMEMBERED_MS = 7 * DAY_MS
+DECISIONS_KEPT_MS = 7 * DAY_MS
 """How long a decision is kept after it was taken, and after its plan ended or expired."""
 
 
@@ -130,20 +130,20 @@ class Rights(NamedTuple):
 class Review:
     """The reviewers' operations in one workspace. Thread-safe."""
 
-    def __init__(self, setting: Setting, drafting: Drafting, applying: Applying) -> None:
-        self._set, self._drafting, self._applying = setting, drafting, applying
-        self._states: dict[tuple[Version, RelPath, Stamp], State] = {}
+    def __init__(self, services: Services, drafting: Drafting, applying: Applying) -> None:
+        self._services, self._drafting, self._applying = services, drafting, applying
+        self._states: dict[tuple[PlanVersion, RelPath, Stamp], State] = {}
         self._digests: dict[tuple[RelPath, Stamp], str] = {}
 
     def pending(self, reviewer: Member) -> tuple[Waiting, ...]:
         """The plans of all members on files that the reviewer may read, oldest first."""
         waiting = self._drafting.waiting()
         paths = {path for plan in waiting for path in plan.request.paths}
-        seen = {path for path in paths if may_read(self._set.files, reviewer, path)}
+        seen = {path for path in paths if may_read(self._services.files, reviewer, path)}
         plans = [plan for plan in waiting if seen.issuperset(plan.request.paths)]
-        found: Mapping[Version, Decision] = {}
+        found: Mapping[PlanVersion, Decision] = {}
         with suppress(StateFailed):
-            found = self._set.decisions.of_all([version_of(plan) for plan in plans])
+            found = self._services.records.of_all([version_of(plan) for plan in plans])
         return tuple(
             Waiting(plan, self._standing(plan, found.get(version_of(plan))), self._state)
             for plan in plans
@@ -151,13 +151,13 @@ class Review:
 
     def states(self, waiting: Sequence[Waiting]) -> list[State]:
         """The plans' status in their current files; each file is looked at once."""
-        stat = cache(self._set.files.stat)
+        stat = cache(self._services.files.stat)
         return [self._state(one.plan, stat) for one in waiting]
 
     def decision(self, plan: Plan) -> Decision | None:
         """The decision on a plan, for display: no outdated approval; None if unreadable."""
         with suppress(StateFailed):
-            return self._standing(plan, self._set.decisions.of(version_of(plan)))
+            return self._standing(plan, self._services.records.of(version_of(plan)))
         return None
 
     def show(self, reviewer: Member, hunk_id: str) -> Shown:
@@ -180,7 +180,7 @@ class Review:
             return Shown(plan, planned, "conflict", "", "", decision, refusal, now=now)
         to = None if target is None else self._drafting.real(target)
         before, after = before_of(draft, created=draft.created), after_of(draft, to)
-        decision = self._set.decisions.of(version_of(plan))
+        decision = self._services.records.of(version_of(plan))
         bytes_shown = str(at), before, after
         if (
             decision is not None
@@ -189,10 +189,10 @@ class Review:
         ):
             with self._applying.lock(plan):  # else the plan itself may be changing the file
                 self._applying.check_waits(plan)
-                lapse(self._set.decisions, decision, self._set.clock())
+                lapse(self._services.records, decision, self._services.clock())
             decision = None
         state = _state_of(plan, draft)
-        checks = self._set.checks.judge(*Edited.of_plan(at, draft))
+        checks = self._services.checks.judge(*Edited.of_plan(at, draft))
         signs = signs_in(self._owner(plan), draft)
         return Shown(plan, draft, state, before, after, decision, checks=checks, signs=signs)
 
@@ -255,21 +255,21 @@ class Review:
             raise InvalidArgs("line", "is not a line of the text")
         plan, line_text = shown.plan, f"{line:+}" if line else ""
         said = self._decided(reviewer, plan, "commented", after=line_text, reason=text)
-        return noted(self._set.decisions, said)
+        return noted(self._services.records, said)
 
     def comments(self, shown: Shown) -> tuple[Decision, ...]:
         """The comments on a plan and its earlier versions, and lapsed approvals."""
-        return self._set.decisions.comments(shown.plan.id)
+        return self._services.records.comments(shown.plan.id)
 
     def withdraw(self, reviewer: Member, hunk_id: str) -> None:
         """Withdraw one's own decision while the plan is pending; AlreadyDecided by another."""
         plan = self._plan(reviewer, hunk_id, "write")
-        decision = self._set.decisions.of(version_of(plan))
+        decision = self._services.records.of(version_of(plan))
         if decision is None:
             return
         if decision.by != reviewer.name:
             raise AlreadyDecided(hunk_id, decision.by, decision.verdict)
-        self._set.decisions.withdraw(decision)
+        self._services.records.withdraw(decision)
 
     def reopen(self, reviewer: Member, plan: Plan) -> Plan:
         """Make an applied plan pending again after its edit was undone.
@@ -278,24 +278,24 @@ class Review:
         it was not written or is not undone, and AccessDenied.
         """
         self._check_may_decide(reviewer, plan)
-        entry = self._set.journal.of_hunk(plan.id)
-        if entry is None or not self._set.journal.undone_by(entry.edit_id):
+        entry = self._services.records.of_hunk(plan.id)
+        if entry is None or not self._services.records.undone_by(entry.edit_id):
             raise HunkNotFound(plan.id, "applied")
-        now_ms = max(self._set.clock(), entry.time_ms + 1)
-        until_ms = max(plan.expires_ms, now_ms + self._set.life_ms(needs_person=True))
+        now_ms = max(self._services.clock(), entry.time_ms + 1)
+        until_ms = max(plan.expires_ms, now_ms + self._services.life_ms(needs_person=True))
         anew = replace(plan, created_ms=now_ms, expires_ms=until_ms)
-        decision = self._set.decisions.of(version_of(plan))
-        if not self._set.registry.reopen(anew):
+        decision = self._services.records.of(version_of(plan))
+        if not self._services.records.reopen(anew):
             raise HunkNotFound(plan.id, "applied")
         if decision is not None:
-            self._set.decisions.withdraw(decision)
+            self._services.records.withdraw(decision)
         return anew
 
     def extend(self, reviewer: Member, hunk_id: str) -> Plan:
         """Extend the plan's lifetime to that of approval plans; decisions stay valid."""
         plan = self._plan(reviewer, hunk_id, "write")
         return self._applying.wait_until(
-            plan, self._set.clock() + self._set.life_ms(needs_person=True)
+            plan, self._services.clock() + self._services.life_ms(needs_person=True)
         )
 
     def amend(self, reviewer: Member, hunk_id: str, new_content: str) -> Shown:
@@ -351,12 +351,14 @@ class Review:
             if base.edited(ChangeSet.of(base.size, edits)) != draft.after:
                 raise InvalidArgs("hunk_id", "cannot be split without changing other bytes")
             tool = _range_tool(plan)
-            plans = [self._planned(plan, reviewer, part, tool, self._set.ids()) for part in parts]
+            plans = [
+                self._planned(plan, reviewer, part, tool, self._services.ids()) for part in parts
+            ]
             self._take(reviewer, plan, "split", reason=", ".join(one.id for one in plans))
             for index, one in enumerate(plans):
-                while not self._set.registry.add(plans[index]):
-                    plans[index] = replace(one, id=self._set.ids())
-            self._set.registry.end(plan.id, "discarded", self._set.clock())
+                while not self._services.records.add(plans[index]):
+                    plans[index] = replace(one, id=self._services.ids())
+            self._services.records.end(plan.id, "discarded", self._services.clock())
         self._drafting.remember_planned(base, self._drafting.real(path))
         return tuple(plans)
 
@@ -380,7 +382,7 @@ class Review:
             for each in shown:
                 if each.decision is None or each.decision.verdict != "approved":
                     approved = self._take(reviewer, each.plan, "approved", each)
-                    unless_written.callback(self._set.decisions.withdraw, approved)
+                    unless_written.callback(self._services.records.withdraw, approved)
             if len(plans) == 1:
                 outcome = self._applying.write(self._owner(first), first)
             else:
@@ -394,7 +396,7 @@ class Review:
 
         Besides them, all of its edits that were overwritten in files that it may read.
         """
-        untold = self._set.decisions.untold(member.name)
+        untold = self._services.records.untold(member.name)
         allows, ended = member.permission.allows_read, self._drafting.ended
         lost = [said for said in untold if said.verdict == "overwritten"]
         others = [said for said in untold if said not in lost][:most]
@@ -404,15 +406,15 @@ class Review:
     def tell(self, decisions: Sequence[Decision]) -> None:
         """Mark the decisions as reported to their owners."""
         for decision in decisions:
-            self._set.decisions.tell(decision)
+            self._services.records.tell(decision)
 
     def _owner(self, plan: Plan) -> Member:
-        return self._set.members(plan.owner, plan.toolset)
+        return self._services.members(plan.owner, plan.toolset)
 
     def _plan(self, reviewer: Member, hunk_id: str, operation: Literal["read", "write"]) -> Plan:
-        plan = self._set.registry.plan(checked_id(hunk_id), self._set.clock())
+        plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
         for one in plan.request.paths:
-            authorized(self._set.files, reviewer, one, "read")
+            authorized(self._services.files, reviewer, one, "read")
         if operation == "write":
             self._check_may_decide(reviewer, plan)
         return plan
@@ -420,10 +422,10 @@ class Review:
     def _check_may_decide(self, reviewer: Member, plan: Plan) -> None:
         """Raise AccessDenied unless the reviewer may write there without anyone's approval."""
         path = plan.request.path
-        real = authorized(self._set.files, reviewer, path, "read")
+        real = authorized(self._services.files, reviewer, path, "read")
         reviewer.permission.check("write", path, real)
         if plan.request.target is not None:
-            authorized(self._set.files, reviewer, plan.request.target, "write")
+            authorized(self._services.files, reviewer, plan.request.target, "write")
         if reviewer.policy.human_reason(real, 0) is not None:
             raise AccessDenied("approve", _NEEDS_PERSON)
 
@@ -442,7 +444,7 @@ class Review:
             if plan.request.in_notes:
                 paths |= {one.path for one in self._applying.blocks(plan, reviewer).documents}
             for path in paths:
-                real = self._set.files.resolve(path)
+                real = self._services.files.resolve(path)
                 if reviewer.policy.human_reason(real, lines, max(files, len(paths))) is not None:
                     raise AccessDenied("approve", _NEEDS_PERSON)
 
@@ -468,7 +470,7 @@ class Review:
         decision = self._decided(reviewer, plan, verdict, before, after, reason)
         if shown is not None and shown.decision is not None:
             raise AlreadyDecided(plan.id, shown.decision.by, shown.decision.verdict)
-        stored = self._set.decisions.take(decision)
+        stored = self._services.records.take(decision)
         if stored != decision:
             raise AlreadyDecided(plan.id, stored.by, stored.verdict)
         return stored
@@ -483,12 +485,12 @@ class Review:
         reason: str = "",
     ) -> Decision:
         """A decision of now, which is not stored yet; old ones are dropped."""
-        now_ms = self._set.clock()
-        self._set.decisions.forget(now_ms - REMEMBERED_MS)
+        now_ms = self._services.clock()
+        self._services.records.forget(now_ms - DECISIONS_KEPT_MS)
         return Decision(
             version_of(plan),
             plan.owner,
-            str(self._set.files.resolve(plan.request.path)),
+            str(self._services.files.resolve(plan.request.path)),
             verdict,
             by=reviewer.name,
             time_ms=now_ms,
@@ -514,9 +516,9 @@ class Review:
         if plan.request.in_notes:  # notes are read each time
             return self._judged(plan)
         try:
-            real, stamp = (stat or self._set.files.stat)(plan.request.path)
+            real, stamp = (stat or self._services.files.stat)(plan.request.path)
             if plan.request.target is not None:
-                self._set.files.check_new(plan.request.target, stamp)
+                self._services.files.check_new(plan.request.target, stamp)
         except FileNotFound:
             return "exact" if plan.base_digest is None else "conflict"
         except Refusal:
@@ -535,7 +537,7 @@ class Review:
         """The SHA-256 of the plan's current file; raises FileNotFound and others."""
         if plan.request.in_notes:
             return self._applying.blocks(plan).base.digest
-        real, stamp = self._set.files.stat(plan.request.path)
+        real, stamp = self._services.files.stat(plan.request.path)
         at_hand = partial(self._drafting.at_hand, None, plan.request)
         return _known(self._digests, (real, stamp), stamp, lambda: at_hand(lambda now: now.digest))
 
@@ -546,13 +548,15 @@ class Review:
             draft = make()
             amended = self._planned(plan, reviewer, draft, tool, plan.id)
             self._take(reviewer, plan, "amended")
-            self._set.registry.put(amended)
-        self._applying.keep_draft(amended, draft)
+            self._services.records.put(amended)
+        self._applying.drafts.keep(amended, draft)
         self._drafting.remember_planned(draft.base, self._drafting.real(amended.request.path))
         return self.show(reviewer, plan.id)
 
     def _planned(self, plan: Plan, reviewer: Member, draft: Draft, tool: str, hunk_id: str) -> Plan:
-        now_ms = max(self._set.clock(), plan.created_ms + 1)  # a decided version stays another plan
+        now_ms = max(
+            self._services.clock(), plan.created_ms + 1
+        )  # a decided version stays another plan
         asks = needs_person(self._owner(plan), draft, self._drafting.real(draft.request.path))
         return replace(
             plan,
@@ -564,7 +568,7 @@ class Review:
             base_digest=None if draft.created else draft.base.digest,
             diff_digest=digest_of(draft.diff),
             created_ms=now_ms,
-            expires_ms=max(plan.expires_ms, now_ms + self._set.life_ms(needs_person=asks)),
+            expires_ms=max(plan.expires_ms, now_ms + self._services.life_ms(needs_person=asks)),
             span=foot_span(draft.base, draft.place),
             edited_by=reviewer.name,
             blocks=draft.reads,
@@ -581,7 +585,7 @@ class Review:
         request = plan.request
         if request.in_notes:
             return self._applying.blocks(plan, reviewer)
-        real = self._set.files.resolve(request.path)
+        real = self._services.files.resolve(request.path)
 
         def make(now: Source) -> Draft:
             return self._applying.draft(plan, real, now)

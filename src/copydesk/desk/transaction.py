@@ -20,7 +20,7 @@ from operator import attrgetter
 from threading import local
 from typing import ClassVar, Literal, TypeVar
 
-from copydesk.desk.backends.api import Entry, Kind, Records, State, Tied, Version
+from copydesk.desk.backends.api import Entry, Kind, PlanVersion, Records, State, Tied
 from copydesk.desk.member import Member
 from copydesk.desk.outcome import Revision
 from copydesk.edit.draft import Approval
@@ -92,7 +92,7 @@ class WriteRequest:
         return self.member.name, self.tool
 
     @property
-    def plan(self) -> Version | None:
+    def plan(self) -> PlanVersion | None:
         """The version of the plan that is written; None for a tool that writes at once."""
         return (self.hunk_id, self.ticket[0]) if self.hunk_id else None
 
@@ -954,9 +954,12 @@ class Locks:
         needs none.
         """
         with suppress(Refusal):
-            journal = self._journal
-            ids = journal.open_at(paths) if paths else [e.edit_id for e in journal.in_doubt()]
-            for entry in map(journal.get, ids):
+            ids = (
+                self._journal.open_at(paths)
+                if paths
+                else [entry.edit_id for entry in self._journal.in_doubt()]
+            )
+            for entry in map(self._journal.get, ids):
                 if entry is not None and entry.state == "open":
                     self._recovery.settle(entry, Deadline(0.0))
 

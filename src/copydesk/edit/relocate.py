@@ -24,15 +24,14 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
 from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
+from copydesk.text.outline import WORD, conflicts
 from copydesk.text.relocation import (
     OF_SOME,
-    WORD,
     Ambiguous,
     Carried,
     LineKeys,
     Reason,
     Relocation,
-    conflicts,
     overlap,
 )
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once, keys_of, terminator_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copydesk.edit.kinds.anchors import Anchor, Append, BlockReplace, Insert, Match, Occurrence
 from copydesk.edit.kinds.base import (
     LONGEST_WHY,
+    NO_TERMS,
     Action,
     Place,
     Preconditions,
@@ -25,6 +26,7 @@ from copydesk.edit.kinds.replace import BatchEdit, ReplaceText, StringEdit
 __all__ = [
     "KINDS",
     "LONGEST_WHY",
+    "NO_TERMS",
     "Action",
     "Anchor",
     "Append",

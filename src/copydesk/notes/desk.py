@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Literal
 
 from copydesk.desk.backends.api import Entry
-from copydesk.desk.drafts import Setting
+from copydesk.desk.drafts import Services
 from copydesk.desk.gates import Passed
 from copydesk.desk.member import Member, Operation, Permission, authorized
 from copydesk.desk.outcome import NotUndone, Undone
@@ -489,10 +489,10 @@ class NotesDesk:
     """The notes of one workspace. Thread-safe."""
 
     def __init__(
-        self, setting: Setting, writer: Writer, open_home: Callable[[Permission], OpenNotes]
+        self, services: Services, writer: Writer, open_home: Callable[[Permission], OpenNotes]
     ) -> None:
-        self._set, self._writer = setting, writer
-        self.reading = NoteReader(open_home, setting.files)
+        self._services, self._writer = services, writer
+        self.reading = NoteReader(open_home, services.files)
         self.close = self.reading.close
 
     def draft(self, member: Member, request: Request) -> BlockDraft:
@@ -561,15 +561,15 @@ class NotesDesk:
     def recover(self, member: Member) -> tuple[Settled, ...]:
         """Undo unfinished writes of stores; `failed`: undone, `unsure` says why."""
         settled: list[Settled] = []
-        entries = reversed(self._set.journal.entries(most=_LOOKED_AT))
+        entries = reversed(self._services.records.entries(most=_LOOKED_AT))
         for entry in (e for e in entries if (e.kind, e.state) == ("notes", "unsure") and e.undo):
             try:
                 self.reading.store(member).recover(entry.undo)
             except Refusal as refusal:
                 settled.append(Settled(entry, "unsure", refusal.code, refusal))
             else:
-                self._set.journal.keep_undo(entry.edit_id, ())
-                self._set.journal.close_all([entry.edit_id], "failed")
+                self._services.records.keep_undo(entry.edit_id, ())
+                self._services.records.close_all([entry.edit_id], "failed")
                 settled.append(Settled(entry, "failed"))
         return tuple(settled)
 
@@ -721,7 +721,7 @@ class NotesDesk:
         paths = [document.path for document in ready.documents] or [ready.path]
         reals = self.reading.check(job.member, paths, "write", "read")
         tickets = dict.fromkeys((*reals, *job.member.own_lock), job.ticket)
-        with self._set.locks.of_all(tickets, job.caller), ExitStack() as stack:
+        with self._services.locks.of_all(tickets, job.caller), ExitStack() as stack:
             precondition()
             reals = self.reading.check(job.member.now(), paths, "write")
             passed = self._approved(job, ready, reals)
@@ -742,7 +742,7 @@ class NotesDesk:
         if not ready.documents:
             return Passed(None, None, 0)
         whole = joined(ready.documents, ready.path)
-        return self._set.approving.check(
+        return self._services.approving.check(
             job.member,
             job.plan,
             reals[0],
@@ -761,7 +761,7 @@ class NotesDesk:
         passed: Passed,
         stack: ExitStack,
     ) -> Ready:
-        text_of, names = self._set.files.text, self._set.named
+        text_of, names = self._services.files.text, self._services.encoding_of
         documents = sorted(zip(reals, ready.documents, strict=True), key=lambda pair: str(pair[0]))
         wanted = {
             real: partial(text_of, real, names) for real, each in documents if not each.created
@@ -779,13 +779,13 @@ class NotesDesk:
                     raise Failed("write several documents", f"{real} and {other} are one file")
                 if there.source.digest != document.base.digest:
                     raise TargetMoved
-            self._set.bases.keep(document.after, real)
+            self._services.bases.keep(document.after, real)
             # one plan is tied once
             own = replace(job, path=document.path, is_stored=job.is_stored and not steps)
             parts = (Part(own, document, passed.approval, passed.decided_ms),)
             steps.append(Create(real, parts) if there is None else Replace(real, parts, there))
         # of twice as many digits as an edit's id, so a group's is never one
-        entries = self._writer.write(steps, self._set.ids() + self._set.ids())
+        entries = self._writer.write(steps, self._services.group_id())
         ids: tuple[tuple[str, ...], ...] = ()
         with suppress(Refusal):  # the texts are written, only the ids are unknown
             ids = self.reading.store(job.member).execute(ready.prepared).ids
@@ -796,7 +796,7 @@ class NotesDesk:
 
         Recovery has no file to compare.
         """
-        journal, now_ms, done = self._set.journal, self._set.clock(), list[ChangesDone]()
+        journal, now_ms, done = self._services.records, self._services.clock(), list[ChangesDone]()
 
         def write(edit_id: int) -> None:
             keep = partial(journal.keep_undo, edit_id)
@@ -826,7 +826,7 @@ class NotesDesk:
         return replace(ready, ids=done[0].ids, edit_ids=(entry.edit_id,))
 
     def _job(self, member: Member, tool: str, path: RelPath) -> WriteRequest:
-        return WriteRequest(member, tool, path, (self._set.clock(), tool))
+        return WriteRequest(member, tool, path, (self._services.clock(), tool))
 
     def _planned(self, member: Member, plan: Plan, operation: Operation = "write") -> Ready:
         ready = self._ready(member, plan.request, operation)

@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Literal, cast
 
 from copydesk.desk.desk import FileDesk
-from copydesk.desk.drafts import Setting
+from copydesk.desk.drafts import Services
 from copydesk.desk.member import Permission
 from copydesk.desk.transaction import Writer
 from copydesk.errors import InvalidArgs
@@ -62,9 +62,9 @@ class LazyNotes:
     """Makes the notes desk once, thread-safe; `open_home` opens a permission's store."""
 
     def __init__(
-        self, setting: Setting, writer: Writer, open_home: Callable[[Permission], OpenNotes]
+        self, services: Services, writer: Writer, open_home: Callable[[Permission], OpenNotes]
     ) -> None:
-        self._parts = setting, writer, open_home
+        self._parts = services, writer, open_home
         self._made: NotesDesk | None = None
         self._lock = held_at_fork(RLock())
 

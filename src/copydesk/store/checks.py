@@ -644,19 +644,21 @@ def _check_told(behind: re.Pattern[str], name: str, words: Sequence[str], text: 
     groups = {key: value or "" for key, value in at.groupdict().items()} if at else {"": ""}
     own, script, module = (groups.get(key, "") for key in ("text", "script", "module"))
     real = (own, script, os.path.abspath(script or "/"), os.path.realpath(script or "/"))
-    is_moved = re.search(r"\b(?:cd|pushd)\s+[/~]", text) is not None or script.startswith(
-        ("/", "~")
-    )
+    # its path does not lead to the scratch folder
+    is_placed = script.startswith(("/", "~")) or re.search(r"\b(?:cd|pushd)\s+[/~]", text)
     is_shell = behind is _LANGUAGES[0][1]
     if _RUNNERS.fullmatch(module.partition(".")[0]):
         raise NotRun("runner", f"{name} {' '.join(words)}")
     if (
-        not at
+        not at  # it runs what it reads, or an option is not known here
         or _RUN_MODULES.match(module)
+        # the name of a file is what is run, or a part of it
         or ((own or script) and re.search(_GIVEN, at[0][: at.start("rest") if own else None]))
-        or any(re.match("/+(?:dev|proc)/", path) for path in real)
-        or (text and (own or (script and not is_moved)))
+        or any(re.match("/+(?:dev|proc)/", path) for path in real)  # it runs what it reads
+        # in a shell's text: a text, whose quotes are gone here, or a script beside the checked file
+        or (text and (own or (script and not is_placed)))
         or (own and not is_shell and _RUNS.search(own))
+        # `<>` runs the name of a file that ends in `|`
         or (name.startswith("perl") and "{" in groups["rest"])
     ):
         raise NotRun("text", f"{name} {' '.join(words)}".strip())

@@ -541,12 +541,12 @@ _INNER = re.compile(r"(?<=[^ \t\n])[ \t]+(?=[^ \t\n])")
 _EMPTY = re.compile(r"\n(?:[ \t]*\n)+")
 
 
-def _tabs(text: str) -> int:
-    return sum(indentation(line).count("\t") for line in text.split("\n"))
-
-
 _DIRECTED: Mapping[str, tuple[Callable[[str], int], Cause, Cause]] = {
-    "tabs": (_tabs, "tabs_for_spaces", "spaces_for_tabs"),
+    "tabs": (
+        lambda text: sum(indentation(line).count("\t") for line in text.split("\n")),
+        "tabs_for_spaces",
+        "spaces_for_tabs",
+    ),
     "newlines": (
         lambda text: len(_NEWLINE_ESCAPES.findall(text)),
         "literal_newline",

@@ -26,12 +26,12 @@ from copydesk.desk.outcome import (
     NotUndone,
     Overwritten,
     Planned,
+    PlanVerdict,
     Reading,
     Rejected,
     Saved,
     Transacted,
     Undone,
-    Verdict,
     Withheld,
 )
 from copydesk.desk.review import Shown
@@ -707,7 +707,7 @@ def withheld(tool: str, outcome: Withheld, lang: Lang) -> Answer:
     return replace(answer, next_steps=(step,))
 
 
-def _judged(verdict: Verdict, *, told: bool) -> Fields:
+def _judged(verdict: PlanVerdict, *, told: bool) -> Fields:
     """The row of one plan of a refused transaction; without facts if they are `told` above."""
     refusal = verdict.refusal
     return {

@@ -40,10 +40,9 @@ from copydesk.app.web.markup import (
 )
 from copydesk.app.web.security import Remembered, Session, digest, one_of
 from copydesk.app.workspace import OpenWorkspace, user_of
-from copydesk.desk.backends.api import Decision, Entry, Version, version_of
+from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision, Entry, PlanVersion, version_of
 from copydesk.desk.changes import ChangedHunk, FileChanges, Selection, TaskChanges, UndoneChanges
 from copydesk.desk.desk import FileDesk
-from copydesk.desk.drafts import DAY_MS
 from copydesk.desk.history import Page, taken_back_by
 from copydesk.desk.member import Member, Operation, Permission
 from copydesk.desk.outcome import Applied, NotUndone, Transacted
@@ -148,7 +147,7 @@ class ListCache:
             _MOST_PEOPLE
         )
         """The tasks with open changes, by person, with the time and the state of the records."""
-        self.counts = Remembered[tuple[Version, State], tuple[Counts, int]](_MOST_COUNTED)
+        self.counts = Remembered[tuple[PlanVersion, State], tuple[Counts, int]](_MOST_COUNTED)
         """Lines and new findings by plan and its state; those that were asked for last."""
         self.counting = Lock()
 
@@ -1239,10 +1238,9 @@ cast("dict[str, object]", ENVIRONMENT.filters).update(
 )
 
 
-_HOUR_MS: Final = 3_600_000
 _STEPS: Final = (
-    *(_HOUR_MS // 12, _HOUR_MS // 4, _HOUR_MS, 3 * _HOUR_MS, 12 * _HOUR_MS),
-    *(24 * _HOUR_MS, 7 * 24 * _HOUR_MS),
+    *(HOUR_MS // 12, HOUR_MS // 4, HOUR_MS, 3 * HOUR_MS, 12 * HOUR_MS),
+    *(DAY_MS, 7 * DAY_MS),
 )
 _MOST_COLUMNS: Final = 60
 _MOST_SERIES: Final = 6
@@ -1283,7 +1281,7 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
     )
     heights = [sum(cells[column, at] for at in range(len(series))) for column in range(count)]
     top, wide = _round_up(max(heights)), _WIDTH / count
-    form = "%m-%d" if step >= 24 * _HOUR_MS else "%m-%d %H:%M"
+    form = "%m-%d" if step >= DAY_MS else "%m-%d %H:%M"
     starts = (time.gmtime((start + column) * step // 1000) for column in range(count))
     times = [time.strftime(form, at) for at in starts]
     bars: list[Mapping[str, str]] = []

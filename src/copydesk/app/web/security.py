@@ -33,7 +33,7 @@ from copydesk.app.config import LONG_TOKEN
 from copydesk.app.mcp.limits import Guesses, TooMany
 from copydesk.app.terminal import BESIDE_OTHERS, HIDDEN
 from copydesk.app.web.markup import LANG, address, phrase, render, translated
-from copydesk.desk.backends.api import Version
+from copydesk.desk.backends.api import PlanVersion
 from copydesk.desk.review import Seen, State
 from copydesk.tools.messages import Lang
 
@@ -230,7 +230,9 @@ class Session:
     lang: Lang | None = None
     """What the person chose on the page."""
     notices: list[Notice] = field(default_factory=list[Notice])
-    viewed: Remembered[tuple[Version, State], None] = field(default_factory=lambda: Remembered())
+    viewed: Remembered[tuple[PlanVersion, State], None] = field(
+        default_factory=lambda: Remembered()
+    )
     """The plans that were looked at, each with its state in the file."""
     seen: Remembered[Seen, None] = field(default_factory=lambda: Remembered())
     """The plans that were shown in full."""

@@ -243,7 +243,8 @@ def _typed(value: Any, makers: Mapping[str, Callable[..., Any]]) -> Any:
     return tuple(values) if parts[0] is None else makers[parts[0]](*values)
 
 
-DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 CONFIRMED = 3
 """The last days of use, this many, count as one, so a clock wrong for one or two adds nothing."""
@@ -254,7 +255,7 @@ _SHARE = 4
 _LONGEST = 8
 """Between two days of use, at most this fraction (1/8) of the days that edits are kept counts."""
 
-REMEMBERED_MS = 24 * 3_600_000
+ENDED_KEPT_MS = DAY_MS
 """How long it is recorded how a plan ended."""
 
 PLANS_KEPT = 1_000
@@ -324,7 +325,7 @@ Kind = Literal["edit", "create", "remove", "notes"]
 IdRange = tuple[int, int]
 """Ids of entries, the first and the last one of them."""
 
-Version = tuple[str, int]
+PlanVersion = tuple[str, int]
 """A version of a plan: its id, and when it was prepared (ms since 1970)."""
 
 Tied = tuple[str, int, int]
@@ -440,8 +441,8 @@ class Head(NamedTuple):
 
     @staticmethod
     def of(entry: Entry) -> Head:
-        path, digests = str(entry.path), (entry.before, entry.after)
-        return Head(entry.edit_id, path, entry.time_ms, *digests, entry.state)
+        path = str(entry.path)
+        return Head(entry.edit_id, path, entry.time_ms, entry.before, entry.after, entry.state)
 
 
 def minutes_since_2020(time_ms: int) -> int:
@@ -500,7 +501,7 @@ REFUSING = ("rejected", "changes_requested")
 """The verdicts that forbid writing a plan."""
 
 
-def version_of(plan: Plan) -> Version:
+def version_of(plan: Plan) -> PlanVersion:
     """The version of the plan, to which decisions refer."""
     return plan.id, plan.created_ms
 
@@ -509,17 +510,26 @@ def version_of(plan: Plan) -> Version:
 class Decision:
     """What was said of a plan or of written edits, `by` a person, at `time_ms` (ms since 1970).
 
-    Of a plan: `before` and `after` are the SHA-256 in hex of the file as it was shown and as it
-    would be (`before` empty for a new file). `owner` is the member who owns the plan, `reason` what
-    the person said. `told`: the owner was notified. A comment and a lapse, which nobody decides,
-    have a negative time in `plan`, since a plan may have many; `after` of a comment is the line:
-    `+12` of the text as it would be, `-12` of the current one, or empty.
+    `owner` is the member that is told of it, `told` whether it was, `reason` what the person said.
+    `plan` is the key under which the record is kept. A negative number in it stands for one of
+    many: where a plan, or a file, may have several, it is the negated time of each. The fields of
 
-    Of edits that were written, `plan` is only a key, and the other fields hold what
-    `desk/changes.py` puts there, and for those that another program undid `desk/overwritten.py`.
+    - a verdict on a plan: its version in `plan`; the real path; `before` and `after` are the
+      SHA-256 in hex of the file as it was shown and as it would be (`before` empty for a new file)
+    - `commented`: `after` is the line, `+12` of the text as it would be, `-12` of the current one,
+      or empty for the plan; `before` is empty
+    - `lapsed`: the number in `plan` is that of the approval, whose fields it has
+    - `kept`: `plan` is `kept`, `before` the SHA-256 of the file as the person saw it, `after` the
+      id of the last edit then, `reason` the hunks (`_HunkKey` in `desk/changes.py`), no `owner`
+    - `undone` without `owner`: the same, but `after` is the id of the edit that undid them
+    - `undone`, `rewritten`, `remarked` with `owner`: `plan` is a hunk, `path` lists the places
+    - `checkpoint`: `after` is the id of the last edit before it, `reason` its name
+    - `overwritten`, by another program: the number in `plan` is the negated id of the edit;
+      `before` is the SHA-256 of what that program left, `after` the line, `reason` whether the edit
+      was made again
     """
 
-    plan: Version
+    plan: PlanVersion
     owner: str
     path: str
     verdict: Verdict
@@ -534,7 +544,7 @@ class Decision:
 OutcomeKind = Literal["fuzz", "rejected"]
 """`fuzz`: written at its new place; `rejected`: refused because of the file, or by a person."""
 
-MOST = 5_000
+MOST_OUTCOMES = 5_000
 """How many of the last ones are kept."""
 
 _ANOTHERS = ("APPROVAL_REQUIRED", "HUNK_REJECTED", "ALREADY_DECIDED")
@@ -614,12 +624,12 @@ class Records(ABC):
     def take(self, decision: Decision) -> Decision:
         """Store the decision unless there is one; return the stored one."""
 
-    def of(self, plan: Version) -> Decision | None:
+    def of(self, plan: PlanVersion) -> Decision | None:
         """The decision on a plan, if there is one."""
         return self.of_all((plan,)).get(plan)
 
     @abstractmethod
-    def of_all(self, plans: Sequence[Version]) -> Mapping[Version, Decision]:
+    def of_all(self, plans: Sequence[PlanVersion]) -> Mapping[PlanVersion, Decision]:
         """The decisions on those of the plans that have one."""
 
     @abstractmethod
@@ -654,7 +664,7 @@ class Records(ABC):
 
     @abstractmethod
     def noted(self) -> tuple[PlanOutcome, ...]:
-        """The last ones, at most `MOST`, newest first."""
+        """The last ones, at most `MOST_OUTCOMES`, newest first."""
 
     # The journal: entries in order of their ids, none of which is given twice
 

@@ -502,7 +502,7 @@ return found
 
 ---- note_outcome
 redis.call('LPUSH', p .. 'fared', ARGV[1])
-redis.call('LTRIM', p .. 'fared', 0, MOST - 1)
+redis.call('LTRIM', p .. 'fared', 0, MOST_OUTCOMES - 1)
 redis.call('HINCRBY', p .. 'changes', 'fared', 1)
 
 ---- outcomes

@@ -46,20 +46,20 @@ from redis.retry import Retry
 from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     DAY_MS,
-    MOST,
+    ENDED_KEPT_MS,
+    MOST_OUTCOMES,
     PLANS_KEPT,
-    REMEMBERED_MS,
     Day,
     Decision,
     Entry,
     IdRange,
     Missing,
     PlanOutcome,
+    PlanVersion,
     RecordError,
     Records,
     State,
     Tied,
-    Version,
     compress,
     decode,
     decode_inverse,
@@ -111,7 +111,8 @@ _WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
 """A waiter that has not asked for this long is considered gone."""
 
 _BEGIN = (
-    f"local p = KEYS[1]\nlocal WAITS_MS, PLANS_KEPT, MOST = {_WAITS_MS}, {PLANS_KEPT}, {MOST}\n"
+    f"local p = KEYS[1]\nlocal WAITS_MS, PLANS_KEPT = {_WAITS_MS}, {PLANS_KEPT}\n"
+    f"local MOST_OUTCOMES = {MOST_OUTCOMES}\n"
 )
 """How each script begins: the prefix of all keys, and the constants that it takes from here."""
 
@@ -518,7 +519,7 @@ class RedisRecords(Records):
 
     @notifying
     def add(self, plan: Plan) -> bool:
-        before_ms = plan.created_ms - REMEMBERED_MS
+        before_ms = plan.created_ms - ENDED_KEPT_MS
         return bool(self._server.call("add_plan", *_plan_row(plan), before_ms))
 
     @notifying
@@ -553,8 +554,8 @@ class RedisRecords(Records):
         row = self._server.call("take_decision", _plan_name(decision.plan), *facts)
         return self._server.decoded(_decision, row)
 
-    def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
-        decisions: dict[Version, Decision] = {}
+    def of_all(self, plans: Sequence[PlanVersion]) -> dict[PlanVersion, Decision]:
+        decisions: dict[PlanVersion, Decision] = {}
         for start in range(0, len(plans), _TOGETHER):
             names = map(_plan_name, plans[start : start + _TOGETHER])
             decisions |= {each.plan: each for each in self._decisions("decisions_of", *names)}
@@ -837,7 +838,7 @@ class RedisRecords(Records):
                 del self._ended[named]
 
 
-def _plan_name(plan: Version) -> str:
+def _plan_name(plan: PlanVersion) -> str:
     return f"{plan[0]} {plan[1]}"
 
 

@@ -31,9 +31,9 @@ import apsw
 from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     DAY_MS,
-    MOST,
+    ENDED_KEPT_MS,
+    MOST_OUTCOMES,
     PLANS_KEPT,
-    REMEMBERED_MS,
     SCHEMA,
     Day,
     Decision,
@@ -42,12 +42,12 @@ from copydesk.desk.backends.api import (
     IdRange,
     Missing,
     PlanOutcome,
+    PlanVersion,
     RecordError,
     Records,
     State,
     Tied,
     UnknownRecord,
-    Version,
     compress,
     decode_inverse,
     decode_plan,
@@ -760,7 +760,7 @@ class SqliteRecords(Records):
         with self._db.writing() as db:
             both = "SELECT created_ms FROM plans UNION ALL SELECT created_ms FROM ended"
             oldest = f"SELECT * FROM ({both}) ORDER BY created_ms DESC LIMIT 1 OFFSET ?"
-            before = now_ms - REMEMBERED_MS, db.execute(oldest, (PLANS_KEPT - 1,)).get
+            before = now_ms - ENDED_KEPT_MS, db.execute(oldest, (PLANS_KEPT - 1,)).get
             db.execute("DELETE FROM plans WHERE expires_ms < ? AND created_ms < ?", before)
             db.execute("DELETE FROM ended WHERE ended_ms < ? AND created_ms < ?", before)
         self._forgot_ms = now_ms
@@ -777,7 +777,7 @@ class SqliteRecords(Records):
             )
             return _decision(db.execute(f"{_DECISIONS} {_ONE}", decision.plan).get)
 
-    def of_all(self, plans: Sequence[Version]) -> dict[Version, Decision]:
+    def of_all(self, plans: Sequence[PlanVersion]) -> dict[PlanVersion, Decision]:
         return {plan: each for plan in plans for each in self._decisions(_ONE, *plan)}
 
     @notifying
@@ -825,11 +825,11 @@ class SqliteRecords(Records):
                 "INSERT INTO fared (time_ms, member, path, how) VALUES (?, ?, ?, ?)",
                 astuple(fared),
             )
-            db.execute("DELETE FROM fared WHERE id <= last_insert_rowid() - ?", (MOST,))
+            db.execute("DELETE FROM fared WHERE id <= last_insert_rowid() - ?", (MOST_OUTCOMES,))
 
     def noted(self) -> tuple[PlanOutcome, ...]:
         last = "SELECT time_ms, member, path, how FROM fared ORDER BY id DESC LIMIT ?"
-        return tuple(PlanOutcome(*row) for row in self._db.rows(last, (MOST,)))
+        return tuple(PlanOutcome(*row) for row in self._db.rows(last, (MOST_OUTCOMES,)))
 
     def open_all(self, entries: Sequence[Entry], plans: Iterable[Tied] = ()) -> tuple[int, ...]:
         tied, ids = {plan[0]: plan for plan in plans}, list[int]()

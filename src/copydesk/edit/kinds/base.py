@@ -103,6 +103,9 @@ class Terms:
     corrects: bool = True
 
 
+NO_TERMS = Terms()
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Lines [start, stop), 0-based, to be replaced (none if they are equal).

@@ -42,7 +42,7 @@ from copydesk.text.change import ChangeSet, Edit, Followed, follow
 from copydesk.text.diff import Gap, align, same_after
 from copydesk.text.encoding import Escapes, without_escapes
 from copydesk.text.nearest import Near, explain, indented_by, line_difference, nearest_of
-from copydesk.text.relocation import Outline
+from copydesk.text.outline import Outline
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 from copydesk.text.unified import blob_id, regions, runs_of
