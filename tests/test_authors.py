@@ -130,6 +130,50 @@ def test_a_line_that_is_put_back_is_the_one_that_was_there() -> None:
     assert lines.net(is_agent) == ([b"a\n", b"b\n", b"c\n"], [])
 
 
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=6),
+    st.sets(st.integers(1, 4)),
+)
+def test_of_all_that_stood_in_one_place_one_text_comes_back(
+    versions: list[tuple[int, int]], ours: set[int]
+) -> None:
+    """Never none, and never two, also where a text comes back that had been there."""
+    lines = Authored([b"a\n", b"0\n", b"c\n"])
+    now = 0
+    for edit, (author, text) in enumerate(versions, 1):
+        if text != now:
+            lines.change([(1, 2, [b"%d\n" % text])], 10 * edit + author)
+            now = text
+    base, hunks = lines.net(lambda edit: edit % 10 in ours)
+    assert after(base, hunks) == lines.lines == [b"a\n", b"%d\n" % now, b"c\n"]
+    if not any(hunk.touched_by for hunk in hunks):
+        assert (base[0], len(base), base[-1]) == (b"a\n", 3, b"c\n")
+
+
+def test_what_puts_a_line_back_is_a_change_of_its_own() -> None:
+    lines = Authored([b"a\n", b"b\n", b"c\n"])
+    lines.change([(1, 2, [b"x\n"])], 1)
+    lines.change([(1, 2, [b"b\n"])], 2)
+    assert texts(lines.net(lambda one: one == 1)[1]) == []
+    base, hunks = lines.net(lambda one: one == 2)
+    assert (base, texts(hunks)) == ([b"a\n", b"x\n", b"c\n"], [([b"x\n"], [b"b\n"])])
+    assert lines.without(hunks, lambda one: one == 2).lines == base
+    lines.change([(1, 2, [b"x\n"])], 3)
+    for author in (1, 3):
+        assert texts(lines.net(lambda one, a=author: one == a)[1]) == [([b"b\n"], [b"x\n"])]
+    for pair in ({1, 2}, {2, 3}):
+        base, hunks = lines.net(pair.__contains__)
+        assert base[1] in (b"b\n", b"x\n") or hunks[0].touched_by
+
+
+def test_a_line_that_is_put_back_with_others_parts_no_change() -> None:
+    """What was made of both of its lines is replaced: one alone does not come back beside that."""
+    lines = Authored([b"a\n", b"x = 1\n", b"}\n", b"c\n"])
+    lines.change([(1, 3, [b"if y {\n", b"x()\n"])], 1)
+    lines.change([(1, 3, [b"z = 3\n", b"}\n"])], BASE)
+    assert all(hunk.touched_by for hunk in lines.net(is_agent)[1])
+
+
 def test_what_others_put_in_place_of_it_is_theirs() -> None:
     lines = Authored([b"a\n", b"b\n", b"c\n"])
     lines.change([(1, 2, [b"x\n"])], 1)

@@ -361,6 +361,35 @@ def test_no_clock_hides_an_edit(tmp_path: Path, back_ms: int) -> None:
         assert [one.new_line for one in hunks(desk, view_of(desk).since("2h"))] == recent
 
 
+def test_however_many_edits_of_a_clock_that_was_behind_hide_none(tmp_path: Path) -> None:
+    DESK.lay_files(tmp_path)
+    off_ms = [0]
+    with open_workspace(
+        str(tmp_path), DESK.config, clock=lambda: now_ms() + off_ms[0], shared=True
+    ) as desk:
+        edit(desk, "3", "drei\n")
+        off_ms[0] = -30 * DAY_MS
+        last = desk.journal.get(edit(desk, "9", "neun\n"))
+        assert last is not None
+        many = desk.journal.open_all([replace(last, path=RelPath.parse("other"))] * 120)
+        desk.journal.close_all(many, "failed")
+        off_ms[0] = 0
+        assert [one.new_line for one in hunks(desk)] == [2, 8]
+        assert view_of(desk).older(desk.person("local")) == 0
+
+
+def test_a_task_that_puts_a_line_back_is_undone_alone(desk: OpenWorkspace) -> None:
+    replaced = RangeEdit(RelPath.parse("a.txt"), "2", "X\n")
+    write(desk, replaced, task="S")
+    before = Path(desk.root, "a.txt").read_text()
+    write(desk, replace(replaced, content="line 2\n"), task="T")
+    person = desk.person("local")
+    assert hunks(desk, Selection(task="S")) == []
+    view_of(desk).undo(person, Selection(task="T"))
+    assert Path(desk.root, "a.txt").read_text() == before
+    assert texts(hunks(desk, Selection(task="S"))) == [("line 2\n", "X\n")]
+
+
 def test_no_clock_brings_in_an_edit_that_is_too_old(tmp_path: Path) -> None:
     DESK.lay_files(tmp_path)
     off_ms = [-30 * DAY_MS]

@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -115,6 +115,30 @@ def test_entries_may_be_closed_in_any_order(journal: Records) -> None:
     for edit_id, state in ((ids[2], "done"), (ids[0], "failed")):
         journal.close_all([edit_id], state)  # type: ignore[arg-type]
     check_states(journal, (ids[3], "open"), (ids[2], "done"), (ids[1], "open"), (ids[0], "failed"))
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        (("done", "failed"), "done"),
+        (("done", "unsure"), "done"),
+        (("done", "open"), "done"),
+        (("failed", "done"), "failed"),
+        (("failed", "unsure"), "failed"),
+        (("unsure", "done"), "unsure"),
+        (("unsure", "failed"), "failed"),
+        (("unsure", "failed", "done"), "failed"),
+    ],
+)
+def test_an_entry_that_has_ended_ends_in_no_other_way(
+    journal: Records, ends: Sequence[State], expected: State
+) -> None:
+    """But for notes that are taken back: what is recorded first is what was found out."""
+    edit_id, other = journal.open(entry()), journal.open(entry())
+    for state in ends:
+        journal.close_all([edit_id], state)
+    journal.close_all([edit_id, other], "done")
+    check_states(journal, (other, "done"), (edit_id, expected))
 
 
 def test_an_entry_comes_back_as_it_was(journal: Records) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
-from copydesk.errors import InvalidArgs
-from copydesk.notes.kernel.api import Address, AnswerLost, KernelHttp, KernelRefused
+from copydesk.errors import InvalidArgs, Refusal
+from copydesk.notes.kernel.api import Address, AnswerLost, Kernel, KernelHttp, KernelRefused
 from copydesk.notes.kernel.blocks import split_blocks
 from copydesk.notes.kernel.store import KernelStore
-from copydesk.notes.protocol import NotesUnavailable, Unavailable, Update
+from copydesk.notes.protocol import BlockNotFound, NotesUnavailable, Unavailable, Update
 from support.fake_kernel import FakeKernel
 from support.note_stores import store_of
 
@@ -226,6 +227,38 @@ def test_the_kernel_says_no(kernel: FakeKernel) -> None:
     assert caught.value.code == -1
     assert "/api/block/getChildBlocks" in str(caught.value)
     http.close()
+
+
+ROWS: dict[str, tuple[Callable[[FakeKernel, Sequence[str]], object], type[Refusal]]] = {
+    "/api/query/sql": (
+        lambda kernel, _: Kernel(KernelHttp(Address.of(kernel.url), kernel.token)).count("true"),
+        NotesUnavailable,
+    ),
+    "/api/block/getTailChildBlocks": (lambda _, ids: ids[-1], NotesUnavailable),
+    "/api/block/getBlockTreeInfos": (lambda _, ids: ids[3], BlockNotFound),
+}
+
+
+@pytest.mark.parametrize("call", ROWS)
+def test_an_answer_without_rows_is_refused(
+    kernel: FakeKernel, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(kernel)
+    ids = store.child_ids(
+        kernel.document(kernel.box(), "T", "\n\n".join(f"paragraph {n}" for n in range(30)))
+    )
+    assert len(ids) == 30
+    ask = KernelHttp.ask
+
+    def without_rows(http: KernelHttp, path: str, *rest: Any, **named: Any) -> Any:
+        answer = ask(http, path, *rest, **named)
+        return type(answer)() if path == call else answer
+
+    monkeypatch.setattr(KernelHttp, "ask", without_rows)
+    read, refusal = ROWS[call]
+    with pytest.raises(refusal):
+        read(kernel, ids)
+    store.close()
 
 
 def test_connections_are_kept_for_reading_and_only_for_that(kernel: FakeKernel) -> None:

@@ -621,8 +621,7 @@ def test_two_documents_are_written_together(stage: Stage) -> None:
     assert (stage.texts(one), stage.texts(two)) == (["A"], ["B"])
     assert len(done["paths"]) == 2
     stage.refused("applyBlockDiff", diff=edit(b, "B", "x") + edit(a, "no", "y"))
-    for edit_id in done["edit_ids"]:
-        stage.done("undo_file_modification", edit_id=edit_id)
+    stage.done("undo_file_modification", edit_id=done["edit_ids"][0])
     assert (stage.texts(one), stage.texts(two)) == (["a"], ["b"])
 
 
@@ -840,6 +839,20 @@ def test_blocks_are_moved_with_their_ids_also_between_documents(stage: Stage) ->
     assert (stage.ids(one), stage.ids(two)) == (ids, [c, d])
     nested = stage.refused("applyBlockDiff", diff=f"@@MOVE:{listed}@@\n@@AFTER:{items[0]}@@")
     assert nested["problems"][0]["code"] == "INVALID_TARGET"
+
+
+@pytest.mark.parametrize("side", [0, -1])
+def test_one_side_of_a_move_is_undone_with_the_other(stage: Stage, side: int) -> None:
+    one, two = stage.document("a\n\nb"), stage.document("c", "Two")
+    before = stage.state()
+    (a, _), (c,) = stage.ids(one), stage.ids(two)
+    done = stage.done("applyBlockDiff", diff=f"@@MOVE:{a}@@\n@@AFTER:{c}@@")
+    after = stage.state()
+    stage.done("undo_file_modification", edit_id=done["edit_ids"][side])
+    assert stage.state() == before
+    newest = stage.done("list_edits")["edits"][: len(done["edit_ids"])]
+    stage.done("undo_file_modification", edit_id=newest[side]["edit_id"])
+    assert stage.state() == after
 
 
 @pytest.mark.parametrize("is_read_first", ["source", "target"])

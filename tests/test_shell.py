@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -257,6 +258,19 @@ def test_what_happens_is_seen_once(tmp_path: Path) -> None:
         assert kinds(seen) == [("planned", "ann", second)]
         agent.call("ann", "discard_hunk", {"hunk_id": second})
         assert kinds(seen) == [("gone", "ann", second)]
+
+
+def test_no_edit_is_lost_however_many_there_are_at_once(tmp_path: Path) -> None:
+    with open_workspace(str(tmp_path), settings()) as agent:
+        seen = Events(agent, agent.config.member)
+        made = agent.call("local", "create_new_file", {"path": "a.txt", "content": "one\n"})
+        entry = agent.journal.get(made.fields["edit_id"])
+        assert entry is not None
+        many = agent.journal.open_all([replace(entry, edit_id=0, state="open")] * 250)
+        agent.journal.close_all(many, "done")
+        edits = [event.edit.edit_id for event in seen.look() if event.edit is not None]
+        assert edits == [entry.edit_id, *many]
+        assert kinds(seen) == []
 
 
 @pytest.mark.slow

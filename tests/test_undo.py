@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -451,7 +451,9 @@ def test_an_edit_that_failed_or_was_pruned(tmp_path: Path) -> None:
     room = Room(tmp_path, shared=True)
     with room.opened:
         room.write(numbered(3))
-        made = room.edit(1, "x\n")
+        done = room.opened.journal.get(room.edit(1, "x\n"))
+        assert done is not None
+        made = room.opened.journal.open(replace(done, edit_id=0, state="open"))
         room.opened.journal.close_all([made], "failed")
         assert room.undo(made)["reason"] == "failed"
         room.edit(2, "y\n")

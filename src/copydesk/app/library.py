@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial, wraps
 from inspect import Parameter, isfunction, signature
@@ -293,34 +293,41 @@ class Event:
 class Events:
     """The events of a workspace since the last look, as a member may see them."""
 
-    _MOST_EDITS = 200
-
     def __init__(self, opened: OpenWorkspace, member: str) -> None:
         self._opened, self._member = opened, member
         self._plans: dict[str, Waiting] = {}
-        edits = opened.history(member, most=1)
-        self._edit = edits[0].edit_id if edits else 0
+        self._written: set[str] = set()  # the pending plans that are being written
+        self._edit = max((head.edit_id for head in opened.journal.heads(0, 1)), default=0)
 
     def look(self) -> Iterator[Event]:
         """The events since the last call; on the first call, the pending plans."""
-        opened, most = self._opened, self._MOST_EDITS
-        edits = opened.history(self._member, most=most)
+        pending = self._opened.desk.review.pending(self._opened.member(self._member))
         # An applied plan leaves the pending ones and becomes an edit at once: the edits are read
-        # before and after them, and a plan that is in none of the three is gone.
-        pending = opened.desk.review.pending(opened.member(self._member))
-        late = opened.history(self._member, most=most)
+        # after them, and a plan that is in neither is gone.
+        edits = self._new_edits()
         was, self._plans = self._plans, {waiting.plan.id: waiting for waiting in pending}
         for hunk_id, waiting in self._plans.items():
             yield from self._of_plan(was.get(hunk_id), waiting)
-        new = [edit for edit in reversed(late or edits) if edit.edit_id > self._edit]
-        for edit in new:
-            self._edit = edit.edit_id
+        for edit in edits:
             kind, hunk_id = "undone" if edit.undoes else "written", edit.hunk_id
             yield Event(kind, edit.time_ms, edit.member, edit.path, hunk_id, edit.why, edit=edit)
-        written = {edit.hunk_id for edit in (*late, *edits)}
+        written = self._written.union(edit.hunk_id for edit in edits)
+        self._written = written & self._plans.keys()
         for hunk_id, waiting in was.items():
             if hunk_id not in self._plans and hunk_id not in written:
                 yield self._event("gone", waiting.plan)
+
+    def _new_edits(self) -> Sequence[Past]:
+        """The edits since the last known one, oldest first."""
+        known, found = self._edit, list[Past]()
+        newest = self._opened.journal.heads(known, 1)
+        below = newest[0].edit_id + 1 if newest else 0
+        self._edit = max(known, below - 1)
+        while below > known + 1:
+            page = self._opened.desk.history.page(self._opened.member(self._member), before=below)
+            found += (edit for edit in page.edits if edit.edit_id > known)
+            below = page.go_on
+        return found[::-1]
 
     def _of_plan(self, was: Waiting | None, now: Waiting) -> Iterator[Event]:
         decision, before = now.decision, was.decision if was else None

@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice, takewhile
+from itertools import accumulate, islice
 from typing import Literal, NamedTuple, Protocol
 
 from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision, Entry, Verdict
 from copydesk.desk.drafts import Services
 from copydesk.desk.gates import Edited, telling
-from copydesk.desk.history import MOST_SEARCHED, PAGE, Undoing, entries
+from copydesk.desk.history import MOST_SEARCHED, Undoing, entries
 from copydesk.desk.member import Member, may_read
 from copydesk.desk.outcome import MEMBER, Applied, NotUndone, Planned, Transacted, Withheld
 from copydesk.desk.review import noted
@@ -505,20 +505,16 @@ class Changes:
     def _entries(self, since_ms: int = 0, after: int = 0) -> tuple[Entry, ...]:
         """The edits since then, oldest first; the newest ones if there are more.
 
-        An edit that a clock dated wrongly hides none before it, and brings none in that is too old:
-        the search ends only after a page (PAGE) of edits that are all too old, and one of the
-        future counts only if all newer ones do.
+        Their order is that of their ids: edits that a clock dated too early hide none before them,
+        however many they are, and one of the future counts only if all newer ones do.
         """
-        now_ms, count, seen = self._services.clock(), 0, list[Entry]()
-        newest_first = takewhile(lambda edit: edit.edit_id > after, entries(self._services.records))
-        for edit in islice(newest_first, MOST_SEARCHED):
-            is_next = count == len(seen)
-            seen.append(edit)
-            if edit.time_ms >= since_ms and (is_next or edit.time_ms <= now_ms):
-                count = len(seen)
-            elif len(seen) >= count + PAGE:
-                break
-        return tuple(seen[:count][::-1])
+        now_ms, count = self._services.clock(), 0
+        heads = self._services.records.heads(after, MOST_SEARCHED)
+        for index, head in enumerate(heads):
+            if head.time_ms >= since_ms and (count == index or head.time_ms <= now_ms):
+                count = index + 1
+        end = heads[0].edit_id + 1 if heads else 0
+        return tuple(islice(entries(self._services.records, before=end), count))[::-1]
 
     def _selected(self, seen: Sequence[Entry], what: Selection) -> frozenset[int]:
         """The ids of those edits of members that are selected."""
@@ -794,7 +790,8 @@ class _Replay:
             self._last = self._text.without((), self._ours)
         undone = self._undone.get(author, ())
         ours = _edits_of(undone)
-        left = self._text.without(_matched(undone, self._text.net(ours)[1]), ours)
+        hunks = self._text.net(ours)[1] if undone else ()
+        left = self._text.without(_matched(undone, hunks), ours)
         if undone and left.lines == new:
             self._text = left
         else:

@@ -314,14 +314,23 @@ class FileDesk:
 
         Raises EditNotFound and AccessDenied; what the file refuses is returned as NotUndone.
         """
-        outcome = self._undoing.undo(member, tool, edit_id, is_together=False)
-        return outcome if isinstance(outcome, NotUndone) else outcome[0]
+        outcome = self.undo_together(member, tool, edit_id, is_whole=False)
+        if isinstance(outcome, NotUndone):
+            return outcome
+        for undone in sorted(outcome, key=lambda one: one.entry.edit_id != edit_id):
+            return undone
+        entry = self.history.entry(member, edit_id)
+        return NotUndone(entry, ContentChanged("nothing of it is left"))
 
     def undo_together(
-        self, member: Member, tool: str, edit_id: int
+        self, member: Member, tool: str, edit_id: int, *, is_whole: bool = True
     ) -> tuple[Undone, ...] | NotUndone:
-        """Undo all edits of an edit's transaction that are in effect, or none."""
-        return self._undoing.undo(member, tool, edit_id, is_together=True)
+        """Undo all edits of an edit's transaction that are in effect, or none.
+
+        If not `is_whole`, only those that must be: an edit, with the other documents of a block
+        diff.
+        """
+        return self._undoing.undo(member, tool, edit_id, is_together=is_whole)
 
     def reapply(
         self, member: Member, tool: str, edit_id: int, *, auto: bool = True

@@ -286,21 +286,19 @@ def taken_back_in(journal: Records, writes: tuple[Entry, ...]) -> dict[int, int]
     last: dict[int, int] = {}
     found: dict[int, int] = {}
     for index, entry in enumerate(writes):
-        first = _first_of(journal, entry)
+        origin = _first_of(journal, entry)
+        first = origin.undoes or origin.edit_id
         if first in last:
             found[last[first]] = index
         last[first] = index
     return found
 
 
-def _first_of(journal: Records, entry: Entry) -> int:
-    """The edit at the start of the chain of undos that ends with this one."""
-    at: Entry | None = entry
-    first = entry.edit_id
-    while at is not None and at.undoes:
-        first = at.undoes
-        at = journal.get(first)
-    return first
+def _first_of(journal: Records, entry: Entry) -> Entry:
+    """The edit at the start of the chain of undos that ends with this one, as far as known."""
+    while entry.undoes and (undone := journal.get(entry.undoes)) is not None:
+        entry = undone
+    return entry
 
 
 _SHOWN = 8
@@ -339,6 +337,7 @@ class Undoing:
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo an edit, keeping later ones, or with it all of its transaction, newest first.
 
+        A block diff is undone with all its documents: half of a move would have the blocks twice.
         Raises EditNotFound, AccessDenied; what the file refuses is returned as NotUndone.
         """
         journal = self._services.records
@@ -355,6 +354,7 @@ class Undoing:
             undone = self._blocks().undo(job, entry, partial(self.check_stands, member, entry, at))
             return undone if isinstance(undone, NotUndone) else (undone,)
         moved = entry.moved
+        is_together = is_together or _first_of(journal, entry).tool.endswith("BlockDiff")
         group = journal.of_group(entry.group) if is_together or moved else ()
         edits = [one for one in group if not one.is_source]
         if len(edits) < 2 or not is_together:

@@ -1,4 +1,4 @@
-"""Who added and who removed each line of a text, over any number of changes.
+"""Who added, removed and put back each line of a text, over any number of changes.
 
 Lines are in runs. A removed line stays, with who removed it, until that removal is kept for good or
 undone; a change that puts removed lines back at their place revives them. So the net change
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 from typing import NamedTuple
 
 from copydesk.text.diff import align, common_ends
@@ -28,11 +28,39 @@ LineChange = tuple[int, int, Sequence[bytes]]
 
 
 class _Run(NamedTuple):
-    """Some lines with one author; `removed` is who removed them, BASE while they are there."""
+    """Some lines, and `by` whom they were added, removed, put back and so on, oldest first."""
 
     lines: Sequence[bytes]
-    added: int = BASE
-    removed: int = BASE
+    by: tuple[int, ...] = (BASE,)
+
+    @property
+    def is_there(self) -> bool:
+        return len(self.by) % 2 == 1
+
+    def was_there(self, edit: int) -> bool:
+        """Whether they were there after an edit; its id is its author's."""
+        return sum(OTHER - by < edit if by < BASE else by <= edit for by in self.by) % 2 == 1
+
+    def turns(self, ours: Callable[[int], bool]) -> list[int]:
+        """Who did what its own side did not take back, we and others in turn; indices of `by`."""
+        turns: list[int] = []
+        for at, author in enumerate(self.by):
+            if turns and ours(self.by[turns[-1]]) == ours(author):
+                turns.pop()
+            else:
+                turns.append(at)
+        return turns
+
+    def without(self, ours: Callable[[int], bool]) -> tuple[int, ...]:
+        """What others have done, as far as it does not rest on what ours did.
+
+        So the lines are there without ours if it is an odd number of things.
+        """
+        before = [*takewhile(lambda one: not ours(one), self.by)]
+        if len(before) % 2 == 0:
+            return tuple(before)
+        first = next(iter(self.turns(ours)), len(self.by))
+        return tuple(one for one in self.by[: first + 1] if not ours(one))
 
 
 @dataclass(slots=True)
@@ -67,12 +95,12 @@ class Authored:
         for start, stop, new in changes:
             runs += _taken(todo, start - line)
             gap = _taken(todo, stop - start)
-            while runs and runs[-1].removed:  # what was here before
+            while runs and not runs[-1].is_there:  # what was here before
                 gap.insert(0, runs.pop())
-            while todo and todo[-1].removed:
+            while todo and not todo[-1].is_there:
                 gap.append(todo.pop())
             # what was removed here stays beside what its author wrote instead, right below
-            is_above = start == stop and any(run.added > BASE for run in todo[-1:])
+            is_above = start == stop and any(run.by[0] > BASE for run in todo[-1:])
             runs += _replaced(gap, new, by, is_above)
             line = stop
         self._runs = _merged(runs + todo[::-1])
@@ -86,17 +114,27 @@ class Authored:
         took: set[int] = set()
         for start, stop in self._stretches(ours):
             hunk, lost = NetHunk(len(base), now_line, runs=(start, stop)), False
+            olds: set[tuple[int, ...]] = set()  # by whom the old lines were written
+            over: set[int] = set()  # who wrote over lines of ours that are there again
             for run in self._runs[start:stop]:
-                is_ours, by_us = ours(run.added), ours(run.removed)
-                if not run.removed:
-                    hunk.new += run.lines
-                elif by_us and not is_ours:
+                turns = [run.by[at] for at in run.turns(ours)]
+                was_there = len(run.without(ours)) % 2
+                if was_there:
                     hunk.old += run.lines
-                    took.add(run.removed)
-                elif is_ours and not by_us:
-                    hunk.touched_by.add(run.removed)
+                    olds.add(run.by)
+                if run.is_there:
+                    hunk.new += run.lines
+                    over.update(one for one in turns[1:] if not ours(one))
+                elif was_there:
+                    took.add(turns[-1])
+                elif turns and not ours(turns[-1]):
+                    hunk.touched_by.add(turns[-1])
                     lost = True
-                hunk.authors |= {one for one in (run.added, run.removed) if ours(one)}
+                if not was_there and turns and not ours(turns[0]):  # others put it back
+                    hunk.touched_by.add(turns[0])
+                hunk.authors |= {one for one in run.by if ours(one)}
+            if len(olds) > 1:  # one may have come in place of the other
+                hunk.touched_by |= over.intersection(chain.from_iterable(olds))
             if lost and not hunk.new:  # others decided what is here now
                 hunk.old = []
             for author in hunk.authors:
@@ -110,8 +148,7 @@ class Authored:
                 hunk.new = hunk.new[head : len(hunk.new) - tail]
                 found.append(hunk)
             for run in self._runs[stop : stop + 1]:  # the one that is context
-                since = run.added if run.added >= BASE else OTHER - run.added
-                for author in [one for one in near if one > since]:
+                for author in [one for one in near if run.was_there(one)]:
                     _share(near.pop(author), author in took)
                     took.discard(author)
                 base += run.lines
@@ -124,7 +161,7 @@ class Authored:
         """Yield the runs [start, stop) between those that are there and not ours; perhaps none."""
         start = 0
         for index, run in enumerate(self._runs):
-            if not run.removed and not ours(run.added):
+            if run.is_there and not any(map(ours, run.by)):
                 yield start, index
                 start = index + 1
         yield start, len(self._runs)
@@ -132,25 +169,20 @@ class Authored:
     @property
     def lines(self) -> list[bytes]:
         """The lines that are there."""
-        return [line for run in self._runs if not run.removed for line in run.lines]
+        return [line for run in self._runs if run.is_there for line in run.lines]
 
     def counts(self) -> dict[int, int]:
         """How many of the lines that are there each author added; 0 if they only removed lines."""
         counts: dict[int, int] = {}
         for run in self._runs:
-            author = run.removed or run.added
-            counts[author] = counts.get(author, 0) + (0 if run.removed else len(run.lines))
+            author, count = (run.by[0], len(run.lines)) if run.is_there else (run.by[-1], 0)
+            counts[author] = counts.get(author, 0) + count
         return counts
 
     def without(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
         """The lines as if our authors had not made these hunks of them as they are."""
 
-        def left(run: _Run) -> _Run | None:
-            if not run.removed or ours(run.added):
-                return None
-            return run._replace(removed=BASE) if ours(run.removed) else run
-
-        return self._mapped(hunks, left)
+        return self._mapped(hunks, lambda run: run.without(ours))
 
     def settled(self, hunks: Iterable[NetHunk], ours: Callable[[int], bool]) -> Authored:
         """The lines as if what our authors did in these hunks had been there at first.
@@ -158,20 +190,22 @@ class Authored:
         What other authors removed there stays theirs.
         """
 
-        def left(run: _Run) -> _Run | None:
-            if ours(run.removed):
-                return None
-            return run._replace(added=BASE) if ours(run.added) else run
+        def left(run: _Run) -> tuple[int, ...]:
+            last = max((at for at, one in enumerate(run.by) if ours(one)), default=-1)
+            return (BASE,) * (last % 2 == 0) + run.by[last + 1 :]
 
         return self._mapped(hunks, left)
 
-    def _mapped(self, hunks: Iterable[NetHunk], left: Callable[[_Run], _Run | None]) -> Authored:
-        """The lines with each run of these hunks as what is `left` of it."""
+    def _mapped(
+        self, hunks: Iterable[NetHunk], left: Callable[[_Run], tuple[int, ...]]
+    ) -> Authored:
+        """The lines where what is `left` in these hunks is all that was done to a run."""
         mapped = Authored([])
         mapped._last = self._last
         mapped._runs = [*self._runs]
         for start, stop in sorted((hunk.runs for hunk in hunks), reverse=True):
-            mapped._runs[start:stop] = filter(None, map(left, mapped._runs[start:stop]))
+            runs = mapped._runs[start:stop]
+            mapped._runs[start:stop] = [_Run(run.lines, by) for run in runs if (by := left(run))]
         return mapped
 
     def settled_by(self, text: Sequence[bytes], ours: Callable[[int], bool]) -> Authored:
@@ -213,7 +247,7 @@ def _taken(todo: list[_Run], lines: int) -> list[_Run]:
     taken: list[_Run] = []
     while lines:
         run = todo.pop()
-        if not run.removed:
+        if run.is_there:
             if len(run.lines) > lines:
                 todo.append(run._replace(lines=run.lines[lines:]))
                 run = run._replace(lines=run.lines[:lines])
@@ -228,7 +262,7 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], by: int, is_above: bool
     New lines that were removed here are these again; the others come as early as they can if they
     are `is_above`, else as late.
     """
-    gone = [line for run in gap if run.removed for line in run.lines]
+    gone = [line for run in gap if not run.is_there for line in run.lines]
     back = {
         matched.base_start + offset: matched.now_start + offset
         for matched in align(gone, new).runs
@@ -237,9 +271,9 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], by: int, is_above: bool
     runs: list[_Run] = []
     line = taken = after_back = 0
     for run in gap:
-        if not run.removed:
-            if run.added > BASE or by > BASE:
-                runs.append(run._replace(removed=by))
+        if run.is_there:
+            if max(*run.by, by) > BASE:
+                runs.append(run._replace(by=(*run.by, by)))
             continue
         for text in run.lines:
             at = back.get(line)
@@ -247,16 +281,16 @@ def _replaced(gap: Sequence[_Run], new: Sequence[bytes], by: int, is_above: bool
             if at is None:
                 runs.append(run._replace(lines=[text]))
                 continue
-            runs += _Run(new[taken:at], by), run._replace(lines=[text], removed=BASE)
+            runs += _Run(new[taken:at], (by,)), _Run([text], (*run.by, by))
             taken, after_back = at + 1, len(runs)
-    runs.insert(after_back if is_above else len(runs), _Run(new[taken:], by))
+    runs.insert(after_back if is_above else len(runs), _Run(new[taken:], (by,)))
     return runs
 
 
 def _merged(runs: Iterable[_Run]) -> list[_Run]:
     """The runs, with neighbours of the same authors as one."""
     merged: list[_Run] = []
-    for _, same in groupby((run for run in runs if run.lines), lambda run: run[1:]):
+    for _, same in groupby((run for run in runs if run.lines), lambda run: run.by):
         first, *others = same
         lines = [*chain(first.lines, *(run.lines for run in others))] if others else first.lines
         merged.append(first._replace(lines=lines))

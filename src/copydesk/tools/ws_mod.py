@@ -18,7 +18,6 @@ from copydesk.desk.outcome import (
     Overwritten,
     Planned,
     Rejected,
-    Undone,
     Withheld,
 )
 from copydesk.edit.draft import Plan, cut
@@ -103,12 +102,12 @@ class UndoCall(EditingCall):
             edit_id = context.desk.history.undone_by(context.member, edit_id)
             if not edit_id:
                 return self._made_again(context, name)
-        undo = context.desk.undo_together if self.transaction else context.desk.undo
-        outcome = undo(context.member, name, edit_id)
+        is_whole = self.transaction
+        outcome = context.desk.undo_together(context.member, name, edit_id, is_whole=is_whole)
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)
-        if isinstance(outcome, Undone):
-            return reports.undone(name, outcome, context.lang, self.report)
+        if len(outcome) == 1 and not is_whole:
+            return reports.undone(name, outcome[0], context.lang, self.report)
         return reports.undone_together(name, outcome, context.lang, self.report)
 
     def _made_again(self, context: Context, name: str) -> Answer:

@@ -318,6 +318,13 @@ def _aged(days: Sequence[Day], keep_days: int) -> list[tuple[Day, int]]:
 
 
 State = Literal["open", "done", "failed", "unsure"]
+
+ENDS: Mapping[State, Sequence[State]] = {
+    "open": ("done", "failed", "unsure"),
+    "unsure": ("failed",),  # a store of notes has taken it back
+}
+"""What a state of an entry may become. Whoever records another end later changes nothing."""
+
 Kind = Literal["edit", "create", "remove", "notes"]
 """The kind of write to a file, or to notes outside files."""
 
@@ -712,6 +719,7 @@ class Records(ABC):
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
         """Record how writes ended, and with them the plans tied to them, before their locks go.
 
+        Those that have ended already stay as `ENDS` says.
         A power cut may take it back: then recovery finds it out.
         """
 
@@ -731,14 +739,7 @@ class Records(ABC):
 
     def heads(self, last_id: int, most: int) -> Sequence[Head]:
         """The last entries with higher ids than that, newest first, without their texts."""
-        heads: list[Head] = []
-        page, before = (2 if last_id else most), None  # mostly there is one more, or none
-        while entries := self.entries(None, None, page, before):
-            heads += (Head.of(entry) for entry in entries if entry.edit_id > last_id)
-            before = entries[-1].edit_id
-            if before <= last_id or len(heads) >= most:
-                break
-        return heads
+        return [Head.of(one) for one in self.entries(most=most) if one.edit_id > last_id]
 
     @abstractmethod
     def get(self, edit_id: int) -> Entry | None:

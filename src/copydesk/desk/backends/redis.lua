@@ -183,14 +183,14 @@ return ids
 -- The same for who has lost its turn.
 
 ---- close: ending
--- Of each entry its id, its mark, and the state in which it ended: how many that were written the
--- server knows nothing of.
+-- Of each entry its id, its mark, and the state in which it ended, which changes nothing if it has
+-- ended already in another: how many that were written the server knows nothing of.
 local gone = 0
 for at = 1, #ARGV, 3 do
   local id, e = ARGV[at], p .. 'e:' .. ARGV[at]
   if not is_there(id, ARGV[at + 1]) then
     if ARGV[at + 2] == 'done' then gone = gone + 1 end
-  else
+  elseif ENDS:find(' ' .. redis.call('HGET', e, 'state') .. '>' .. ARGV[at + 2] .. ' ', 1, true) then
     replaced(id, 'whole', '')
     redis.call('HDEL', e, 'whole')
     redis.call('HSET', e, 'state', ARGV[at + 2])

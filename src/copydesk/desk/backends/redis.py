@@ -33,7 +33,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, takewhile
 from threading import Event, Lock, Thread, local
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -47,11 +47,13 @@ from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     DAY_MS,
     ENDED_KEPT_MS,
+    ENDS,
     MOST_OUTCOMES,
     PLANS_KEPT,
     Day,
     Decision,
     Entry,
+    Head,
     IdRange,
     Missing,
     PlanOutcome,
@@ -110,9 +112,10 @@ _LONGEST_WAIT_SECONDS = 1.0
 _WAITS_MS = 3 * round(1_000 * _LONGEST_WAIT_SECONDS)
 """A waiter that has not asked for this long is considered gone."""
 
+_ENDS = "".join(f" {state}>{end} " for state, ends in ENDS.items() for end in ends)
 _BEGIN = (
     f"local p = KEYS[1]\nlocal WAITS_MS, PLANS_KEPT = {_WAITS_MS}, {PLANS_KEPT}\n"
-    f"local MOST_OUTCOMES = {MOST_OUTCOMES}\n"
+    f"local MOST_OUTCOMES = {MOST_OUTCOMES}\nlocal ENDS = '{_ENDS}'\n"
 )
 """How each script begins: the prefix of all keys, and the constants that it takes from here."""
 
@@ -667,7 +670,8 @@ class RedisRecords(Records):
         self._leases.closed(edit_ids)
         named = [self._named(edit_id) for edit_id in edit_ids]
         with self._lock:
-            self._ended.update(dict.fromkeys(named, state))
+            ended = (one for one in named if state in ENDS.get(self._ended.get(one, "open"), ()))
+            self._ended |= dict.fromkeys(ended, state)
         self._send()
 
     def forget_texts(self, entries: Sequence[Entry]) -> None:
@@ -689,6 +693,16 @@ class RedisRecords(Records):
         there = (self._entries(index, most, way, member=member or "") for index in indexes)
         newest = sorted(chain.from_iterable(there), key=lambda entry: -entry.edit_id)
         return tuple(newest[:most])
+
+    def heads(self, last_id: int, most: int) -> Sequence[Head]:
+        self._settle()
+        heads: list[Head] = []
+        rows = self._rows("edits", most, fields=("fixed", "state", "mark"))
+        for edit_id, fixed, *how in takewhile(lambda row: int(row[0]) > last_id, rows):
+            facts = self._server.decoded(decode, fixed)
+            known = {name: facts[name] for name in ("path", "time_ms", "before", "after")}
+            heads.append(Head(int(edit_id), state=self._state(edit_id, *how), **known))
+        return heads
 
     def get(self, edit_id: int) -> Entry | None:
         self._settle()

@@ -32,6 +32,7 @@ from copydesk.desk.backends.api import (
     CHAIN_LENGTH,
     DAY_MS,
     ENDED_KEPT_MS,
+    ENDS,
     MOST_OUTCOMES,
     PLANS_KEPT,
     SCHEMA,
@@ -654,6 +655,7 @@ _AS_STORED = (
 _COLUMNS = (*_AS_STORED, "path", "inverse", "diff", "group_id", "undo")
 """Those of all its fields besides its id."""
 
+_ENDS = ", ".join(f"('{state}', '{end}')" for state, ends in ENDS.items() for end in ends)
 _INSERT = (
     f"INSERT INTO edits ({', '.join(_COLUMNS)}, plan)"
     f" SELECT {', '.join(f':{name}' for name in _COLUMNS)}, :plan WHERE :plan IS NULL"
@@ -872,8 +874,9 @@ class SqliteRecords(Records):
 
     def close_all(self, edit_ids: Sequence[int], state: State) -> None:
         self._db.change(
-            "UPDATE edits SET state = ?, whole = NULL"
-            " WHERE edit_id IN (SELECT value FROM json_each(?))",
+            "UPDATE edits SET state = ?1, whole = NULL"
+            " WHERE edit_id IN (SELECT value FROM json_each(?2))"
+            f" AND (state, ?1) IN (VALUES {_ENDS})",
             (state, str([*edit_ids])),  # as JSON
             looked=True,
         )

@@ -29,6 +29,7 @@ from copydesk.notes.kernel.blocks import (
 from copydesk.notes.protocol import (
     ANSWERS,
     Around,
+    BlockNotFound,
     Crumb,
     Heading,
     Notebook,
@@ -234,9 +235,9 @@ class DocumentPlace:
         return [part for part in self.path.removesuffix(".sy").split("/") if is_id(part)]
 
 
-Shape = TypeVar("Shape", dict[object, object], list[object], str)
+Shape = TypeVar("Shape", dict[object, object], list[object], str, int)
 
-_SHAPES = {dict: "an object", list: "a list", str: "a text"}
+_SHAPES = {dict: "an object", list: "a list", str: "a text", int: "a number"}
 
 
 class Answer(NamedTuple):
@@ -249,7 +250,7 @@ class Answer(NamedTuple):
     value: object
 
     def read(self, shape: type[Shape]) -> Shape:
-        """The value, which is an object, a list or a text."""
+        """The value, which is an object, a list, a text or a number."""
         if not isinstance(self.value, shape):
             raise NotesUnavailable(f"{self.call}: {_SHAPES[shape]} is missing")
         return self.value
@@ -458,6 +459,13 @@ class Kernel:
         standings |= self._standings(left)
         return {block_id: standings[block_id] for block_id in wanted if block_id in standings}
 
+    def standing(self, block_id: str) -> TreeInfo:
+        """The position of a block; raises BlockNotFound."""
+        standings = self.standings([block_id])
+        if block_id not in standings:
+            raise BlockNotFound(block_id)
+        return standings[block_id]
+
     def _standings(self, ids: Sequence[str]) -> dict[str, TreeInfo]:
         """The positions by the kernel's own call. A document has no container."""
         standings: dict[str, TreeInfo] = {}
@@ -604,8 +612,10 @@ class Kernel:
 
     def count(self, test: str) -> int:
         """How many blocks there are in the index that pass an SQL test."""
-        (row,) = self._rows(f"SELECT count(DISTINCT id) AS total FROM blocks WHERE {test}")
-        return int(str(row.fields().get("total") or 0))
+        rows = self._rows(f"SELECT count(DISTINCT id) AS total FROM blocks WHERE {test}")
+        if not rows:
+            raise NotesUnavailable("/api/query/sql: a row is missing")
+        return rows[0].at("total").read(int)
 
     def _rows(self, statement: str) -> list[Answer]:
         body = {"stmt": statement, **({"mode": "readonly"} if self._has("sql mode") else {})}

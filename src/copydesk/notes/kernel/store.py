@@ -395,7 +395,9 @@ class _DocumentIds(Sequence[str]):
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, int):
             start = range(len(self))[index]
-            return self._part(start, start + 1)[0]
+            for block_id in self._part(start, start + 1):
+                return block_id
+            raise NotesUnavailable(f"the block {start + 1} of {self._document_id} is missing")
         return self._part(*index.indices(len(self))[:2])
 
     def _part(self, start: int, stop: int) -> tuple[str, ...]:
@@ -409,7 +411,7 @@ class _DocumentIds(Sequence[str]):
         ids: list[str] = []
         while at and len(ids) < count:
             ids.append(at)
-            at = self._kernel.standings([at])[at].next_id
+            at = self._kernel.standing(at).next_id
         return tuple(ids)
 
 
@@ -513,7 +515,7 @@ class KernelStore:
         return blocks
 
     def children(self, block_id: str) -> tuple[NoteBlock, ...]:
-        standing = self._standing(block_id)
+        standing = self._kernel.standing(block_id)
         container = standing.parent_id if standing.kind == "h" else block_id
         children = self._kernel.children(block_id)
         if not children:
@@ -526,19 +528,19 @@ class KernelStore:
         )
 
     def child_ids(self, block_id: str) -> Sequence[str]:
-        if self._standing(block_id).kind == "d":
+        if self._kernel.standing(block_id).kind == "d":
             return _DocumentIds(self._kernel, block_id)
         return tuple(child.id for child in self._kernel.children(block_id))
 
     def around(self, block_id: str) -> Around:
-        return self._standing(block_id).around
+        return self._kernel.standing(block_id).around
 
     def outline(self, document_id: str) -> tuple[Heading, ...]:
         self._check_document(document_id)
         return self._kernel.outline(document_id)
 
     def breadcrumb(self, block_id: str) -> tuple[Crumb, ...]:
-        standing = self._standing(block_id)
+        standing = self._kernel.standing(block_id)
         home = self._kernel.home(block_id)
         names = {notebook.id: notebook.name for notebook in self._kernel.notebooks()}
         there = self._kernel.standings(
@@ -755,18 +757,12 @@ class KernelStore:
 
     def _check_document(self, block_id: str) -> None:
         """Raise WrongBlockKind for a block that is not a document, BlockNotFound for none."""
-        kind = self._standing(block_id).kind
+        kind = self._kernel.standing(block_id).kind
         if kind != "d":
             raise WrongBlockKind(block_id, kind, "document")
 
     def _is_document(self, block_id: str) -> bool:
         return any(standing.kind == "d" for standing in self._kernel.standings([block_id]).values())
-
-    def _standing(self, block_id: str) -> TreeInfo:
-        standings = self._kernel.standings([block_id])
-        if block_id not in standings:
-            raise BlockNotFound(block_id)
-        return standings[block_id]
 
 
 def _note(
