@@ -7,13 +7,14 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision, Records, Verdict, Version
 from copydesk.desk.gates import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy
@@ -49,6 +50,7 @@ MEMBERS = {
     "ann": MemberConfig(approval="human"),
     "bob": MemberConfig(approval_paths=(("src/**", "human"), ("src/free/**", "self"))),
     "cat": MemberConfig(self_lines=2, self_files=1),
+    "dan": MemberConfig(self_lines=0),
     "eve": MemberConfig(),
 }
 
@@ -233,9 +235,13 @@ def test_auto_plans_and_says_why(desk: OpenWorkspace, tmp_path: Path) -> None:
 def test_who_needs_a_person_where(
     desk: OpenWorkspace, tmp_path: Path, by: str, path: str, content: str, why: str | None
 ) -> None:
+    """What a person has to see waits longer, too."""
     os.symlink("src/a.txt", tmp_path / "link.txt")
     (tmp_path / "pyproject.toml").write_text(TEXT)
-    hunk = plan(desk, by, path, content=content)
+    hunk, life_ms = plan(desk, by, path, content=content), desk.desk._set.life_ms
+    made = desk.registry.plan(hunk, 0)
+    assert made.expires_ms - made.created_ms == life_ms(needs_person=why is not None)
+    assert life_ms(needs_person=True) > life_ms(needs_person=False)
     answer = call(desk, by, APPLY, hunk_id=hunk)
     assert answer.get("why") == why
     assert answer["status"] == ("pending" if why else "ok")
@@ -243,26 +249,6 @@ def test_who_needs_a_person_where(
     if why:
         approve(desk, hunk)
         assert call(desk, by, APPLY, hunk_id=hunk)["status"] == "ok"
-
-
-@pytest.mark.parametrize(
-    ("by", "path", "content", "asks"),
-    [
-        ("ann", "a.txt", "x", True),
-        ("bob", "src/a.txt", "x", True),
-        ("bob", "a.txt", "x", False),
-        ("cat", "a.txt", "x\ny\nz", True),
-        ("cat", "a.txt", "x\ny", False),
-        ("eve", "a.txt", "x\ny\nz", False),
-    ],
-)
-def test_what_a_person_has_to_see_waits_longer(
-    desk: OpenWorkspace, by: str, path: str, content: str, asks: bool
-) -> None:
-    made = desk.registry.plan(plan(desk, by, path, content=content), 0)
-    life_ms = desk.desk._set.life_ms
-    assert made.expires_ms - made.created_ms == life_ms(needs_person=asks)
-    assert life_ms(needs_person=True) > life_ms(needs_person=False)
 
 
 def test_an_empty_file_that_a_person_approved_is_made(desk: OpenWorkspace, tmp_path: Path) -> None:
@@ -348,59 +334,44 @@ def _guards(name: str) -> Policy:
     return Policy().guarding(lambda path: str(path) == name)
 
 
-@pytest.mark.parametrize(
-    ("later", "created", "error", "words"),
-    [
-        ({}, False, None, ""),
-        ({"permission": Rules(no_write_dirs=("a.txt",))}, False, AccessDenied, "write no_write_dirs"),
-        ({"permission": Rules(no_write_dirs=("b.txt",))}, False, AccessDenied, "write no_write_dirs"),
-        ({"permission": Rules(no_write_dirs=("c.txt",))}, False, AccessDenied, "write no_write_dirs"),
-        ({"permission": Rules(no_read_dirs=("a.txt",))}, False, AccessDenied, "read no_read_dirs"),
-        ({"permission": Rules(no_read_dirs=("b.txt",))}, False, AccessDenied, "read no_read_dirs"),
-        ({"permission": Rules(no_read_dirs=("c.txt",))}, False, AccessDenied, "read no_read_dirs"),
-        ({"permission": Rules(no_read_dirs=("a.txt", "b.txt"))}, True, None, ""),
-        ({"policy": Policy("human")}, False, ApprovalRequired, "member"),
-        ({"policy": _guards("a.txt")}, False, ApprovalRequired, "path"),
-        ({"policy": _guards("b.txt")}, False, ApprovalRequired, "path"),
-        ({"policy": _guards("c.txt")}, False, ApprovalRequired, "path"),
-        ({"policy": Policy(most_lines=0)}, False, ApprovalRequired, "lines"),
-        ({"policy": Policy(most_lines=1, most_files=1)}, False, ApprovalRequired, "files"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("swapped", [False, True])
-def test_rights_and_policy_of_the_moment_of_the_write_count(
-    desk: OpenWorkspace,
-    later: dict[str, Any],
-    created: bool,
-    error: type[Refusal] | None,
-    words: str,
-    swapped: bool,
-) -> None:
+A, MOVED, C = (RelPath.parse(f"{name}.txt") for name in "abc")
+MADE = FileEdit(A, Snapshot.of(b"a\n"), ChangeSet.of(2, [Edit(0, 1, b"b")]))
+LATER: list[tuple[dict[str, Any], bool, str | None]] = [
+    ({}, False, None),
+    *(({"permission": Rules(no_write_dirs=(f"{n}.txt",))}, False, "write") for n in "abc"),
+    *(({"permission": Rules(no_read_dirs=(f"{n}.txt",))}, False, "read") for n in "abc"),
+    ({"permission": Rules(no_read_dirs=("a.txt", "b.txt"))}, True, None),
+    ({"policy": Policy("human")}, False, "member"),
+    *(({"policy": _guards(f"{n}.txt")}, False, "path") for n in "abc"),
+    ({"policy": Policy(most_lines=0)}, False, "lines"),
+    ({"policy": Policy(most_lines=1, most_files=1)}, False, "files"),
+]
+
+
+def outcome(approving: Approving, *given: Any, **named: Any) -> Passed | Refusal:
+    """What lets a change pass, or what refuses it."""
+    try:
+        return approving.check(*given, **named)
+    except Refusal as refused:
+        return refused
+
+
+def test_rights_and_policy_of_the_moment_of_the_write_count(desk: OpenWorkspace) -> None:
     """Of the file, of others with the same text, and where it is moved; a policy of before too."""
-    member = Member("dan", Rules())
-    now = replace(member, **later)
-    member = replace(member, refresh=lambda: now)
-    if swapped and "policy" in later:
-        member = replace(now, refresh=lambda: Member("dan", Rules()))
-    a, b, c = (RelPath.parse(f"{name}.txt") for name in "abc")
-    base = Snapshot.of(b"a\n")
-    made = FileEdit(a, base, ChangeSet.of(2, [Edit(0, 1, b"b")]))
-    approving = Approving(desk.journal, desk.clock)
-
-    def check() -> object:
-        return approving.check(member, None, a, made, created=created, others=[b], to=c).reason
-
-    if error is None:
-        assert check() is None
-        return
-    with pytest.raises(error) as refused:
-        check()
-    found = refused.value
-    if isinstance(found, AccessDenied):
-        assert f"{found.operation} {found.rule}".startswith(words)
-    else:
-        assert isinstance(found, ApprovalRequired)
-        assert found.why == words
+    approving, plain = Approving(desk.journal, desk.clock), Member("dan", Rules())
+    for later, created, words in LATER:
+        other = replace(plain, **later)
+        ways = [(plain, other), *([(other, plain)] if "policy" in later else [])]
+        for before, now in ways:
+            member = replace(before, refresh=cast(Callable[[], Member], lambda now=now: now))
+            at = {"created": created, "others": [MOVED], "to": C}
+            found = outcome(approving, member, None, A, MADE, **at)
+            if isinstance(found, AccessDenied):
+                assert (found.operation, found.rule[: len(f"no_{words}")]) == (words, f"no_{words}")
+            else:
+                assert not isinstance(found, Refusal) or isinstance(found, ApprovalRequired)
+                why = found.why if isinstance(found, ApprovalRequired) else found.reason
+                assert why == words, (later, before)
 
 
 class Kept:
@@ -423,18 +394,19 @@ class Kept:
         return replace(decision, verdict="commented") if is_taken else decision
 
 
-A, MOVED = RelPath.parse("a.txt"), RelPath.parse("b.txt")
 PLAIN = Normalized(False, False, False, False, "lf", 0)
-MADE = FileEdit(A, Snapshot.of(b"a\n"), ChangeSet.of(2, [Edit(0, 1, b"b")]))
 
 
-@pytest.mark.parametrize("verdict", [None, *get_args(Verdict)])
-@pytest.mark.parametrize("to", [None, MOVED])
-@pytest.mark.parametrize("created", [False, True])
-@pytest.mark.parametrize("field", [None, "path", "before", "after"])
-def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
+def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass() -> None:
+    fields = None, "path", "before", "after"
+    for case in product((None, *get_args(Verdict)), (None, MOVED), (False, True), fields):
+        check_passes(*case)
+
+
+def check_passes(
     verdict: Verdict | None, to: RelPath | None, created: bool, field: str | None
 ) -> None:
+    case = verdict, to, created, field
     plan, ann = ("hunk", 7), Member("ann", Rules(), policy=Policy("human"))
     decisions = Kept()
     decisions.refused = 2  # a comment has the place of the lapse
@@ -442,45 +414,32 @@ def test_only_an_approval_of_the_same_file_and_bytes_lets_a_plan_pass(
     bound = before_of(MADE, created=created), after_of(MADE, to)
     if verdict:
         decision = Decision(plan, "ann", "a.txt", verdict, "eve", 5, *bound, "no")
-        if field:
-            decision = replace(decision, **{field: "other"})
-        decisions.by_plan[plan] = decision
-
-    def check() -> object:
-        return approving.check(ann, plan, A, MADE, created=created, to=to).reason
-
+        decisions.by_plan[plan] = replace(decision, **({field: "other"} if field else {}))
     is_same = verdict == "approved" and not field
-    assert approving.is_approved(plan, A, MADE, created=created) is (is_same and not to)
-    assert not approving.is_approved(("hunk", 8), A, MADE, created=created)
-    assert not approving.is_approved(None, A, MADE, created=created)
+    assert approving.is_approved(plan, A, MADE, created=created) is (is_same and not to), case
+    for unknown in (("hunk", 8), None):
+        assert not approving.is_approved(unknown, A, MADE, created=created), case
+    found = outcome(approving, ann, plan, A, MADE, created=created, to=to)
     if is_same:
-        assert check() == "member"
+        assert isinstance(found, Passed), case
+        assert found.reason == "member", case
         return
-    with pytest.raises((ApprovalRequired, HunkRejected)) as refused:
-        check()
-    found = refused.value
     if verdict in ("rejected", "changes_requested"):
-        assert isinstance(found, HunkRejected)
-        assert (found.hunk_id, found.by, found.reason) == ("hunk", "eve", "no")
+        assert isinstance(found, HunkRejected), case
+        assert (found.hunk_id, found.by, found.reason) == ("hunk", "eve", "no"), case
     else:
+        assert isinstance(found, ApprovalRequired), case
         why = "drifted" if verdict == "approved" else "member"
-        assert isinstance(found, ApprovalRequired)
-        assert (found.why, found.hunk_id) == (why, "hunk")
-    assert [(one.plan, one.verdict, one.time_ms, one.told) for one in decisions.said] == (
-        [(("hunk", time), "lapsed", 99, False) for time in (-5, -6, -7)]
-        if verdict == "approved"
-        else []
-    )
+        assert (found.why, found.hunk_id) == (why, "hunk"), case
+    lapsed = [(("hunk", time), "lapsed", 99, False) for time in (-5, -6, -7)]
+    said = [(one.plan, one.verdict, one.time_ms, one.told) for one in decisions.said]
+    assert said == (lapsed if verdict == "approved" else []), case
 
 
 def test_an_approval_of_another_mode_is_for_no_other_one() -> None:
     modes = [(0o100644, True), (0o100664, True), (0o100755, False), (0o100755, True)]
-    drafts = [
-        Draft(
-            ChangeMode(A, runs, mode), MADE.base, Place(0, 0, None), ChangeSet.of(2, []), (), PLAIN
-        )
-        for mode, runs in modes
-    ]
+    nothing = Place(0, 0, None), ChangeSet.of(2, []), (), PLAIN
+    drafts = [Draft(ChangeMode(A, runs, mode), MADE.base, *nothing) for mode, runs in modes]
     bound = [after_of(draft, None) for draft in drafts]
     assert len({*bound, MADE.base.digest, after_of(MADE, None)}) == len(modes) + 2
     assert all(len(one) == 64 for one in bound)
@@ -563,21 +522,24 @@ def test_who_gave_a_plan_another_text_is_recorded_where_nobody_had_to_approve_it
 
 
 @pytest.mark.parametrize(
-    ("by", "owner", "content", "is_taken"),
+    ("by", "owner", "lines", "content", "is_taken"),
     [
-        ("cat", "cat", "x\ny\nz", False),  # more lines than it may write
-        ("cat", "ann", "x\ny\nz", False),
-        ("cat", "cat", "x", False),  # it could be one of several files then
-        ("cat", "ann", "x", True),
-        ("eve", "cat", "x\ny\nz", True),
+        ("cat", "cat", "5", "x\ny\nz", False),  # more lines than it may write
+        ("cat", "ann", "5", "x\ny\nz", False),
+        ("cat", "ann", "5~7", "x", False),  # old lines and new ones count, whichever are more
+        ("cat", "ann", "5~6", "x\ny", True),
+        ("cat", "ann", "5", "x\ny", True),
+        ("cat", "cat", "5", "x", False),  # it could be one of several files then
+        ("cat", "ann", "5", "x", True),
+        ("eve", "cat", "5", "x\ny\nz", True),
     ],
 )
 def test_who_may_not_write_so_much_alone_does_not_approve_it(
-    desk: OpenWorkspace, by: str, owner: str, content: str, is_taken: bool
+    desk: OpenWorkspace, by: str, owner: str, lines: str, content: str, is_taken: bool
 ) -> None:
-    hunk = plan(desk, owner, content=content)
-    one = seen(desk, hunk)[0]
-    review, reviewer = desk.desk.review, desk.member(by)
+    given = {"path": "a.txt", "range": lines, "content": content}
+    hunk = str(call(desk, owner, "prepare_file_range_edit", **given)["hunk_id"])
+    one, review, reviewer = seen(desk, hunk)[0], desk.desk.review, desk.member(by)
     if is_taken:
         assert review.approve(reviewer, *one).verdict == "approved"
         return
@@ -596,52 +558,27 @@ def test_who_may_not_write_so_much_alone_does_not_have_it_written(
     assert (tmp_path / "a.txt").read_text() == (tmp_path / "b.txt").read_text() == TEXT
 
 
-@pytest.mark.parametrize(
-    ("lines", "content", "may"),
-    [("5~6", "x\ny", True), ("5~7", "x", False), ("5", "x\ny\nz", False), ("5", "x\ny", True)],
-)
-def test_a_reviewer_approves_as_many_lines_as_it_may_write(
-    desk: OpenWorkspace, lines: str, content: str, may: bool
-) -> None:
-    """Old lines and new ones count, whichever are more."""
-    arguments = {"path": "a.txt", "range": lines, "content": content}
-    hunk = str(desk.call("ann", "prepare_file_range_edit", arguments).fields["hunk_id"])
-    shown = seen(desk, hunk)[0]
-    if may:
-        desk.desk.review.approve(desk.member("cat"), *shown)
-        return
-    with pytest.raises(AccessDenied):
-        desk.desk.review.approve(desk.member("cat"), *shown)
-
-
-def test_a_member_that_may_write_no_line_unseen_may_still_reject(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(TEXT)
-    config = Config(members={**MEMBERS, "dan": MemberConfig(self_lines=0)}, durability="fast")
-    with open_workspace(str(tmp_path), config, shared=False) as desk:
-        hunk = plan(desk, "ann")
-        desk.desk.review.reject(desk.member("dan"), hunk, "no")
-        assert call(desk, "ann", APPLY, hunk_id=hunk)["error"] == "HUNK_REJECTED"
+def test_a_member_that_may_write_no_line_unseen_may_still_reject(desk: OpenWorkspace) -> None:
+    hunk = plan(desk, "ann")
+    desk.desk.review.reject(desk.member("dan"), hunk, "no")
+    assert call(desk, "ann", APPLY, hunk_id=hunk)["error"] == "HUNK_REJECTED"
 
 
 @pytest.mark.parametrize(
-    ("places", "more", "written"),
-    [
-        (1, {}, True),
-        (2, {}, False),  # one of two may be the wrong one
-        (3, {}, False),
-        (2, {"version": True}, True),  # the lines were chosen in a text that was seen
-    ],
+    ("places", "versioned", "written"),
+    [(1, False, True), (2, False, False), (3, False, False), (2, True, True)],
 )
 def test_what_is_written_at_once_has_one_place(
-    desk: OpenWorkspace, tmp_path: Path, places: int, more: dict[str, bool], written: bool
+    desk: OpenWorkspace, tmp_path: Path, places: int, versioned: bool, written: bool
 ) -> None:
+    """One of two may be the wrong one, unless it was chosen in a text that was seen."""
     text = "".join(f"{n}\nmark\n" for n in range(places))
     (tmp_path / "a.txt").write_text(text)
-    arguments: dict[str, Any] = {"path": "a.txt", "anchor": "mark", "content": "new"}
-    arguments |= {"occurrence": "1", "apply": "auto"}
-    if more:
-        arguments["version"] = call(desk, "eve", "read_file", path="a.txt")["version"]
-    answer = call(desk, "eve", "prepare_file_insert_after", **arguments)
+    given: dict[str, Any] = {"path": "a.txt", "anchor": "mark", "content": "new"}
+    given |= {"occurrence": "1", "apply": "auto"}
+    if versioned:
+        given["version"] = call(desk, "eve", "read_file", path="a.txt")["version"]
+    answer = call(desk, "eve", "prepare_file_insert_after", **given)
     assert ("auto_apply" not in answer) == written
     assert ((tmp_path / "a.txt").read_text() != text) == written
 
@@ -663,14 +600,13 @@ def test_a_comment_comes_with_the_next_answer_and_decides_nothing(desk: OpenWork
     review.comment(eve, hunk, "And what of this?")
     review.comment(eve, hunk, "It was fine.", -6)
     told = call(desk, "ann", "read_file", path="a.txt", range="1")["decisions"]
-    assert [(row["verdict"], row["by"], row["hunk_id"]) for row in told] == [
+    assert {(row["verdict"], row["by"], row["hunk_id"]) for row in told} == {
         ("commented", "eve", hunk)
-    ] * 3
-    assert [row["reason"] for row in told] == ["Why here?", "And what of this?", "It was fine."]
-    assert [(row.get("line"), row.get("side")) for row in told] == [
-        (5, "new"),
-        (None, None),
-        (6, "old"),
+    }
+    assert [(row["reason"], row.get("line"), row.get("side")) for row in told] == [
+        ("Why here?", 5, "new"),
+        ("And what of this?", None, None),
+        ("It was fine.", 6, "old"),
     ]
     assert "decisions" not in call(desk, "ann", "read_file", path="a.txt", range="1")
     assert [one.decision for one in review.pending(eve)] == [None]

@@ -140,10 +140,7 @@ EXISTING: dict[str, tuple[str, bytes]] = {
         b'  "context_servers": {\n    "local": {\n      "command": "some-command",\n'
         b'      "args": ["arg-1", "arg-2"],\n      "env": {},\n    }, // keep\n    // "old": {}\n  },\n}\n',
     ),
-    "a comment after the last member": (
-        "zed",
-        b'{\n  "vim_mode": true // yes, "really": {\n}\n',
-    ),
+    "a comment after the last member": ("zed", b'{\n  "vim_mode": true // yes, "really": {\n}\n'),
     "inputs beside servers": (
         "vscode",
         b'{\n\t"inputs": [\n\t\t{ "type": "promptString", "id": "key", "password": true }\n\t],\n'

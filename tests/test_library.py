@@ -282,10 +282,7 @@ def test_a_batch_that_is_refused_writes_nothing(desk: Desk, root: Path) -> None:
         with pytest.raises(refusal):
             call()
         assert (root / "a.txt").read_text() == TEXT
-    for argument, edits in {
-        "edits": [],
-        "edits[1].old_string": [("one", "1"), ("", "x")],
-    }.items():
+    for argument, edits in {"edits": [], "edits[1].old_string": [("one", "1"), ("", "x")]}.items():
         with pytest.raises(InvalidArgs) as caught:
             batch(edits)
         assert caught.value.argument == argument

@@ -229,10 +229,7 @@ def test_opening(tmp_path: Path) -> None:
         (lambda desk: desk.prepare("a"), "request must be Request, not str: 'a'"),
         (lambda desk: desk.history(most="3"), "most must be int, not str: '3'"),
         (lambda desk: RangeEdit(5, "1"), "a path must be str or os.PathLike[str], not int"),
-        (
-            lambda desk: desk.prepare(RangeEdit("a.txt", 2)),
-            "range must be str, not int: 2",
-        ),
+        (lambda desk: desk.prepare(RangeEdit("a.txt", 2)), "range must be str, not int: 2"),
         (
             lambda desk: desk.prepare(Insert("a.txt", "two", "x", "under")),
             "position must be Literal['after', 'before'], not str: 'under'",

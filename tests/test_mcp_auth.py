@@ -14,24 +14,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from copydesk.app.config import TOOLSETS, ConfigError, MemberConfig
-from copydesk.app.mcp.http import (
-    HostGuard,
-    access_of,
-    bound,
-    build_app,
-    is_loopback,
-    tokens_of,
-)
+from copydesk.app.mcp.http import HostGuard, access_of, bound, build_app, is_loopback, tokens_of
 from copydesk.app.workspace import OpenWorkspace
 from support.mcp_calls import CALLS, fields_of, opened_at
-from support.mcp_transports import (
-    NO_TLS,
-    WIRE_MODES,
-    Raw,
-    client_of,
-    request,
-    served,
-)
+from support.mcp_transports import NO_TLS, WIRE_MODES, Raw, client_of, request, served
 
 pytestmark = pytest.mark.anyio
 

@@ -18,16 +18,7 @@ from copydesk.app import manuals
 from copydesk.app.config import TOOLSETS, MemberConfig
 from copydesk.app.mcp.server import Documents, question
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from support.mcp_calls import (
-    CALLS,
-    FILE,
-    MODES,
-    TEXT,
-    opened_at,
-    server_of,
-    settings,
-    text_of,
-)
+from support.mcp_calls import CALLS, FILE, MODES, TEXT, opened_at, server_of, settings, text_of
 
 pytestmark = [
     pytest.mark.anyio,

@@ -7,10 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import (
-    closing,
-    contextmanager,
-)
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import mcp_types as t

@@ -18,18 +18,7 @@ WEB = Path(markup.__file__).parent
 TABLE: dict[str, str] = tomllib.loads((WEB / "zh.toml").read_text("utf-8"))
 TEMPLATES = sorted((WEB / "templates").iterdir())
 CALLS = re.compile(r"\b(?:_|say)\(((?:[^()]|\([^()]*\))*)\)|\|named\((\"[^\"]*\")")
-NO_TEXTS = {
-    "-",
-    "_",
-    "",
-    " ",
-    "create",
-    "remove",
-    "until",
-    "{:,}",
-    " by {name}",
-    "s in numbers",
-}
+NO_TEXTS = {"-", "_", "", " ", "create", "remove", "until", "{:,}", " by {name}", "s in numbers"}
 """Literals within a call that are parts of a condition, or of a text that is put together."""
 
 

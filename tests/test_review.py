@@ -168,9 +168,7 @@ def test_of_a_plan_in_conflict_what_was_planned_is_shown(opener: Open, tmp_path:
             desk.desk.review.approve(desk.member("eve"), *one)
 
 
-def test_who_may_not_read_sees_nothing_and_who_may_not_write_decides_nothing(
-    opener: Open,
-) -> None:
+def test_who_may_not_read_sees_nothing_and_who_may_not_write_decides_nothing(opener: Open) -> None:
     desk = opener()
     hunk = plan(desk, 5, "five")
     one = seen(desk, hunk)[0]
