@@ -284,9 +284,7 @@ def chapters_of(page: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("toolset", "lang"), BOTH)
-def test_every_tool_has_a_chapter_with_its_parts_calls_and_arguments(
-    toolset: str, lang: Lang
-) -> None:
+def test_every_tool_has_a_chapter_with_parts_calls_and_arguments(toolset: str, lang: Lang) -> None:
     names = MANUALS[toolset]
     assert sorted(names) == sorted(tool.name for tool in Catalog(ROWS).of([toolset]))
     page = manuals.read(toolset, "tools", lang)
@@ -325,9 +323,7 @@ def test_every_call_signature_has_the_arguments_of_the_tool(toolset: str, lang: 
         ("zh", "**调用签名**：", "**参数**：无。", " `path`：目录；. 为根"),
     ],
 )
-def test_a_chapter_has_the_arguments_that_it_does_not_name(
-    lang: Lang, signature: str, parameters: str, added: str
-) -> None:
+def test_a_chapter_gains_arguments(lang: Lang, signature: str, parameters: str, added: str) -> None:
     """A new argument needs no other page of the manual."""
     chapter = f"\n### list_dir\n\n{signature}`list_dir({{ … }})`\n\n{parameters}\n\n`more`\n"
     made = chapter.replace("{ … }", "{ path }").replace(parameters, parameters + added)

@@ -718,9 +718,7 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
 
 @pytest.mark.parametrize("lang", LANGS)
 @pytest.mark.slow
-def test_what_is_said_of_real_answers_has_no_gap(
-    tmp_path: Path, said_keys: set[str], lang: Lang
-) -> None:
+def test_what_real_answers_say_has_no_gap(tmp_path: Path, said_keys: set[str], lang: Lang) -> None:
     config = Config(durability="fast", members={"agent": MemberConfig(approval="human")})
     with open_workspace(str(tmp_path), config, shared=False) as desk:
         desk.desk.foreign.keep(RelPath.parse("theirs.txt"), b"theirs\n", b"ours\n", False)

@@ -128,10 +128,7 @@ FORMS = {
         {**VENV, "{O}/lint": "#!{R}/.venv/bin/python\nimport lint\n"},
     ),
     "what a script has beside it": script(
-        "{root}/tools/lint",
-        "tools/lib.sh",
-        "tools/lint",
-        '#!/bin/sh\n. "$(dirname "$0")/lib.sh"\n',
+        "{root}/tools/lint", "tools/lib.sh", "tools/lint", '#!/bin/sh\n. "$(dirname "$0")/lib.sh"\n'
     ),
     "what a script loads": script(
         "{root}/x/bin/lint",
@@ -411,9 +408,7 @@ def test_a_second_name_below_the_root_changes_a_file_outside(tmp_path: Path) -> 
     assert not trust.is_given()
 
 
-def test_a_refused_command_does_not_stop_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refused_command_stops_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = Rule("*", "a", command=("cat",))
     refused = Rule("*", "b", command=("lint", "{root}"))
     told = (
