@@ -76,15 +76,15 @@ def run(first: int, last: int) -> set[int]:
 Way = Callable[[OpenWorkspace], object]
 
 
-def asks(tool: str, /, by: str = "ann", **given: object) -> Way:
+def asks(tool: str, /, by: str = "ann", **given: Any) -> Way:
     return lambda desk: told(desk, tool, by, **given)
 
 
-def of_file(tool: str, /, by: str = "ann", **given: object) -> Way:
+def of_file(tool: str, /, by: str = "ann", **given: Any) -> Way:
     return asks(tool, by, path="a.txt", **given)
 
 
-def of_brief_plan(**given: object) -> Way:
+def of_brief_plan(**given: Any) -> Way:
     return lambda desk: told(desk, "show_hunk", hunk_id=plan(desk, report="brief"), **given)
 
 

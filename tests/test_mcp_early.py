@@ -99,7 +99,7 @@ def id_of(answer: Mapping[str, Any]) -> object:
 
 @asynccontextmanager
 async def serving(
-    opened: OpenWorkspace, wire: Wire, at_end: Callable[[], object] = lambda: None, **options: Any
+    opened: OpenWorkspace, wire: Wire, at_end: Callable[[], None] = lambda: None, **options: Any
 ) -> AsyncGenerator[None]:
     """The library's own server at the wire."""
     server = build(opened, lambda _: "local", **{**PLAIN, **options})

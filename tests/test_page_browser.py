@@ -401,8 +401,8 @@ def age(scene: Scene, hunk: str) -> None:
     """Make of the plan one of six days ago."""
     plan = scene.agent.registry.plan(hunk, 0)
     days, hours = 6 * 24 * 3_600_000, 4 * 3_600_000
-    old = {"created_ms": plan.created_ms - days, "expires_ms": plan.expires_ms - days - hours}
-    scene.agent.registry.put(replace(plan, **old))
+    made, ends = plan.created_ms - days, plan.expires_ms - days - hours
+    scene.agent.registry.put(replace(plan, created_ms=made, expires_ms=ends))
 
 
 def test_the_other_forms(scene: Scene) -> None:

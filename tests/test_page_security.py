@@ -149,19 +149,10 @@ NO_IDS = (
 )
 """What stands where a number or an id is wanted."""
 
-QUERIES = [
-    "before",
-    "context",
-    "view",
-    "all",
-    "hunk",
-    "path",
-    "member",
-    "q",
-    "state",
-    "sort",
+QUERIES = (
+    *("before", "context", "view", "all", "hunk", "path", "member", "q", "state", "sort"),
     "task",
-]
+)
 
 
 @pytest.mark.slow
