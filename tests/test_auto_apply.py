@@ -75,39 +75,42 @@ def run(first: int, last: int) -> set[int]:
 
 Way = Callable[[OpenWorkspace], object]
 
+
+def asks(tool: str, /, by: str = "ann", **given: Any) -> Way:
+    return lambda desk: told(desk, tool, by, **given)
+
+
+def of_file(tool: str, /, by: str = "ann", **given: Any) -> Way:
+    return asks(tool, by, path="a.txt", **given)
+
+
+def of_brief_plan(**given: Any) -> Way:
+    return lambda desk: told(desk, "show_hunk", hunk_id=plan(desk, report="brief"), **given)
+
+
+EDITOR = "str_replace_based_edit_tool"
 READS: dict[str, tuple[Way, set[int]]] = {
-    "read_file": (lambda d: told(d, "read_file", path="a.txt"), run(1, 60)),
-    "read_file, a range": (lambda d: told(d, "read_file", path="a.txt", range="5~9"), run(5, 9)),
-    "read_file, the end": (lambda d: told(d, "read_file", path="a.txt", range="-4~"), run(57, 60)),
-    "read_file, cut": (lambda d: told(d, "read_file", path="a.txt", max_lines=7), run(1, 7)),
-    "Read": (lambda d: told(d, "Read", path="a.txt", start_line=8, limit=3), run(8, 10)),
-    "read_text_file": (lambda d: told(d, "read_text_file", path="a.txt", head=4), run(1, 4)),
-    "read_text_file, the end": (
-        lambda d: told(d, "read_text_file", path="a.txt", tail=3),
-        run(59, 60),
-    ),
-    "the editor's view": (
-        lambda d: told(
-            d, "str_replace_based_edit_tool", command="view", path="a.txt", view_range=[3, 6]
-        ),
-        run(3, 6),
-    ),
+    "read_file": (of_file("read_file"), run(1, 60)),
+    "read_file, a range": (of_file("read_file", range="5~9"), run(5, 9)),
+    "read_file, the end": (of_file("read_file", range="-4~"), run(57, 60)),
+    "read_file, cut": (of_file("read_file", max_lines=7), run(1, 7)),
+    "Read": (of_file("Read", start_line=8, limit=3), run(8, 10)),
+    "read_text_file": (of_file("read_text_file", head=4), run(1, 4)),
+    "read_text_file, the end": (of_file("read_text_file", tail=3), run(59, 60)),
+    "the editor's view": (of_file(EDITOR, command="view", view_range=[3, 6]), run(3, 6)),
     "ripgrep_snippets": (
-        lambda d: told(d, "ripgrep_snippets", pattern="line [34]2$", context_after=2),
+        asks("ripgrep_snippets", pattern="line [34]2$", context_after=2),
         run(31, 34) | run(41, 44),
     ),
-    "ripgrep_fixed": (
-        lambda d: told(d, "ripgrep_fixed", literal="line 20", context_before=2),
-        run(18, 21),
-    ),
+    "ripgrep_fixed": (asks("ripgrep_fixed", literal="line 20", context_before=2), run(18, 21)),
     "ripgrep_search": (
-        lambda d: told(d, "ripgrep_search", pattern="line 2[67]", rg_args=["-C", "1"]),
+        asks("ripgrep_search", pattern="line 2[67]", rg_args=["-C", "1"]),
         run(25, 28),
     ),
-    "ripgrep_files": (lambda d: told(d, "ripgrep_files", pattern="line"), set()),
-    "ripgrep_count": (lambda d: told(d, "ripgrep_count", pattern="line"), set()),
+    "ripgrep_files": (asks("ripgrep_files", pattern="line"), set()),
+    "ripgrep_count": (asks("ripgrep_count", pattern="line"), set()),
     "nothing": (lambda d: None, set()),
-    "another member's reading": (lambda d: told(d, "read_file", by="bob", path="a.txt"), set()),
+    "another member's reading": (of_file("read_file", "bob"), set()),
 }
 
 
@@ -135,54 +138,34 @@ def rejected(desk: OpenWorkspace) -> None:
     file.write_text(TEXT)
 
 
+BLOCK = {"start_anchor": "line 50", "end_anchor": "line 52"}
+TEXTS = [{"old_string": f"line {n}\n", "new_string": "x\n"} for n in (10, 40)]
+ONE_CHANGED = "".join(f"{x}\n" for x in ["x", *LINES[10:39]])
 ANSWERS: dict[str, tuple[Way, set[int]]] = {
     "a plan": (plan, run(17, 25)),
     "a brief plan": (lambda d: plan(d, report="brief"), set()),
     "a plan that changes nothing": (lambda d: plan(d, range="30", content="line 30"), run(27, 33)),
     "a long plan": (lambda d: plan(d, range="20~39", content=""), run(17, 42)),
     "a long plan that changes one line": (
-        lambda d: plan(d, range="10~39", content="".join(f"{x}\n" for x in ["x", *LINES[10:39]])),
+        lambda d: plan(d, range="10~39", content=ONE_CHANGED),
         run(7, 14) | run(37, 42),
     ),
     "a plan of an insertion": (
-        lambda d: told(
-            d, "prepare_file_insert_after", path="a.txt", anchor="line 50", content="x\n"
-        ),
+        of_file("prepare_file_insert_after", anchor="line 50", content="x\n"),
         run(48, 53),
     ),
-    "a plan of an append": (
-        lambda d: told(d, "prepare_file_append", path="a.txt", content="x\n"),
-        run(58, 60),
-    ),
+    "a plan of an append": (of_file("prepare_file_append", content="x\n"), run(58, 60)),
     "a plan of a block": (
-        lambda d: told(
-            d,
-            "prepare_file_block_replace",
-            path="a.txt",
-            start_anchor="line 50",
-            end_anchor="line 52",
-            content="x\n",
-        ),
+        of_file("prepare_file_block_replace", **BLOCK, content="x\n"),
         run(48, 54),
     ),
     "a plan of several texts": (
-        lambda d: told(
-            d,
-            "prepare_batch_edit",
-            path="a.txt",
-            edits=[{"old_string": f"line {n}\n", "new_string": "x\n"} for n in (10, 40)],
-        ),
+        of_file("prepare_batch_edit", edits=TEXTS),
         run(7, 13) | run(37, 43),
     ),
-    "a dry run": (
-        lambda d: told(d, "Edit", path="a.txt", old_string="line 33", new_string="x", dry_run=True),
-        run(30, 36),
-    ),
-    "show_hunk": (lambda d: told(d, "show_hunk", hunk_id=plan(d, report="brief")), run(17, 25)),
-    "show_hunk, some lines": (
-        lambda d: told(d, "show_hunk", hunk_id=plan(d, report="brief"), range="5~6"),
-        run(17, 18),
-    ),
+    "a dry run": (of_file("Edit", old_string="line 33", new_string="x", dry_run=True), run(30, 36)),
+    "show_hunk": (of_brief_plan(), run(17, 25)),
+    "show_hunk, some lines": (of_brief_plan(range="5~6"), run(17, 18)),
     "a version that is not known": (stale, run(27, 33)),
     "an expectation that is wrong": (
         lambda d: call(d, "prepare_file_range_edit", **PLAN, expected_old="other\n"),
@@ -194,9 +177,7 @@ WAYS = READS | ANSWERS
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_edit_of_lines_that_were_read_or_found_is_made_at_once(
-    desk: OpenWorkspace, way: str
-) -> None:
+def test_an_edit_of_lines_that_were_read_is_made_at_once(desk: OpenWorkspace, way: str) -> None:
     """Edits of shown lines are made at once, of any other line they are not."""
     call_it, lines = WAYS[way]
     call_it(desk)
@@ -216,17 +197,10 @@ def test_a_version_alone_proves_nothing(desk: OpenWorkspace, tmp_path: Path) -> 
         assert not written(found)
         assert "were not shown to you" in found["auto_apply_reason"]
     assert (tmp_path / "a.txt").read_text() == TEXT
-    text = desk.call(
-        "ann",
-        "prepare_file_range_edit",
-        {"path": "a.txt", "range": "3~5", "version": VERSION, "apply": "auto", "content": ""},
-        lang="zh",
-    ).text
+    given = {"path": "a.txt", "range": "3~5", "version": VERSION, "apply": "auto", "content": ""}
+    text = desk.call("ann", "prepare_file_range_edit", given, lang="zh").text
     assert f"第 3~5 行在版本 {VERSION} 中未曾展示给你" in text
-
-
-def test_expected_old_is_proof_enough(desk: OpenWorkspace) -> None:
-    assert written(edit(desk, "33~34", expected_old="line 33\nline 34\n"))
+    assert written(edit(desk, "33~34", expected_old="line 33\nline 34\n")), "that is proof enough"
     assert written(edit(desk, "9", version="", expected_old="line 9"))
 
 
@@ -258,46 +232,38 @@ def test_a_range_around_several_edits_deletes_nothing(desk: OpenWorkspace, tmp_p
 
 
 @pytest.mark.parametrize("version", ["", VERSION])
-def test_a_file_to_be_deleted_is_told_without_arguments_that_it_lacks(
-    desk: OpenWorkspace, version: str
-) -> None:
+def test_a_deletion_is_told_no_arguments_that_it_lacks(desk: OpenWorkspace, version: str) -> None:
     found = told(desk, "prepare_file_delete", path="a.txt", version=version, apply="auto")
     assert not written(found)
     assert "expected_old" not in found["auto_apply_reason"]
 
 
-def test_what_replaces_nothing_needs_no_proof(desk: OpenWorkspace) -> None:
-    after = {"path": "a.txt", "anchor": "line 7", "match": "equals", "apply": "auto"}
-    assert written(told(desk, "prepare_file_insert_after", **after, content="x\n"))
-    assert written(told(desk, "prepare_file_append", path="a.txt", content="x\n", apply="auto"))
-    assert written(
-        told(desk, "prepare_file_range_edit", path="a.txt", range="63~", content="x", apply="auto")
-    )
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("prepare_file_insert_after", {"anchor": "line 7", "match": "equals"}),
+        ("prepare_file_append", {}),
+        ("prepare_file_range_edit", {"range": "61~"}),
+    ],
+)
+def test_what_replaces_nothing_needs_no_proof(desk: OpenWorkspace, tool: str, given: Facts) -> None:
+    assert written(told(desk, tool, path="a.txt", content="x\n", apply="auto", **given))
 
 
 def test_of_several_anchors_the_one_that_is_meant_must_have_been_shown(desk: OpenWorkspace) -> None:
     told(desk, "read_file", path="a.txt", range="10~12")
-    after = {"path": "a.txt", "anchor": "line 1", "version": VERSION, "apply": "auto"}
 
-    def at(occurrence: str) -> Facts:
-        given = {**after, "occurrence": occurrence, "content": "x\n"}
-        return told(desk, "prepare_file_insert_after", **given)
+    def at(occurrence: str, anchor: str = "line 1", version: str = VERSION) -> Facts:
+        given = {"anchor": anchor, "version": version, "occurrence": occurrence, "content": "x\n"}
+        return told(desk, "prepare_file_insert_after", path="a.txt", **given, apply="auto")
 
     refused = at("1")
     assert not written(refused)
     assert f"lines 1~1 of version {VERSION} were not shown" in refused["auto_apply_reason"]
     assert written(at("2"))
-    after["anchor"] = "line 40"  # in two lines, once this is written
     told(desk, "prepare_file_append", path="a.txt", content="line 40\n", apply="auto")
     version = told(desk, "read_file", path="a.txt", range="1")["version"]
-    refused = told(
-        desk,
-        "prepare_file_insert_after",
-        **{**after, "version": version},
-        occurrence="1",
-        content="x",
-    )
-    assert "lines 41~41 of" in refused["auto_apply_reason"]
+    assert "lines 41~41 of" in at("1", "line 40", version)["auto_apply_reason"]
 
 
 def test_a_deletion_and_the_whole_file(desk: OpenWorkspace) -> None:
@@ -313,25 +279,22 @@ def test_a_deletion_and_the_whole_file(desk: OpenWorkspace) -> None:
 
 def test_a_block_is_taken_when_what_is_between_the_anchors_was_shown(desk: OpenWorkspace) -> None:
     told(desk, "ripgrep_search", pattern="line 1[024]$")
-    block: Facts = {
-        "path": "a.txt",
-        "start_anchor": "line 10",
-        "match": "equals",
-        "version": VERSION,
-    }
-    block |= {"content": "x\n", "apply": "auto", "report": "brief"}
-    assert not written(told(desk, "prepare_file_block_replace", **block, end_anchor="line 12"))
+
+    def block(end: str, **more: object) -> Facts:
+        given: Facts = {"path": "a.txt", "start_anchor": "line 10", "match": "equals"}
+        given |= {"version": VERSION, "content": "x\n", "apply": "auto", "report": "brief"}
+        return told(desk, "prepare_file_block_replace", **{**given, **more}, end_anchor=end)
+
+    assert not written(block("line 12"))
     told(desk, "read_file", path="a.txt", range="11")
-    inner = told(desk, "prepare_file_block_replace", **block, end_anchor="line 12")
+    inner = block("line 12")
     assert written(inner)
-    outer: Facts = {**block, "version": inner["version"], "include_anchors": False}
-    assert not written(told(desk, "prepare_file_block_replace", **outer, end_anchor="line 14"))
-    assert written(told(desk, "prepare_file_block_replace", **outer, end_anchor="line 12"))
+    outer: Facts = {"version": inner["version"], "include_anchors": False}
+    assert not written(block("line 14", **outer))
+    assert written(block("line 12", **outer))
 
 
-def test_a_report_of_a_write_shows_its_lines_in_the_new_version(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_report_shows_its_lines_in_the_new_version(desk: OpenWorkspace, tmp_path: Path) -> None:
     hunk_id = plan(desk, content="one\ntwo\n")
     done = told(desk, "apply_file_modification", hunk_id=hunk_id)
     # what its plan showed is carried, and what it wrote is its own
@@ -378,9 +341,7 @@ def test_what_a_budget_leaves_out_was_not_shown(tmp_path: Path) -> None:
         )
 
 
-def test_a_second_edit_by_the_numbers_of_the_new_version_needs_no_reading(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_second_edit_by_new_numbers_needs_no_reading(desk: OpenWorkspace, tmp_path: Path) -> None:
     told(desk, "read_file", path="a.txt", range="10~20")
     first = edit(desk, "12", content="one\ntwo\nthree\n")
     assert shown(desk, first["version"]) == run(10, 22)
@@ -392,9 +353,7 @@ def test_a_second_edit_by_the_numbers_of_the_new_version_needs_no_reading(
     assert (tmp_path / "a.txt").read_text() == "".join(f"{line}\n" for line in left)
 
 
-def test_lines_of_an_older_version_are_those_that_were_shown_then(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_of_an_older_version_its_own_lines_were_shown(desk: OpenWorkspace, tmp_path: Path) -> None:
     """Others write meanwhile; the edit is carried, and so is not what they wrote."""
     told(desk, "read_file", path="a.txt", range="10~20")
     (tmp_path / "a.txt").write_text(f"theirs\n{TEXT}")
@@ -406,9 +365,7 @@ def test_lines_of_an_older_version_are_those_that_were_shown_then(
     assert (tmp_path / "a.txt").read_text().split("\n")[14:17] == ["line 14", "new", "line 17"]
 
 
-def test_a_line_of_which_the_start_was_shown_is_not_known(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_line_whose_start_was_shown_is_not_known(desk: OpenWorkspace, tmp_path: Path) -> None:
     long = "x" * 200_000
     (tmp_path / "a.txt").write_text(f"first\n{long}\nlast\n")
     version = told(desk, "read_file", path="a.txt")["version"]
@@ -434,13 +391,15 @@ def test_crlf_and_a_last_line_without_newline(desk: OpenWorkspace, tmp_path: Pat
 def test_what_a_member_wrote_it_knows(desk: OpenWorkspace) -> None:
     made = told(desk, "create_new_file", path="b.txt", content="one\ntwo\n")
     assert shown(desk, made["version"], path="b.txt") == {1, 2}
-    more = told(desk, "prepare_file_append", path="b.txt", content="three\n", apply="auto")
-    assert shown(desk, more["version"], path="b.txt") == {1, 2, 3}
-    theirs = told(
-        desk, "prepare_file_append", by="bob", path="b.txt", content="four\n", apply="auto"
-    )
-    assert shown(desk, theirs["version"], path="b.txt") == set()
-    assert shown(desk, theirs["version"], by="bob", path="b.txt") == {4}
+
+    def append(by: str, content: str) -> str:
+        given = {"path": "b.txt", "content": content, "apply": "auto"}
+        return str(told(desk, "prepare_file_append", by, **given)["version"])
+
+    assert shown(desk, append("ann", "three\n"), path="b.txt") == {1, 2, 3}
+    theirs = append("bob", "four\n")
+    assert shown(desk, theirs, path="b.txt") == set()
+    assert shown(desk, theirs, by="bob", path="b.txt") == {4}
 
 
 def test_what_an_undo_brings_back_nobody_was_shown(desk: OpenWorkspace) -> None:
@@ -463,9 +422,7 @@ def test_a_batch_knows_what_its_old_texts_give(desk: OpenWorkspace) -> None:
     assert shown(desk, done["version"]) == {10, 11, 12}
 
 
-def test_what_was_shown_of_one_path_is_not_known_of_another(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_what_one_path_showed_is_not_known_of_another(desk: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text(TEXT)
     told(desk, "read_file", path="b.txt")
     assert not written(edit(desk, "5"))
@@ -605,9 +562,7 @@ async def test_a_client_is_taken_at_its_word_for_what_it_was_shown(tmp_path: Pat
     assert (tmp_path / "a.txt").read_text().split("\n")[17:20] == ["line 18", "late", "for 20"]
 
 
-def test_a_server_that_forgets_makes_no_edit_certain(
-    tmp_path: Path, redis_server: RedisServer
-) -> None:
+def test_a_server_that_forgets_is_no_certainty(tmp_path: Path, redis_server: RedisServer) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     name = redis_server.fresh_name()
     with redis_server.open(tmp_path, name) as one, redis_server.open(tmp_path, name) as other:
@@ -648,17 +603,13 @@ def test_members_in_many_processes_note_at_once(tmp_path: Path) -> None:
         assert shown(desk, by="local") == lines
 
 
-def test_a_line_that_was_shown_in_part_is_not_taken(tmp_path: Path) -> None:
+def test_a_line_that_was_shown_in_part_is_not_taken(desk: OpenWorkspace, tmp_path: Path) -> None:
     long = "x " * 10_000 + "NEEDLE" + " y" * 10_000
     (tmp_path / "a.txt").write_text(f"one\n{long}\nthree\n")
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        given = {"path": "a.txt", "old_string": "NEEDLE", "new_string": "PIN"}
-        done = opened.call("local", "Edit", given)
-        version = done.data["data"]["version"]  # type: ignore[call-overload, index]
-        edit = {"path": "a.txt", "range": "2", "content": "x", "version": version, "apply": "auto"}
-        plan = opened.call("local", "prepare_file_range_edit", edit)
-        assert plan.data["auto_apply"] == "declined"
-        assert "lines 2~2" in str(plan.data["auto_apply_reason"])
+    done = told(desk, "Edit", path="a.txt", old_string="NEEDLE", new_string="PIN")
+    found = edit(desk, "2", done["data"]["version"])
+    assert not written(found)
+    assert "lines 2~2" in str(found["auto_apply_reason"])
 
 
 def test_of_a_transaction_each_member_knows_the_lines_that_it_wrote(desk: OpenWorkspace) -> None:

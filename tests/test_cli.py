@@ -118,33 +118,32 @@ def test_every_tool_has_help(shell: Shell, tool: Tool) -> None:
 # The words of `call`
 
 
+RANGE = ("--path", "a.txt", "--range", "1~2")
+
+
 @pytest.mark.parametrize(
     ("words", "stdin"),
     [
         (['{"path": "a.txt", "range": "1~2"}'], ""),
         (["-"], '{"path": "a.txt", "range": "1~2"}'),
-        (["--path", "a.txt", "--range", "1~2"], ""),
+        ([*RANGE], ""),
         (["--path=a.txt", "--range=1~2"], ""),
-        (["--path", "a.txt", "--range", "1~2", "--max-lines", "0"], ""),
-        (["--path", "a.txt", "--range", "1~2", "--max_lines", "500"], ""),
-        (["--path", "a.txt", "--range", "1~2", "--show-linenos"], ""),
+        ([*RANGE, "--max-lines", "0"], ""),
+        ([*RANGE, "--max_lines", "500"], ""),
+        ([*RANGE, "--show-linenos"], ""),
         (["--path", "a.txt", "--show-linenos", "--range", "1~2"], ""),
         (["--path", "a.txt", "--show-linenos", "true", "--range", "1~2"], ""),
     ],
 )
-@pytest.mark.parametrize("where", ["before", "between", "after"])
-def test_ways_to_give_arguments(
-    shell: Shell, words: list[str], stdin: str, where: str, tmp_path: Path
-) -> None:
+def test_ways_to_give_arguments(shell: Shell, words: list[str], stdin: str, tmp_path: Path) -> None:
     own = ["--json", "--root", str(tmp_path), "--member", "ann", "--lang", "en"]
-    said = {
-        "before": [*own, "call", "read_file", *words],
-        "between": ["call", *own, "read_file", *words],
-        "after": ["call", "read_file", *words, *own],
-    }[where]
-    ran = shell(*said, stdin=stdin)
-    assert ran.status == 0
-    assert ran.data["content"] == "1\tone\n2\ttwo\n"
+    for said in (
+        [*own, "call", "read_file", *words],
+        ["call", *own, "read_file", *words],
+        ["call", "read_file", *words, *own],
+    ):
+        ran = shell(*said, stdin=stdin)
+        assert (ran.status, ran.data["content"]) == (0, "1\tone\n2\ttwo\n"), said
 
 
 def test_the_text_of_a_search_and_its_data(shell: Shell) -> None:
@@ -178,52 +177,30 @@ def test_values_are_read_as_the_schema_says(shell: Shell) -> None:
     assert read.data["content"] == "one\ntwo\nthree\n"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["a.txt"],
-        ['{"path": '],
-        ["[" * 100_000],
-        ["-"],
-        ["--path"],
-        ["--path", "a.txt", "--path", "b.txt"],
-        ["{}", "{}"],
-        ["{}", "--path", "a.txt"],
+def test_words_that_cannot_be_used(shell: Shell) -> None:
+    for words in (
+        *(["a.txt"], ['{"path": '], ["[" * 100_000], ["-"], ["--path"], ["{}", "{}"], ["--root"]),
+        *(["--path", "a.txt", "--path", "b.txt"], ["{}", "--path", "a.txt"]),
         ["--path", "a.txt", "--lang", "xx"],
-        ["--root"],
-    ],
-)
-def test_words_that_cannot_be_used(shell: Shell, words: list[str]) -> None:
-    ran = shell("call", "read_file", *words)
-    assert (ran.status, ran.out) == (2, "")
-    assert ran.err.startswith("copydesk: ")
-    assert len(ran.err) < 400
+    ):
+        ran = shell("call", "read_file", *words)
+        assert (ran.status, ran.out) == (2, ""), words
+        assert ran.err.startswith("copydesk: ")
+        assert len(ran.err) < 400
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["[1]"],
-        ["null"],
-        ['{"path": 1}'],
-        ["--pth", "a.txt"],
-        ["--nope"],
-        ["--path", "a.txt", "--max-lines", "²"],
-        ["--path", "a.txt", "--max-lines", "9" * 5_000],
-        ["--path", "\udcff"],
-        ['{"path": "\\udcff"}'],
-        ["--path", "none.txt"],
-        ["--path", "../a.txt"],
-    ],
-)
-def test_arguments_that_the_tool_refuses(shell: Shell, words: list[str]) -> None:
-    ran = shell("call", "read_file", *words)
-    assert (ran.status, ran.err) == (1, "")
-    assert "status: error" in ran.out
-    ran = shell("call", "read_file", *words, "--json")
-    assert ran.status == 1
-    assert ran.data["status"] == "error"
+def test_arguments_that_the_tool_refuses(shell: Shell) -> None:
+    for words in (
+        *([], ["[1]"], ["null"], ['{"path": 1}'], ["--pth", "a.txt"], ["--nope"]),
+        *(["--path", "a.txt", "--max-lines", number] for number in ("²", "9" * 5_000)),
+        *(["--path", "\udcff"], ['{"path": "\\udcff"}']),
+        *(["--path", "none.txt"], ["--path", "../a.txt"]),
+    ):
+        ran = shell("call", "read_file", *words)
+        assert (ran.status, ran.err) == (1, ""), words
+        assert "status: error" in ran.out
+        ran = shell("call", "read_file", *words, "--json")
+        assert (ran.status, ran.data["status"]) == (1, "error")
 
 
 # What is wrong is said, with the next step
@@ -338,9 +315,7 @@ def test_a_state_folder_that_cannot_be_used(shell: Shell, tmp_path: Path, broken
     assert (tmp_path / "a.txt").read_text() == "one\ntwo\nthree\n"
 
 
-def test_a_folder_that_is_gone(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_is_gone(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -366,15 +341,14 @@ def test_the_review_loop(shell: Shell, tmp_path: Path) -> None:
     applied = shell("apply", first, second)
     assert (applied.status, applied.err) == (0, "")
     assert applied.out.count("diff --git") == 1, "both are in one file"
-    discarded = shell("discard", third)
-    assert third in discarded.out
+    assert third in shell("discard", third).out
     assert (tmp_path / "a.txt").read_text() == "eins\nzwei\nthree\n"
-    history = shell("history", "--diff")
-    assert history.out.count("diff --git") == 2
-    assert [row["edit_id"] for row in shell("history", "--json").data] == [2, 1]
-    assert [row["edit_id"] for row in shell("history", "--json", "--most", "1").data] == [2]
-    assert shell("history", "a.txt", "--json").data == shell("history", "--json").data
-    assert shell("history", "b.txt", "--json").data == []
+    assert shell("history", "--diff").out.count("diff --git") == 2
+
+    def ids(*words: str) -> list[int]:
+        return [row["edit_id"] for row in shell("history", "--json", *words).data]
+
+    assert (ids(), ids("--most", "1"), ids("a.txt"), ids("b.txt")) == ([2, 1], [2], [2, 1], [])
     assert "b.txt" in shell("history", "b.txt").out
     assert "No plans are pending" in shell("pending").out
 
@@ -413,26 +387,18 @@ def test_several_discards_of_which_one_is_refused(shell: Shell, tmp_path: Path) 
     assert "deadbeef: HUNK_NOT_FOUND" in ran.err
     assert all(one in ran.out for one in (third, fourth))
     assert shell("pending", "--json").data == []
-
-
-def test_several_discards_are_one_list(shell: Shell) -> None:
     first, second = plan(shell, "1", "eins"), plan(shell, "2")
     ran = shell("discard", first, "deadbeef", second, "--json")
     assert (ran.status, ran.err) == (1, "")
     assert [one["hunk_id"] for one in ran.data] == [first, "deadbeef", second]
     assert [one["status"] for one in ran.data] == ["ok", "error", "ok"]
+    for command in ("discard", "apply"):
+        alone = plan(shell, "3", "drei")
+        ran = shell(command, alone, "--json")
+        assert (ran.status, ran.data["hunk_id"]) == (0, alone), "one plan is no list"
 
 
-@pytest.mark.parametrize("command", ["apply", "discard"])
-def test_one_plan_is_no_list(shell: Shell, command: str) -> None:
-    third = plan(shell, "3", "drei")
-    alone = shell(command, third, "--json")
-    assert (alone.status, alone.data["hunk_id"]) == (0, third)
-
-
-def test_recover_with_nothing_to_do(
-    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recover_nothing(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shell("recover", "--json").data == {"settled": [], "leftovers_removed": 0}
     assert os.listdir(tmp_path) == ["a.txt"]
     shell("apply", plan(shell))
@@ -457,22 +423,11 @@ def test_a_plan_that_the_file_refuses(shell: Shell, tmp_path: Path) -> None:
 
 
 JSON_COMMANDS = [
-    ["pending"],
-    ["show", "{hunk}"],
-    ["apply", "{hunk}"],
-    ["discard", "{hunk}"],
-    ["history"],
-    ["history", "a.txt", "--diff", "--most", "3"],
-    ["call"],
-    ["call", "read_file", "--help"],
-    ["call", "read_file", '{"path": "a.txt"}'],
-    ["call", "Read", '{"path": "a.txt"}'],
-    ["schema"],
-    ["schema", "--dialect", "gemini", "--toolsets", "ws_mod,team_mgmt"],
-    ["manual"],
-    ["manual", "ws_mod"],
-    ["doctor"],
-    ["recover"],
+    *(["pending"], ["show", "{hunk}"], ["apply", "{hunk}"], ["discard", "{hunk}"], ["history"]),
+    *(["history", "a.txt", "--diff", "--most", "3"], ["call"], ["call", "read_file", "--help"]),
+    *(["call", tool, '{"path": "a.txt"}'] for tool in ("read_file", "Read")),
+    *(["schema"], ["schema", "--dialect", "gemini", "--toolsets", "ws_mod,team_mgmt"]),
+    *(["manual"], ["manual", "ws_mod"], ["doctor"], ["recover"]),
 ]
 
 
@@ -497,15 +452,15 @@ def test_who_only_looks_makes_no_state_folder(shell: Shell, tmp_path: Path) -> N
             assert os.listdir(tmp_path) == ["a.txt"], words
 
 
-@pytest.mark.parametrize("topic", ["index", "principles", "tools", "scenarios", "errors"])
-@pytest.mark.parametrize("lang", ["en", "zh"])
-def test_manuals(shell: Shell, topic: str, lang: str) -> None:
-    pytest.importorskip("copydesk.app.manuals")
-    ran = shell("manual", "ws_mod", topic, "--lang", lang)
-    assert ran.status == 0
-    assert ran.out.endswith("\n")
-    data = shell("manual", "ws_mod", topic, "--lang", lang, "--json").data
-    assert data == {"toolset": "ws_mod", "topic": topic, "text": ran.out}
+def test_manuals(shell: Shell) -> None:
+    for topic in ("index", "principles", "tools", "scenarios", "errors"):
+        for lang in ("en", "zh"):
+            words = ["manual", "ws_mod", topic, "--lang", lang]
+            ran = shell(*words)
+            assert ran.status == 0
+            assert ran.out.endswith("\n")
+            data = shell(*words, "--json").data
+            assert data == {"toolset": "ws_mod", "topic": topic, "text": ran.out}
 
 
 # Hostile names and texts
@@ -522,36 +477,24 @@ def hostile(shell: Shell, tmp_path: Path) -> str:
     return hunk_id
 
 
-@pytest.mark.parametrize(
-    "words",
-    spread(
-        (
-            ["pending"],
-            ["show", "{hunk}"],
-            ["apply", "{hunk}"],
-            ["discard", "{hunk}"],
-            ["history", "--diff"],
-            ["call", "read_file", json.dumps({"path": HOSTILE})],
-            ["call", "read_file", json.dumps({"path": f"{HOSTILE}x"})],
-            ["call", "list_dir", '{"path": "."}'],
-            ["call", "ripgrep_snippets", '{"pattern": "x"}'],
-            ["call", "Read", json.dumps({"path": HOSTILE})],
-            ["call", HOSTILE],
-            ["call", "read_file", HOSTILE],
-            [HOSTILE],
-            ["show", HOSTILE],
-            ["apply", HOSTILE, HOSTILE + "2"],
-            ["history", HOSTILE],
-            ["manual", HOSTILE],
-            ["schema", "--toolsets", HOSTILE],
-            ["schema", "--dialect", HOSTILE],
-            ["doctor", "--root", HOSTILE],
-            ["pending", "--root", HOSTILE],
-        ),
-        of=2,
-    ),
-    ids=lambda words: " ".join(words)[:40].encode("ascii", "backslashreplace").decode(),
-)
+HOSTILE_WORDS: list[list[str]] = [
+    *(["pending"], ["show", "{hunk}"], ["apply", "{hunk}"], ["discard", "{hunk}"]),
+    ["history", "--diff"],
+    *(["call", "read_file", json.dumps({"path": path})] for path in (HOSTILE, f"{HOSTILE}x")),
+    *(["call", "list_dir", '{"path": "."}'], ["call", "ripgrep_snippets", '{"pattern": "x"}']),
+    *(["call", "Read", json.dumps({"path": HOSTILE})], ["call", "read_file", HOSTILE], [HOSTILE]),
+    *([command, HOSTILE] for command in ("call", "show", "history", "manual")),
+    ["apply", HOSTILE, HOSTILE + "2"],
+    *(["schema", option, HOSTILE] for option in ("--toolsets", "--dialect")),
+    *([command, "--root", HOSTILE] for command in ("doctor", "pending")),
+]
+
+
+def ascii_of(words: list[str]) -> str:
+    return " ".join(words)[:40].encode("ascii", "backslashreplace").decode()
+
+
+@pytest.mark.parametrize("words", spread(HOSTILE_WORDS, of=2), ids=ascii_of)
 @pytest.mark.parametrize("extra", [[], ["--json"]])
 def test_hostile_text_is_harmless(
     shell: Shell, hostile: str, words: list[str], extra: list[str]
@@ -595,17 +538,12 @@ def test_the_reader_may_go_away(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words",
-    spread(
-        [["pending"], ["pending", "--json"], ["call", "list_dir", "--path", "."], ["x", "--json"]],
-        of=3,
-    ),
+    "line", spread(("pending", "pending --json", "call list_dir --path .", "x --json"), of=3)
 )
-def test_a_full_disk_is_told(shell: Shell, tmp_path: Path, words: list[str]) -> None:
+def test_a_full_disk_is_told(shell: Shell, tmp_path: Path, line: str) -> None:
+    words = [*COMMAND, *line.split()]
     with Path("/dev/full").open("wb") as full:
-        ran = subprocess.run(
-            [*COMMAND, *words], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False
-        )
+        ran = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False)
     assert ran.returncode == 2
     assert ran.stderr.count(b"No space left on device") == 1
     assert b"Traceback" not in ran.stderr
@@ -628,9 +566,7 @@ def test_a_closed_stream_is_no_file_of_ours(shell: Shell, tmp_path: Path, closed
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
-def test_colours_on_a_terminal_alone(
-    shell: Shell, tmp_path: Path, no_color: str, coloured: bool
-) -> None:
+def test_colours_on_terminals(shell: Shell, tmp_path: Path, no_color: str, coloured: bool) -> None:
     hunk = plan(shell)
     assert "\x1b" not in shell("show", hunk).out
     leader, follower = pty.openpty()
@@ -657,13 +593,7 @@ def _read(fd: int) -> bytes:
 def test_output_is_utf_8_in_any_locale(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "中.txt").write_text("é\n")
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    words = [*COMMAND, "call", "read_file", "-"]
-    ran = subprocess.run(
-        words,
-        cwd=tmp_path,
-        env=environment,
-        input='{"path": "中.txt"}'.encode(),
-        capture_output=True,
-        check=True,
-    )
+    words, given = [*COMMAND, "call", "read_file", "-"], '{"path": "中.txt"}'.encode()
+    options: dict[str, Any] = {"env": environment, "input": given, "check": True}
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, **options)
     assert "1\té" in ran.stdout.decode("utf-8")

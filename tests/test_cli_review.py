@@ -83,50 +83,42 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_approve_and_reject(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     one, two, three = plan(agent, 5, "five"), plan(agent, 9, "nine"), plan(agent, 12, "twelve")
     status, out, _ = run("approve", one, two, "--json")
-    rows = json.loads(out)
-    assert status == 0
-    assert [(row["hunk_id"], row["verdict"], row["by"]) for row in rows] == [
-        (one, "approved", "local"),
-        (two, "approved", "local"),
-    ]
+    rows = [(row["hunk_id"], row["verdict"], row["by"]) for row in json.loads(out)]
+    assert (status, rows) == (0, [(hunk, "approved", "local") for hunk in (one, two)])
     assert run("reject", three, "--reason", "too short")[0] == 0
     assert apply(agent, three)["reason"] == "too short"
     assert apply(agent, one)["status"] == "ok"
     assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5\n", "five\n")
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "code"),
-    [
-        (("approve", "00000000"), 1, "HUNK_NOT_FOUND"),
-        (("approve", "x"), 1, "INVALID_HUNK_ID"),
-        (("reject", "HUNK", "--reason", " "), 1, "INVALID_ARGS"),
-        (("reject", "HUNK"), 2, "USAGE"),
-        (("approve",), 2, "USAGE"),
-        (("approve", "HUNK", "--after", "0123"), 1, "CONTENT_CHANGED"),
-        (("approve", "DONE"), 1, "ALREADY_DECIDED"),
-        (("reject", "DONE", "--reason", "no"), 1, "ALREADY_DECIDED"),
-        (("approve", "HUNK", "--member", "ann"), 1, "ACCESS_DENIED"),
-        (("review",), 2, "USAGE"),
-        (("review", "--done"), 2, "USAGE"),
-        (("review", "--task", "t"), 2, "USAGE"),
-        (("apply", "HUNK", "--after", "0123"), 2, "USAGE"),
-    ],
-)
-def test_refusals(
-    agent: OpenWorkspace, run: Run, words: tuple[str, ...], status: int, code: str
-) -> None:
-    ids = {"HUNK": plan(agent, 5, "five"), "DONE": plan(agent, 9, "nine")}
+REFUSED = [
+    ("approve 00000000", 1, "HUNK_NOT_FOUND"),
+    ("approve x", 1, "INVALID_HUNK_ID"),
+    ("reject HUNK --reason BLANK", 1, "INVALID_ARGS"),
+    ("reject HUNK", 2, "USAGE"),
+    ("approve", 2, "USAGE"),
+    ("approve HUNK --after 0123", 1, "CONTENT_CHANGED"),
+    ("approve DONE", 1, "ALREADY_DECIDED"),
+    ("reject DONE --reason no", 1, "ALREADY_DECIDED"),
+    ("approve HUNK --member ann", 1, "ACCESS_DENIED"),
+    ("review", 2, "USAGE"),
+    ("review --done", 2, "USAGE"),
+    ("review --task t", 2, "USAGE"),
+    ("apply HUNK --after 0123", 2, "USAGE"),
+]
+
+
+def test_refusals(agent: OpenWorkspace, run: Run) -> None:
+    ids = {"HUNK": plan(agent, 5, "five"), "DONE": plan(agent, 9, "nine"), "BLANK": " "}
     assert run("approve", ids["DONE"])[0] == 0
-    ended, out, _ = run(*(ids.get(word, word) for word in words), "--json")
-    assert (ended, json.loads(out)["error"]) == (status, code)
-    done = words in (("review",), ("review", "--done"))
-    assert run(*(ids.get(word, word) for word in words))[0] == (0 if done else status)
+    for line, status, code in REFUSED:
+        words = [ids.get(word, word) for word in line.split()]
+        ended, out, _ = run(*words, "--json")
+        assert (ended, json.loads(out)["error"]) == (status, code), line
+        assert run(*words)[0] == (0 if line in ("review", "review --done") else status), line
 
 
-def test_what_is_not_as_show_has_it_needs_its_digest(
-    agent: OpenWorkspace, run: Run, tmp_path: Path
-) -> None:
+def test_what_show_has_not_needs_its_digest(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     hunk = plan(agent, 20, "twenty")
     (tmp_path / "a.txt").write_text("new\n" + TEXT)
     status, out, _ = run("approve", hunk)
@@ -154,36 +146,36 @@ def commands(words: str) -> list[str]:
 
 def test_show_says_what_this_person_may_do(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     hunk = plan(agent, 5, "five")
-    steps = run("show", hunk)[1].splitlines()[-1]
-    assert commands(steps) == ["apply", "approve", "reject"]
-    assert f"copydesk apply --approve {hunk}. " in steps
-    as_ann = run("show", hunk, "--member", "ann")[1].splitlines()[-1]
-    assert commands(as_ann) == ["review"]
+
+    def shown(*words: str) -> tuple[str, list[str]]:
+        """What is shown, and the commands that its last line names."""
+        out = run("show", hunk, *words)[1]
+        return out, commands(out.splitlines()[-1])
+
+    out, named = shown()
+    assert named == ["apply", "approve", "reject"]
+    assert f"copydesk apply --approve {hunk}. " in out.splitlines()[-1]
+    assert shown("--member", "ann")[1] == ["review"]
     (tmp_path / "a.txt").write_text("new\n" + TEXT)
-    out = run("show", hunk)[1]
+    out, _ = shown()
     assert "file has changed since" in out
     assert "@@ -3,7 +3,7 @@" in out, "the edit as it is now"
-    after = re.findall(r"(approve) --after ([0-9a-f]{8}) ", out)
-    assert len(after) == 2
+    assert len(re.findall(r"(approve) --after ([0-9a-f]{8}) ", out)) == 2
     (tmp_path / "a.txt").write_text(TEXT.replace("line 5\n", "other\n"))
-    out = run("show", hunk)[1]
+    out, named = shown()
     assert "-line 5\n+five\n" in out
     assert "\n5\tother\n" in out, "both texts"
-    assert commands(out.splitlines()[-1]) == ["reject"]
+    assert named == ["reject"]
     run("reject", hunk, "--reason", "no")
-    assert f"{hunk} is rejected by local." in run("show", hunk)[1]
-    assert "copydesk" not in run("show", hunk)[1]
+    out, _ = shown()
+    assert f"{hunk} is rejected by local." in out
+    assert "copydesk" not in out
     data = json.loads(run("show", hunk, "--json")[1])
-    assert (data["state"], data["member"], data["decision"]["verdict"]) == (
-        "conflict",
-        "ann",
-        "rejected",
-    )
+    found = data["state"], data["member"], data["decision"]["verdict"]
+    assert found == ("conflict", "ann", "rejected")
 
 
-def test_pending_says_how_each_plan_stands_now(
-    agent: OpenWorkspace, run: Run, tmp_path: Path
-) -> None:
+def test_pending_says_how_each_plan_stands(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"a": 1,\n"b": 2}\n')
     exact = plan(agent, 25, "x")
     given = {"path": "b.json", "range": "1", "content": "{{"}
@@ -216,55 +208,40 @@ def test_the_approver_writes_what_was_shown(agent: OpenWorkspace, run: Run, tmp_
     status, out, err = run("apply", "--approve", three)
     assert status == 1
     assert "Nothing was decided" in err
-    words = re.findall(r"copydesk (apply --approve) [0-9a-f]{8} (--after) ([0-9a-f]{64})", out)
-    assert len(words) == 1
-    after = run("apply", "--approve", three, "--after", words[0][2], "--json")[1]
-    assert json.loads(after)["edit_id"] == 3
+    (after,) = re.findall(r"copydesk apply --approve [0-9a-f]{8} --after ([0-9a-f]{64})", out)
+    done = json.loads(run("apply", "--approve", three, "--after", after, "--json")[1])
+    assert done["edit_id"] == 3
     assert run("apply", "--approve", three, "--json")[0] == 1
-    history = run("history")[1]
-    assert history.count("done, approved by local") == 3
+    assert run("history")[1].count("done, approved by local") == 3
 
 
 def test_who_may_not_approve_does_not_write(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     hunk = plan(agent, 5, "five")
-    status, _, err = run("apply", "--approve", hunk, "--member", "ann")
-    assert (status, (tmp_path / "a.txt").read_text()) == (1, TEXT)
-    assert commands(err) == ["review"]
-    status, _, err = run("apply", "--approve", hunk, "--member", "mallory")
-    assert (status, "declares no such member" in err) == (1, True)
-    status, _, err = run("apply", hunk, "--member", "ann")
-    assert (status, commands(err)) == (1, ["review"])
+    for words in (["--approve"], []):
+        status, _, err = run("apply", *words, hunk, "--member", "ann")
+        assert (status, commands(err)) == (1, ["review"])
     for word in ("agent", "later answer", "Do other work", "list_", "apply_file"):
         assert word not in err
+    assert (tmp_path / "a.txt").read_text() == TEXT
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("apply", "00000000"),
-        ("apply", "x"),
-        ("show", "00000000"),
-        ("discard", "HUNK"),
-        ("undo", "99"),
-        ("diff", "GONE"),
-        ("apply", "GONE"),
-        ("approve", "CONFLICT"),
-        ("apply", "REJECTED", "--member", "ann"),
-    ],
-)
 def test_a_refusal_has_no_words_of_agents(
-    agent: OpenWorkspace, run: Run, tmp_path: Path, words: tuple[str, ...], lang: str
+    agent: OpenWorkspace, run: Run, tmp_path: Path, lang: str
 ) -> None:
     names = {"HUNK": 2, "GONE": 4, "CONFLICT": 6, "REJECTED": 8}
     ids = {name: plan(agent, line, "new") for name, line in names.items()}
     agent.desk.discard(agent.member("ann"), ids["GONE"])
     (tmp_path / "a.txt").write_text(TEXT.replace("line 6\n", "other\n"))
     assert run("reject", ids["REJECTED"], "--reason", "too short")[0] == 0
-    status, _, err = run(*(ids.get(word, word) for word in words), "--lang", lang)
-    assert status == 1
-    assert not re.search(r"[a-z]+_[a-z]+|repare|version|\?", err), err
-    assert ("copydesk " in err) or "too short" in err
+    for line in (
+        *("apply 00000000", "apply x", "show 00000000", "discard HUNK", "undo 99", "diff GONE"),
+        *("apply GONE", "approve CONFLICT", "apply REJECTED --member ann"),
+    ):
+        status, _, err = run(*(ids.get(word, word) for word in line.split()), "--lang", lang)
+        assert status == 1, line
+        assert not re.search(r"[a-z]+_[a-z]+|repare|version|\?", err), err
+        assert ("copydesk " in err) or "too short" in err
 
 
 class Terminal:
@@ -392,9 +369,7 @@ def test_a_review_ended_from_outside_gives_the_terminal_back(
     step.end(-number)
 
 
-def test_while_a_review_is_stopped_the_terminal_is_given_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_review_that_is_stopped_gives_the_terminal_back(monkeypatch: pytest.MonkeyPatch) -> None:
     leader, follower = pty.openpty()
     echoes: list[bool] = []
 
@@ -457,44 +432,39 @@ def test_a_written_edit_is_taken_back(agent: OpenWorkspace, tmp_path: Path) -> N
     plan(agent, 5, "five")
     plan(agent, 9, "nine")
     step = Terminal(tmp_path)
-    step.answer("w")
-    step.answer("u")
-    step.answer("q")
+    for key in "wuq":
+        step.answer(key)
     step.end()
     assert (tmp_path / "a.txt").read_text() == TEXT
     assert [edit.undoes for edit in agent.history("ann")] == [1, 0]
 
 
-def test_what_is_in_conflict_can_only_be_rejected(
+def test_what_would_be_refused_is_not_offered(
     agent: OpenWorkspace, run: Run, tmp_path: Path
 ) -> None:
     hunk = plan(agent, 5, "five")
+    _, out, _ = run("review", "--member", "ann", stdin="y\nn\nq\n")
+    assert "[j,q,?]" in out
+    assert "approved by a person" in out
+    assert agent.desk.review.pending(agent.member("eve"))[0].decision is None
     (tmp_path / "a.txt").write_text(TEXT.replace("line 5\n", "other\n"))
     status, out, err = run("review", stdin="y\nn\nstale\n")
     assert status == 0
     assert "-line 5\n+five\n" in out
     assert "CONTENT_CHANGED" in err
-    assert "[n,j,q,?]" in out
+    assert "[n,j,q,?]" in out, "a conflict can only be rejected"
     assert agent.desk.review.pending(agent.member("eve"))[0].decision is not None
     assert apply(agent, hunk)["decisions"][0]["reason"] == "stale"
 
 
-def test_what_would_be_refused_is_not_offered(agent: OpenWorkspace, run: Run) -> None:
-    plan(agent, 5, "five")
-    _, out, _ = run("review", "--member", "ann", stdin="y\nn\nq\n")
-    assert "[j,q,?]" in out
-    assert "approved by a person" in out
-    assert agent.desk.review.pending(agent.member("eve"))[0].decision is None
-
-
-@pytest.mark.parametrize("editor", ["false", "true", "/no/such/editor", "'"])
 def test_an_editor_that_gives_no_other_text(
-    agent: OpenWorkspace, run: Run, monkeypatch: pytest.MonkeyPatch, editor: str
+    agent: OpenWorkspace, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan(agent, 5, "five")
-    monkeypatch.setenv("VISUAL", editor)
-    assert run("review", stdin="e\nq\n")[0] == 0
-    assert agent.desk.review.pending(agent.member("eve"))[0].plan.edited_by == ""
+    for editor in ("false", "true", "/no/such/editor", "'"):
+        monkeypatch.setenv("VISUAL", editor)
+        assert run("review", stdin="e\nq\n")[0] == 0
+        assert agent.desk.review.pending(agent.member("eve"))[0].plan.edited_by == "", editor
 
 
 def test_a_comment_goes_to_the_agent_with_its_line(agent: OpenWorkspace, run: Run) -> None:
@@ -502,13 +472,18 @@ def test_a_comment_goes_to_the_agent_with_its_line(agent: OpenWorkspace, run: Ru
     status, out, _ = run("review", stdin="m\n5: why not V?\nm\n12 is enough\nm\n\nj\n")
     assert (status, out.count("local comments on line 5: why not V?")) == (0, 2)
     assert "local comments: 12 is enough" in out
-    said = run("show", hunk)[1]
-    assert "local comments on line 5: why not V?" in said
+    assert "local comments on line 5: why not V?" in run("show", hunk)[1]
     told: Any = agent.call("ann", "list_pending", {}).fields["decisions"]
-    assert [(row["verdict"], row.get("line"), row["reason"]) for row in told] == [
-        ("commented", 5, "why not V?"),
-        ("commented", None, "12 is enough"),
-    ]
+    said = [(row["verdict"], row.get("line"), row["reason"]) for row in told]
+    assert said == [("commented", 5, "why not V?"), ("commented", None, "12 is enough")]
+
+
+def test_a_line_that_changes_all_over_is_not_left_out(agent: OpenWorkspace, run: Run) -> None:
+    """Lines without a counterpart, or with too many changes for the room, are shown whole."""
+    plan(agent, 3, f"{'word ' * 1_000}\n{'other ' * 25_000}\n")
+    _, out, _ = run("review", stdin="q\n")
+    assert "word " * 1_000 in out
+    assert "[a,n" in out
 
 
 def test_of_a_move_both_paths_are_shown(agent: OpenWorkspace, run: Run) -> None:
@@ -517,23 +492,18 @@ def test_of_a_move_both_paths_are_shown(agent: OpenWorkspace, run: Run) -> None:
     assert "a.txt → b.txt: move file by ann" in run("review", stdin="j\n")[1]
 
 
-def test_nothing_waits(agent: OpenWorkspace, run: Run) -> None:
+def test_nothing_waits_or_the_input_ends(agent: OpenWorkspace, run: Run) -> None:
     assert run("review")[0] == 0
-    assert run("approve", plan(agent, 5, "five"))[0] == 0
-    assert run("review", stdin="n\n")[0] == 0
-
-
-def test_the_end_of_input_ends_it(agent: OpenWorkspace, run: Run) -> None:
-    plan(agent, 5, "five")
+    hunk = plan(agent, 5, "five")
     for typed in ("", "n\n", "?\n"):
         assert run("review", stdin=typed)[0] == 0
     assert agent.desk.review.pending(agent.member("eve"))[0].decision is None
+    assert run("approve", hunk)[0] == 0
+    assert run("review", stdin="n\n")[0] == 0
 
 
 @pytest.mark.slow
-def test_nothing_is_approved_on_the_terminal_that_was_not_shown(
-    agent: OpenWorkspace, run: Run, tmp_path: Path
-) -> None:
+def test_nothing_unseen_is_approved(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     """A diff that is cut: `y` is offered when all was shown, `approve` wants the digest."""
     content = "".join(f"{number} {'x' * 90}\n" for number in range(2_000))
     hunk = plan(agent, 3, content)
@@ -560,9 +530,7 @@ def test_nothing_is_approved_on_the_terminal_that_was_not_shown(
 
 
 @pytest.mark.slow
-def test_a_long_line_shows_what_changes_in_it(
-    agent: OpenWorkspace, run: Run, tmp_path: Path
-) -> None:
+def test_a_long_line_shows_what_changes(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     """The terminal leaves out what stays of a long line; nothing that changes."""
     (tmp_path / "a.txt").write_text(f"one\n{'a ' * 400_000}old{' b' * 400_000}\nthree\n")
     hunk = plan(agent, 2, f"{'a ' * 400_000}new{' b' * 400_000}\n")
@@ -579,17 +547,7 @@ def test_a_long_line_shows_what_changes_in_it(
     assert apply(agent, hunk)["status"] == "ok"
 
 
-def test_a_line_that_changes_all_over_is_not_left_out(agent: OpenWorkspace, run: Run) -> None:
-    """Lines without a counterpart, or with too many changes for the room, are shown whole."""
-    plan(agent, 3, f"{'word ' * 1_000}\n{'other ' * 25_000}\n")
-    _, out, _ = run("review", stdin="q\n")
-    assert "word " * 1_000 in out
-    assert "[a,n" in out
-
-
-def test_the_log_of_approvals_says_who_and_is_checked_against_the_journal(
-    agent: OpenWorkspace, run: Run, tmp_path: Path
-) -> None:
+def test_the_log_of_approvals_is_checked(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     kept, amended, other = plan(agent, 5, "five"), plan(agent, 9, "nine"), plan(agent, 12, "no")
     review, eve = agent.desk.review, agent.member("local")
     review.amend(eve, amended, "neun\n")
@@ -602,21 +560,14 @@ def test_the_log_of_approvals_says_who_and_is_checked_against_the_journal(
     status, out, _ = run("approvals")
     rows = [json.loads(line) for line in out.splitlines()]
     assert status == 0
-    assert [(row["hunk_id"], row["approved_by"], row["amended_by"]) for row in rows] == [
-        (kept, "local", ""),
-        (amended, "local", "local"),
-    ]
+    told = [(row["hunk_id"], row["approved_by"], row["amended_by"]) for row in rows]
+    assert told == [(kept, "local", ""), (amended, "local", "local")]
     for row in rows:
-        assert (row["approved_before"], row["approved_after"]) == (
-            row["digest_before"],
-            row["digest_after"],
-        )
-    told = json.loads(run("history", "--json")[1])
-    assert [(row["approved_by"], row["amended_by"]) for row in told] == [
-        ("", ""),
-        ("local", "local"),
-        ("local", ""),
-    ]
+        assert row["approved_before"] == row["digest_before"]
+        assert row["approved_after"] == row["digest_after"]
+    edits = json.loads(run("history", "--json")[1])
+    by = [(row["approved_by"], row["amended_by"]) for row in edits]
+    assert by == [("", ""), ("local", "local"), ("local", "")]
     log = tmp_path / "log.jsonl"
     log.write_text(out)
     assert run("undo", str(rows[0]["edit_id"]))[0] == 0
@@ -633,7 +584,8 @@ def test_a_member_that_is_not_declared_does_not_decide(
     agent: OpenWorkspace, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hunk = plan(agent, 5, "five")
-    for words in (("approve", hunk), ("reject", hunk, "--reason", "no"), ("review",)):
+    rejects = "reject", hunk, "--reason", "no"
+    for words in (("approve", hunk), rejects, ("review",), ("apply", "--approve", hunk)):
         status, _, err = run(*words, "--member", "mallory")
         assert (status, "declares no such member" in err) == (1, True), words
     monkeypatch.setenv("COPYDESK_MEMBER", "mallory")
@@ -646,9 +598,7 @@ def test_a_member_that_is_not_declared_does_not_decide(
 ALONE = 'durability = "fast"\n[members.local]\napproval = "human"\n'
 
 
-def test_a_person_alone_approves_what_their_agent_plans_under_the_same_name(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_person_alone_approves(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "copydesk.toml").write_text(ALONE)
     given = json.dumps({"path": "a.txt", "content": "x\n"})
     status, out, _ = run("call", "prepare_file_append", given)
@@ -777,9 +727,7 @@ def test_a_review_begun_before_the_first_agent_sees_its_plan(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_key_typed_before_a_plan_was_shown_decides_nothing(
-    agent: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_key_typed_before_its_plan_decides_nothing(agent: OpenWorkspace, tmp_path: Path) -> None:
     plan(agent, 5, "five")
     plan(agent, 9, "nine")
     step = Terminal(tmp_path)

@@ -176,9 +176,7 @@ def test_up_and_down(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_
     assert "No server" in run(root, ["down"])[1], "a number that is left over is of nobody"
 
 
-def test_a_server_that_is_being_started_is_waited_for(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_starts_is_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever starts one holds the lock before the process has an id; an older id is of nobody."""
     lock = root / ".copydesk" / "server.lock"
     with _background(str(root), Config()) as (_, none):

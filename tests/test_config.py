@@ -17,132 +17,114 @@ FILE, PROJECT = "copydesk.toml", "pyproject.toml"
 def check_good(root: Path, text: str, name: str = FILE, **expected: Any) -> None:
     (root / name).write_text(text)
     found = load(str(root), {})
-    for key, value in expected.items():
-        assert getattr(found, key) == value
+    assert {key: getattr(found, key) for key in expected} == expected, text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", {"member": "local", "toolsets": ("ws_mod",), "source": FILE}),
-        ('member = "ann"', {"member": "ann"}),
-        ('lang = "zh"', {"lang": "zh"}),
-        ('durability = "fast"', {"durability": "fast"}),
-        ('toolsets = ["ws_mod", "team_mgmt"]', {"toolsets": ("ws_mod", "team_mgmt")}),
-        ('toolsets = ["batch"]', {"toolsets": ("batch",)}),
-        ("ttl_seconds = 1", {"ttl_seconds": 1}),
-        ("limit_bytes = 10\nbases_bytes = 11", {"limit_bytes": 10, "bases_bytes": 11}),
-        ("journal_days = 1\njournal_bytes = 2", {"journal_days": 1, "journal_bytes": 2}),
-        ("lock_seconds = 3", {"lock_seconds": 3}),
-        ('state = ".desk"', {"state": ".desk"}),
-        ("", {"registry": "sqlite", "redis_url": "", "registry_name": ""}),
-        (
-            'registry = "redis"\nredis_url = "redis://h:1/2"\nregistry_name = "desk-1.a"',
-            {"registry": "redis", "redis_url": "redis://h:1/2", "registry_name": "desk-1.a"},
-        ),
-        ('redis_url = "unix:///run/s"', {"registry": "sqlite", "redis_url": "unix:///run/s"}),
-        ('[encodings]\n"a" = "LATIN1"', {"encodings": (("a", "iso8859-1"),)}),
-        ('\ufefflang = "zh"', {"lang": "zh"}),
-        ("[members.ann]", {"members": {"ann": MemberConfig()}}),
-        ("[members.ann]\nauto_lines = 0", {"members": {"ann": MemberConfig(auto_lines=0)}}),
-        (
-            "[members.ann]\napproval = 'human'\nself_lines = 9\nself_files = 0\n"
-            "[members.ann.approval_paths]\n'docs/**' = 'self'\n'*.sh' = 'human'",
-            {
-                "members": {
-                    "ann": MemberConfig(
-                        approval="human",
-                        approval_paths=(("docs/**", "self"), ("*.sh", "human")),
-                        self_lines=9,
-                        self_files=0,
-                    )
-                }
-            },
-        ),
-        (
-            '[members.ann]\ntoken = "t"\nteam_mgmt = true\nread_dirs = ["src"]',
-            {"members": {"ann": MemberConfig({"read_dirs": ("src",)}, "t", team_mgmt=True)}},
-        ),
-    ],
-)
-def test_good(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
-    check_good(tmp_path, text, **expected)
+POLICY = """[members.ann]
+approval = 'human'
+self_lines = 9
+self_files = 0
+[members.ann.approval_paths]
+'docs/**' = 'self'
+'*.sh' = 'human'"""
+PATHS = ("docs/**", "self"), ("*.sh", "human")
+ANN = MemberConfig(approval="human", approval_paths=PATHS, self_lines=9, self_files=0)
+RIGHTS = '[members.ann]\ntoken = "t"\nteam_mgmt = true\nread_dirs = ["src"]'
+BOB = MemberConfig({"read_dirs": ("src",)}, "t", team_mgmt=True)
+REDIS = {"registry": "redis", "redis_url": "redis://h:1/2", "registry_name": "desk-1.a"}
+GOOD: list[tuple[str, dict[str, Any]]] = [
+    ("", {"member": "local", "toolsets": ("ws_mod",), "source": FILE}),
+    ('member = "ann"', {"member": "ann"}),
+    ('lang = "zh"', {"lang": "zh"}),
+    ('durability = "fast"', {"durability": "fast"}),
+    ('toolsets = ["ws_mod", "team_mgmt"]', {"toolsets": ("ws_mod", "team_mgmt")}),
+    ('toolsets = ["batch"]', {"toolsets": ("batch",)}),
+    ("ttl_seconds = 1", {"ttl_seconds": 1}),
+    ("limit_bytes = 10\nbases_bytes = 11", {"limit_bytes": 10, "bases_bytes": 11}),
+    ("journal_days = 1\njournal_bytes = 2", {"journal_days": 1, "journal_bytes": 2}),
+    ("lock_seconds = 3", {"lock_seconds": 3}),
+    ('state = ".desk"', {"state": ".desk"}),
+    ("", {"registry": "sqlite", "redis_url": "", "registry_name": ""}),
+    ("\n".join(f'{key} = "{value}"' for key, value in REDIS.items()), REDIS),
+    ('redis_url = "unix:///run/s"', {"registry": "sqlite", "redis_url": "unix:///run/s"}),
+    ('[encodings]\n"a" = "LATIN1"', {"encodings": (("a", "iso8859-1"),)}),
+    ('\ufefflang = "zh"', {"lang": "zh"}),
+    ("[members.ann]", {"members": {"ann": MemberConfig()}}),
+    ("[members.ann]\nauto_lines = 0", {"members": {"ann": MemberConfig(auto_lines=0)}}),
+    (POLICY, {"members": {"ann": ANN}}),
+    (RIGHTS, {"members": {"ann": BOB}}),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("ttl = 3", "ttl"),
-        ("TTL_SECONDS = 3", "TTL_SECONDS"),
-        ("source = 'x'", "source"),
-        ("member = 3", "member"),
-        ("member = ''", "member"),
-        ("lang = 'de'", "lang"),
-        ("lang = ['en']", "lang"),
-        ("durability = true", "durability"),
-        ("toolsets = 'ws_mod'", "toolsets"),
-        ("toolsets = ['nope']", "toolsets"),
-        ("toolsets = [1]", "toolsets"),
-        ("ttl_seconds = 0", "ttl_seconds"),
-        ("ttl_seconds = -1", "ttl_seconds"),
-        ("ttl_seconds = 1.5", "ttl_seconds"),
-        ("ttl_seconds = true", "ttl_seconds"),
-        ("ttl_seconds = '60'", "ttl_seconds"),
-        ("limit_bytes = 10000000000000000000000000", "limit_bytes"),
-        ("journal_days = 1000000", "journal_days"),
-        ("ttl_seconds = 1000000000", "ttl_seconds"),
-        ("journal_days = 2026-01-01", "journal_days"),
-        ("state = ''", "state"),
-        ("state = '..'", "state"),
-        ("state = 'a/b'", "state"),
-        (r"state = 'a\b'", "state"),
-        ('state = "a\\u0000"', "state"),
-        ("registry = 'memory'", "registry"),
-        ("registry = true", "registry"),
-        ("registry = 'redis'", "redis_url"),
-        ("redis_url = 3", "redis_url"),
-        ("redis_url = 'http://h'", "redis_url"),
-        ("registry_name = 'a b'", "registry_name"),
-        ("registry_name = '{a}'", "registry_name"),
-        ("encodings = ['latin1']", "encodings"),
-        ("[encodings]\n'a/**' = 'klingon'", "encodings"),
-        ("[encodings]\n'a/**' = 'klingon'", "a/**"),
-        ("[encodings]\n'a/**' = 'utf-7'", "a/**"),
-        ("[encodings]\n'a/**' = 3", "a/**"),
-        ("members = 3", "members"),
-        ("[members]\nann = 3", "members.ann"),
-        ("[members.ann]\nread_dir = ['x']", "members.ann.read_dir"),
-        ("[members.ann]\nread_dirs = 'x'", "members.ann.read_dirs"),
-        ("[members.ann]\nread_dirs = [1]", "members.ann.read_dirs"),
-        ("[members.ann]\ntoken = 3", "members.ann.token"),
-        ("[members.ann]\ntoken = ''", "members.ann.token"),
-        ("[members.ann]\nteam_mgmt = 'yes'", "members.ann.team_mgmt"),
-        ("[members.ann]\nauto_lines = -1", "members.ann.auto_lines"),
-        ("[members.ann]\nauto_lines = true", "members.ann.auto_lines"),
-        ("[members.ann]\napproval = 'nobody'", "members.ann.approval"),
-        ("[members.ann]\napprovals = 'self'", "members.ann.approvals"),
-        ("[members.ann]\napproval_paths = ['src']", "members.ann.approval_paths"),
-        ("[members.ann.approval_paths]\n'a' = 1", 'members.ann.approval_paths."a"'),
-        ("[members.ann]\nself_lines = -1", "members.ann.self_lines"),
-        ("[members.ann]\nself_files = '2'", "members.ann.self_files"),
-        ("[members.ann]\ntoken = 't'\n[members.bob]\ntoken = 't'", "members.bob.token"),
-        ("lang = ", "TOML"),
-        ("lang = 'en'\nlang = 'zh'", "TOML"),
-        (f"x = {'[' * 2_000}", "TOML"),
-    ],
-)
+def test_good(tmp_path: Path) -> None:
+    for text, expected in GOOD:
+        check_good(tmp_path, text, **expected)
+
+
+WRONG = {
+    "ttl": "3",
+    "TTL_SECONDS": "3",
+    "source": "'x'",
+    "member": "3 ''",
+    "lang": "'de' ['en']",
+    "durability": "true",
+    "toolsets": "'ws_mod' ['nope'] [1]",
+    "ttl_seconds": "0 -1 1.5 true '60' 1000000000",
+    "limit_bytes": "10000000000000000000000000",
+    "journal_days": "1000000 2026-01-01",
+    "state": r"""'' '..' 'a/b' 'a\b' "a\u0000" """,
+    "registry": "'memory' true",
+    "redis_url": "3 'http://h'",
+    "registry_name": "'a+b' '{a}'",
+    "encodings": "['latin1']",
+    "members": "3",
+}
+WRONG_OF_A_MEMBER = {
+    "read_dir": "['x']",
+    "read_dirs": "'x' [1]",
+    "token": "3 ''",
+    "team_mgmt": "'yes'",
+    "auto_lines": "-1 true",
+    "approval": "'nobody'",
+    "approvals": "'self'",
+    "approval_paths": "['src']",
+    "self_lines": "-1",
+    "self_files": "'2'",
+}
+"""Values of each key, parted by blanks."""
+BAD = [
+    *((f"{key} = {value}", key) for key, values in WRONG.items() for value in values.split()),
+    *(
+        (f"[members.ann]\n{key} = {value}", f"members.ann.{key}")
+        for key, values in WRONG_OF_A_MEMBER.items()
+        for value in values.split()
+    ),
+    ("registry_name = 'a b'", "registry_name"),
+    ("registry = 'redis'", "redis_url"),
+    ("[encodings]\n'a/**' = 'klingon'", "encodings"),
+    *((f"[encodings]\n'a/**' = {value}", "a/**") for value in ("'klingon'", "'utf-7'", "3")),
+    ("[members]\nann = 3", "members.ann"),
+    ("[members.ann.approval_paths]\n'a' = 1", 'members.ann.approval_paths."a"'),
+    ("[members.ann]\ntoken = 't'\n[members.bob]\ntoken = 't'", "members.bob.token"),
+    ("lang = ", "TOML"),
+    ("lang = 'en'\nlang = 'zh'", "TOML"),
+    (f"x = {'[' * 2_000}", "TOML"),
+]
+
+
 @pytest.mark.parametrize("name", [FILE, PROJECT])
-def test_bad(tmp_path: Path, text: str, key: str, name: str) -> None:
-    if name == PROJECT:
-        text = f"[tool.copydesk]\n{text}".replace("[members", "[tool.copydesk.members")
-        text = text.replace("[encodings]", "[tool.copydesk.encodings]")
-    (tmp_path / name).write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        load(str(tmp_path), {})
-    words = str(caught.value)
-    assert words.startswith(f"{name}: ")
-    assert key in words
-    assert "\n" not in words
+def test_bad(tmp_path: Path, name: str) -> None:
+    for text, key in BAD:
+        if name == PROJECT:
+            text = f"[tool.copydesk]\n{text}".replace("[members", "[tool.copydesk.members")
+            text = text.replace("[encodings]", "[tool.copydesk.encodings]")
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            load(str(tmp_path), {})
+        words = str(caught.value)
+        assert words.startswith(f"{name}: "), text
+        assert key in words, text
+        assert "\n" not in words, text
 
 
 def test_a_close_name_is_offered(tmp_path: Path) -> None:
@@ -204,16 +186,13 @@ def test_which_file(tmp_path: Path) -> None:
     check_good(tmp_path, 'member = "ann"', FILE, lang="en", member="ann", source=FILE)
 
 
-@pytest.mark.parametrize("text", ["tool = 3", "[tool]\nx = 1", "", "[project]\nname ="])
-def test_a_project_file_that_says_nothing(tmp_path: Path, text: str) -> None:
-    check_good(tmp_path, text, PROJECT, source="defaults")
-
-
-@pytest.mark.parametrize("text", ["[tool]\ncopydesk = 3", "[tool.copydesk]\nlang ="])
-def test_a_project_file_that_says_it_wrongly(tmp_path: Path, text: str) -> None:
-    (tmp_path / PROJECT).write_text(text)
-    with pytest.raises(ConfigError, match=PROJECT):
-        load(str(tmp_path), {})
+def test_a_project_file_that_says_nothing_or_says_it_wrongly(tmp_path: Path) -> None:
+    for text in ("tool = 3", "[tool]\nx = 1", "", "[project]\nname ="):
+        check_good(tmp_path, text, PROJECT, source="defaults")
+    for text in ("[tool]\ncopydesk = 3", "[tool.copydesk]\nlang ="):
+        (tmp_path / PROJECT).write_text(text)
+        with pytest.raises(ConfigError, match=PROJECT):
+            load(str(tmp_path), {})
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

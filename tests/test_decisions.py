@@ -67,15 +67,10 @@ def test_of_many_that_decide_at_once_all_hear_of_the_same(opener: Open) -> None:
     assert len(set(took)) == 1
 
 
-def test_a_plan_prepared_anew_is_another(opener: Open) -> None:
-    decisions = opener()
-    decisions.take(decision())
-    assert decisions.of(("aaaaaaaa", 2)) is None
-
-
 def test_what_was_withdrawn_can_be_decided_on_again(opener: Open) -> None:
     decisions = opener()
     first = decisions.take(decision())
+    assert decisions.of(("aaaaaaaa", 2)) is None, "a plan prepared anew is another"
     decisions.withdraw(first)
     later = decisions.take(decision(time_ms=20, by="bob"))
     decisions.withdraw(first)  # no longer the one that stands
@@ -134,46 +129,39 @@ def test_the_decisions_on_many_plans_are_those_on_each(opener: Open) -> None:
     assert decisions.of_all(asked) == {one.plan: decisions.of(one.plan) for one in taken[1:]}
 
 
+Rules = tuple[tuple[Callable[[RelPath], bool], Approver], ...]
+
+
 def below(folder: str) -> Callable[[RelPath], bool]:
     """Whether a path is in a folder."""
     return lambda path: path.parts[:1] == (folder,)
 
 
-MIXED = (below("src"), "human"), (below("docs"), "self")
-OVERRULED = (below("src"), "human"), (below("src"), "self")
+MIXED: Rules = ((below("src"), "human"), (below("docs"), "self"))
+OVERRULED: Rules = ((below("src"), "human"), (below("src"), "self"))
 
 
-@pytest.mark.parametrize(
-    ("approval", "paths", "most_lines", "most_files", "path", "lines", "files", "why"),
-    [
-        ("self", (), None, None, "a", 10**6, 100, None),
-        ("human", (), None, None, "a", 0, 1, "member"),
-        ("self", MIXED, None, None, "src/a", 1, 1, "path"),
-        ("self", MIXED, None, None, "docs/a", 1, 1, None),
-        ("human", MIXED, None, None, "docs/a", 1, 1, None),
-        ("human", MIXED, None, None, "b", 1, 1, "member"),
-        ("self", OVERRULED, None, None, "src/a", 1, 1, None),
-        ("self", (), 10, None, "a", 10, 1, None),
-        ("self", (), 10, None, "a", 11, 1, "lines"),
-        ("self", (), 0, None, "a", 1, 1, "lines"),
-        ("self", (), None, 2, "a", 1, 2, None),
-        ("self", (), None, 2, "a", 1, 3, "files"),
-        ("human", MIXED, 5, None, "docs/a", 6, 1, "lines"),
-    ],
-)
-def test_who_approves(
-    approval: Approver,
-    paths: tuple[tuple[Callable[[RelPath], bool], Approver], ...],
-    most_lines: int | None,
-    most_files: int | None,
-    path: str,
-    lines: int,
-    files: int,
-    why: HumanReason | None,
-) -> None:
-    policy = Policy(approval, paths, most_lines, most_files)
-    assert policy.human_reason(RelPath.parse(path), lines, files) == why
-    assert not (policy.asks_nobody and why)
+WHO_APPROVES: list[tuple[Policy, str, int, int, HumanReason | None]] = [
+    (Policy(), "a", 10**6, 100, None),
+    (Policy("human"), "a", 0, 1, "member"),
+    (Policy("self", MIXED), "src/a", 1, 1, "path"),
+    (Policy("self", MIXED), "docs/a", 1, 1, None),
+    (Policy("human", MIXED), "docs/a", 1, 1, None),
+    (Policy("human", MIXED), "b", 1, 1, "member"),
+    (Policy("self", OVERRULED), "src/a", 1, 1, None),
+    (Policy(most_lines=10), "a", 10, 1, None),
+    (Policy(most_lines=10), "a", 11, 1, "lines"),
+    (Policy(most_lines=0), "a", 1, 1, "lines"),
+    (Policy(most_files=2), "a", 1, 2, None),
+    (Policy(most_files=2), "a", 1, 3, "files"),
+    (Policy("human", MIXED, 5), "docs/a", 6, 1, "lines"),
+]
+
+
+def test_who_approves() -> None:
+    for policy, path, lines, files, why in WHO_APPROVES:
+        assert policy.human_reason(RelPath.parse(path), lines, files) == why, (policy, path)
+        assert not (policy.asks_nobody and why)
 
 
 def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import redis
 
 from copydesk.app import doctor
 from copydesk.app.cli import main
+from copydesk.app.cli.init import own_command
 from copydesk.app.config import Config, load
 from copydesk.app.doctor import Finding, examine, repair
 from copydesk.app.workspace import open_workspace
@@ -136,11 +137,18 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
-def test_no_root(tmp_path: Path) -> None:
+def test_a_fault_of_the_root_or_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_fault(tmp_path / "none", "root", "does not exist")
-    (tmp_path / "file").write_text("")
-    bad = {finding.what for finding in examine(str(tmp_path / "file")) if not finding.ok}
-    assert "root" in bad
+    file = tmp_path / "copydesk.toml"
+    file.write_text("ttl = 3")
+    assert "root" in {finding.what for finding in examine(str(file)) if not finding.ok}
+    check_fault(tmp_path, "configuration", "copydesk.toml", "ttl")
+    file.unlink()
+    with monkeypatch.context() as patch:
+        patch.setenv("COPYDESK_MEMBRE", "ann")
+        check_fault(tmp_path, "environment", "COPYDESK_MEMBRE", "COPYDESK_MEMBER")
+    monkeypatch.setenv("COPYDESK_RG", str(tmp_path / "none"))
+    check_fault(tmp_path, "ripgrep", "COPYDESK_RG")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -149,45 +157,35 @@ def test_a_root_that_cannot_be_written(tmp_path: Path) -> None:
     check_fault(tmp_path / "locked", "root", "cannot be written")
 
 
-def test_a_wrong_configuration(tmp_path: Path) -> None:
-    (tmp_path / "copydesk.toml").write_text("ttl = 3")
-    check_fault(tmp_path, "configuration", "copydesk.toml", "ttl")
-
-
-def test_a_wrong_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COPYDESK_MEMBRE", "ann")
-    check_fault(tmp_path, "environment", "COPYDESK_MEMBRE", "COPYDESK_MEMBER")
-
-
-def test_no_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COPYDESK_RG", str(tmp_path / "none"))
-    check_fault(tmp_path, "ripgrep", "COPYDESK_RG")
-
-
 @pytest.mark.parametrize("what", ["state", "texts"])
 def test_a_damaged_file_is_set_aside_and_never_deleted(tmp_path: Path, what: str) -> None:
     use(tmp_path)
-    file = tmp_path / ".copydesk" / f"{what}.sqlite"
+    file, damage = tmp_path / ".copydesk" / f"{what}.sqlite", b"no database" * 100
     for number in (1, 2):
-        file.write_bytes(b"no database" * 100)
+        file.write_bytes(damage)
         check_fault(tmp_path, what, str(file), "not a database")
-        done = {finding.what: finding for finding in repair(str(tmp_path))}
-        assert list(done) == [what]
-        assert done[what].ok
-        assert f"{file}.damaged-{number}" in done[what].found
-        assert "lost" in done[what].found
-        assert Path(f"{file}.damaged-{number}").read_bytes() == b"no database" * 100
+        (done,) = repair(str(tmp_path))
+        assert (done.what, done.ok) == (what, True)
+        assert f"{file}.damaged-{number}" in done.found
+        assert "lost" in done.found
+        assert Path(f"{file}.damaged-{number}").read_bytes() == damage
         assert all(finding.ok for finding in look(tmp_path).values())
         (tmp_path / "a.txt").unlink()
         use(tmp_path)
     assert repair(str(tmp_path)) == []
 
 
-def test_a_newer_build_is_told_and_its_files_are_left_alone(tmp_path: Path) -> None:
-    use(tmp_path)
-    file = tmp_path / ".copydesk" / "state.sqlite"
+def with_schema(root: Path, number: int) -> Path:
+    """The state of a workspace in use, as a build with this schema has left it."""
+    use(root)
+    file = root / ".copydesk" / "state.sqlite"
     with closing(sqlite3.connect(file)) as db:
-        db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+        db.execute(f"PRAGMA user_version = {number}")
+    return file
+
+
+def test_a_newer_build_is_told_and_its_files_are_left_alone(tmp_path: Path) -> None:
+    file = with_schema(tmp_path, SCHEMA + 1)
     check_fault(tmp_path, "state", str(file), f"schema {SCHEMA + 1}", f"reads {SCHEMA}")
     assert repair(str(tmp_path)) == []
     with pytest.raises(SchemaMismatch) as refused:
@@ -199,9 +197,7 @@ def test_a_newer_build_is_told_and_its_files_are_left_alone(tmp_path: Path) -> N
 
 def test_an_older_build_is_told_and_its_file_is_set_aside(tmp_path: Path) -> None:
     """A build before the first release gave its files no schema number."""
-    use(tmp_path)
-    with closing(sqlite3.connect(tmp_path / ".copydesk" / "state.sqlite")) as db:
-        db.execute("PRAGMA user_version = 0")
+    with_schema(tmp_path, 0)
     with pytest.raises(SchemaMismatch):
         open_workspace(str(tmp_path), FAST)
     assert [finding.what for finding in repair(str(tmp_path))] == ["state"]
@@ -322,11 +318,8 @@ def test_the_ignore_file_is_never_written_through_a_link(tmp_path: Path) -> None
 def test_each_fix_is_a_command_or_an_action() -> None:
     """All that the module can say, also where no test can break the machine in that way."""
     module = ast.parse(Path(doctor.__file__).read_text("utf-8"))
-    calls = [
-        (node.func.id, node)
-        for node in ast.walk(module)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    ]
+    nodes = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+    calls = [(node.func.id, node) for node in nodes if isinstance(node.func, ast.Name)]
     faults = [
         (call.lineno, call.args[3] if name == "Finding" else call.args[2])
         for name, call in calls
@@ -401,22 +394,22 @@ def test_a_client_that_starts_this_copydesk(
     assert "clients" not in found
 
 
+def entered(root: Path, command: str, *args: str) -> None:
+    """A client's configuration starts this."""
+    servers = {"copydesk": {"command": command, "args": [*args]}}
+    (root / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
 def test_a_client_that_starts_something_else_is_not_started(tmp_path: Path, home: Path) -> None:
     for words in (["sh", "-c", "touch started", "mcp"], [sys.executable, "-c", "1/0", "mcp"]):
-        entry = {"command": words[0], "args": [*words[1:], "--root", str(tmp_path)]}
-        (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"copydesk": entry}}))
+        entered(tmp_path, *words, "--root", str(tmp_path))
         check_fault(tmp_path, "client claude-code", words[0], "not this copydesk")
     assert not (tmp_path / "started").exists()
 
 
 @pytest.mark.slow
 def test_a_client_whose_server_fails(tmp_path: Path, home: Path) -> None:
-    from copydesk.app.cli.init import own_command
-
-    command, *first = own_command()
-    args = [*first, "mcp", "--root", str(tmp_path), "--toolsets", "none"]
-    entry = {"command": command, "args": args}
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"copydesk": entry}}))
+    entered(tmp_path, *own_command(), "mcp", "--root", str(tmp_path), "--toolsets", "none")
     check_fault(tmp_path, "client claude-code", "does not answer")
 
 
@@ -429,21 +422,20 @@ def test_a_token_that_could_be_guessed(tmp_path: Path, home: Path) -> None:
 
 
 def test_the_policy_and_tokens_that_git_keeps(tmp_path: Path, home: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+
     path = tmp_path / "copydesk.toml"
     path.write_text('[members.ann]\napproval = "human"\napproval_paths = {"a/**" = "self"}\n')
-    policy = look(tmp_path)["policy"].found
-    assert policy == (
-        "ann: a person approves, a/**: approves its own edits; local: approves its own edits"
-    )
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    subprocess.run(["git", "-C", str(tmp_path), "add", "copydesk.toml"], check=True)
+    ann, local = "ann: a person approves, a/**", "local: approves its own edits"
+    assert look(tmp_path)["policy"].found == f"{ann}: approves its own edits; {local}"
+    git("init", "-q")
+    git("add", "copydesk.toml")
     assert "secrets" not in look(tmp_path), "there is none in it"
     path.write_text('[members.ann]\ntoken = "a long random secret"\n')
     check_fault(tmp_path, "secrets", "copydesk.toml", "git tracks it")
     assert "random" not in look(tmp_path)["secrets"].found
-    subprocess.run(
-        ["git", "-C", str(tmp_path), "rm", "-qf", "--cached", "copydesk.toml"], check=True
-    )
+    git("rm", "-qf", "--cached", "copydesk.toml")
     assert "secrets" not in look(tmp_path)
 
 
@@ -456,9 +448,7 @@ OFFERED = {
 
 
 @pytest.mark.parametrize("name", OFFERED)
-def test_what_the_system_does_not_offer_is_named_with_its_cost(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_system_lacks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     present = look(tmp_path)
     monkeypatch.setattr(_os.offers, name, False)
     absent = look(tmp_path)

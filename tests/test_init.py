@@ -61,26 +61,32 @@ class Person:
         said = self._capsys.readouterr()
         return status, said.out, said.err
 
-    def init(self, *words: str) -> list[dict[str, Any]]:
-        """Write without a question; the files."""
+    def told(self, *words: str) -> tuple[int, str, list[dict[str, Any]]]:
+        """Write without a question: the two statuses, and the files."""
         status, said, _ = self.run("init", "--yes", "--json", *words)
         data = json.loads(said)
-        assert (status, data["status"]) == (0, "ok"), said
-        files: list[dict[str, Any]] = data["files"]
+        return status, data["status"], data["files"]
+
+    def init(self, *words: str) -> list[dict[str, Any]]:
+        """Write without a question; the files."""
+        status, said, files = self.told(*words)
+        assert (status, said) == (0, "ok"), files
         return files
 
     def refused(self, *words: str) -> str:
         """The reason why the one file is left alone."""
-        status, said, _ = self.run("init", "--yes", "--json", *words)
-        (file,) = json.loads(said)["files"]
+        status, _, (file,) = self.told(*words)
         assert (status, file["status"]) == (1, "refused")
         return str(file["reason"])
 
-    def file(self, client: str) -> Path:
-        (file,) = json.loads(self.run("init", "--dry-run", "--json", "--client", client)[1])[
-            "files"
-        ]
-        return Path(file["path"])
+    def file(self, client: str, data: bytes | None = None) -> Path:
+        """The client's file; with these bytes in it, if any."""
+        (file,) = self.told("--dry-run", "--client", client)[2]
+        path = Path(file["path"])
+        if data is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return path
 
 
 @pytest.fixture
@@ -140,10 +146,7 @@ EXISTING: dict[str, tuple[str, bytes]] = {
         b'  "context_servers": {\n    "local": {\n      "command": "some-command",\n'
         b'      "args": ["arg-1", "arg-2"],\n      "env": {},\n    }, // keep\n    // "old": {}\n  },\n}\n',
     ),
-    "a comment after the last member": (
-        "zed",
-        b'{\n  "vim_mode": true // yes, "really": {\n}\n',
-    ),
+    "a comment after the last member": ("zed", b'{\n  "vim_mode": true // yes, "really": {\n}\n'),
     "inputs beside servers": (
         "vscode",
         b'{\n\t"inputs": [\n\t\t{ "type": "promptString", "id": "key", "password": true }\n\t],\n'
@@ -169,9 +172,7 @@ EXISTING: dict[str, tuple[str, bytes]] = {
 @pytest.mark.parametrize("case", EXISTING)
 def test_nothing_else_changes_and_remove_gives_the_bytes_back(person: Person, case: str) -> None:
     client, data = EXISTING[case]
-    path = person.file(client)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    path = person.file(client, data)
     path.chmod(0o640)
     before = tree(person.home, person.root)
     (made,) = person.init("--client", client)
@@ -191,14 +192,14 @@ def test_nothing_else_changes_and_remove_gives_the_bytes_back(person: Person, ca
 @pytest.mark.parametrize("case", EXISTING)
 def test_remove_after_later_changes_and_without_its_record(person: Person, case: str) -> None:
     client, data = EXISTING[case]
-    path = person.file(client)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    path = person.file(client, data)
     person.init("--client", client)
-    later = b"# later\n" if path.suffix == ".toml" else b"// later\n"
-    mark = path.read_bytes().startswith(b"\xef\xbb\xbf") * 3
-    path.write_bytes(path.read_bytes()[:mark] + later + path.read_bytes()[mark:])
-    changed = path.read_bytes()
+    is_toml = path.suffix == ".toml"
+    later = b"# later\n" if is_toml else b"// later\n"
+    made = path.read_bytes()
+    mark = made.startswith(b"\xef\xbb\xbf") * 3
+    changed = made[:mark] + later + made[mark:]
+    path.write_bytes(changed)
     person.init("--remove")
     assert path.read_bytes() == data[:mark] + later + data[mark:]
     path.write_bytes(changed)
@@ -206,14 +207,15 @@ def test_remove_after_later_changes_and_without_its_record(person: Person, case:
     person.init("--remove", "--client", client)
     text = path.read_bytes().decode("utf-8-sig")
     assert "--member" not in text
-    read = read_toml if path.suffix == ".toml" else read_json
-    old = data.decode("utf-8-sig")
-    kept = read(text)
+    read: Any = read_toml if is_toml else read_json
+    kept, old = read(text), read(data.decode("utf-8-sig"))
     assert isinstance(kept, dict)
-    empty = {key: value for key, value in kept.items() if value != {}}
-    assert empty == {k: v for k, v in dict(read(old)).items() if v != {}}  # type: ignore[call-overload]  # both are tables
+    full = [{key: value for key, value in dict(one).items() if value != {}} for one in (kept, old)]
+    assert full[0] == full[1]
 
 
+OTHERS_NAME = b'{"mcpServers": {"copydesk": {"command": "x"}}}'
+INLINE = b"mcp_servers = { a = { command = 'x' } }\n"
 WRONG: dict[str, tuple[str, bytes, str]] = {
     "a comma too few": ("claude-code", b'{\n "a": 1\n "b": 2}', "line 3: it is not valid JSON"),
     "no end": ("cursor", b'{"mcpServers": {', "not valid JSON"),
@@ -222,13 +224,9 @@ WRONG: dict[str, tuple[str, bytes, str]] = {
     "a key twice": ("zed", b'{"context_servers": {}, "context_servers": {}}', "there twice"),
     "too deep": ("zed", b"[" * 5000, "nested too deeply"),
     "not UTF-8": ("claude-code", b'{"a": "\xff"}', "not UTF-8"),
-    "another server has the name": (
-        "claude-code",
-        b'{"mcpServers": {"copydesk": {"command": "x"}}}',
-        "another server",
-    ),
+    "another server has the name": ("claude-code", OTHERS_NAME, "another server"),
     "wrong TOML": ("codex", b"[mcp_servers\n", "not valid TOML"),
-    "TOML inline": ("codex", b"mcp_servers = { a = { command = 'x' } }\n", "by hand"),
+    "TOML inline": ("codex", INLINE, "by hand"),
     "too large": ("windsurf", b" " * (5 << 20), "too large"),
 }
 
@@ -236,9 +234,7 @@ WRONG: dict[str, tuple[str, bytes, str]] = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_cannot_be_read_is_left_alone(person: Person, case: str) -> None:
     client, data, reason = WRONG[case]
-    path = person.file(client)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    path = person.file(client, data)
     assert reason in person.refused("--client", client)
     assert path.read_bytes() == data
     person.run("init", "--remove", "--yes")
@@ -246,15 +242,13 @@ def test_what_cannot_be_read_is_left_alone(person: Person, case: str) -> None:
 
 
 @pytest.mark.parametrize("name", [".mcp.json", ".gitignore"])
-def test_a_link_out_of_the_workspace_is_not_followed(
-    person: Person, name: str, tmp_path: Path
-) -> None:
+def test_a_link_out_of_the_root_is_not_followed(person: Person, name: str, tmp_path: Path) -> None:
     outside = tmp_path / "theirs"
     outside.write_bytes(b"{}\n")
     (person.root / ".git").mkdir(exist_ok=True)
     (person.root / name).symlink_to(outside)
-    _, said, _ = person.run("init", "--client", "claude-code", "--yes", "--json")
-    (left,) = [one for one in json.loads(said)["files"] if one["status"] == "refused"]
+    files = person.told("--client", "claude-code")[2]
+    (left,) = [one for one in files if one["status"] == "refused"]
     assert left["reason"] == f"it is a link out of the workspace, to {outside}"
     assert outside.read_bytes() == b"{}\n"
 
@@ -281,8 +275,8 @@ def test_a_loop_of_links_stops_no_other_client(person: Person, case: str) -> Non
         path.symlink_to(target)
     before = tree(person.root, person.home)
     for words, done in ((), "add"), (("--remove",), "remove"):
-        status, said, _ = person.run("init", "--yes", "--json", *words)
-        files = {one["what"]: one for one in json.loads(said)["files"]}
+        status, _, found = person.told(*words)
+        files = {one["what"]: one for one in found}
         left = files.pop(what)
         assert (status, left["status"]) == (1, "refused"), files
         assert left["reason"] == "it cannot be read: Too many levels of symbolic links"
@@ -306,16 +300,14 @@ def test_the_server_of_another_program_is_not_ours(person: Person) -> None:
     assert json.loads(path.read_text())["mcpServers"] == theirs
 
 
-def test_a_read_only_file_is_left_alone(person: Person) -> None:
+def test_what_is_read_only_or_no_file_is_left_alone(person: Person) -> None:
     path = person.root / ".mcp.json"
     path.write_bytes(b"{}\n")
     path.chmod(0o444)
     assert person.refused("--client", "claude-code") == "it is read-only"
     assert path.read_bytes() == b"{}\n"
-
-
-def test_no_file_and_no_other_kind_of_file(person: Person) -> None:
-    os.mkfifo(person.root / ".mcp.json")
+    path.unlink()
+    os.mkfifo(path)
     assert person.refused("--client", "claude-code") == "it is no regular file"
     (person.root / ".cursor").mkdir()
     (person.root / ".cursor" / "mcp.json").symlink_to("nowhere")
@@ -364,21 +356,16 @@ def test_the_forms_of_the_clients(person: Person) -> None:
     files = {name: person.file(name) for name in NAMES}
     below = {path.relative_to(person.home.parent).as_posix() for path in files.values()}
     assert below == {
-        "project/.mcp.json",
-        "home/.codex/config.toml",
-        "project/.cursor/mcp.json",
-        "project/.vscode/mcp.json",
-        "home/.config/zed/settings.json",
-        "home/.codeium/windsurf/mcp_config.json",
-        "project/.gemini/settings.json",
-        "project/opencode.json",
+        *("project/.mcp.json", "project/.cursor/mcp.json", "project/.vscode/mcp.json"),
+        *("project/.gemini/settings.json", "project/opencode.json", "home/.codex/config.toml"),
+        *("home/.config/zed/settings.json", "home/.codeium/windsurf/mcp_config.json"),
         "home/.config/Claude/claude_desktop_config.json",
     }
-    assert entry_of("vscode", files["vscode"])["type"] == "stdio"
-    assert entry_of("zed", files["zed"])["source"] == "custom"
-    assert entry_of("opencode", files["opencode"])["type"] == "local"
-    for name, path in files.items():
-        entry = entry_of(name, path)
+    entries = {name: entry_of(name, path) for name, path in files.items()}
+    assert entries["vscode"]["type"] == "stdio"
+    assert entries["zed"]["source"] == "custom"
+    assert entries["opencode"]["type"] == "local"
+    for name, entry in entries.items():
         assert words_of(entry)[-2:] == ["--member", "agent"]
         assert ("args" in entry) == (name != "opencode")
 
@@ -488,10 +475,8 @@ def test_a_file_that_others_share(person: Person) -> None:
 
 
 def test_somebody_else_writes_meanwhile(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    for client in ("claude-code", "codex"):
-        path = person.file(client)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("" if client == "codex" else "{}")
+    for client, data in (("claude-code", b"{}"), ("codex", b"")):
+        path = person.file(client, data)
 
         def answer(_: str, path: Path = path, **__: bool) -> bool:
             path.write_text("# theirs\n")
@@ -503,9 +488,6 @@ def test_somebody_else_writes_meanwhile(person: Person, monkeypatch: pytest.Monk
         assert "was not written" in said
         assert "changed" in said
         assert "again and again" not in said
-
-
-Engine = Callable[..., Any]
 
 
 @pytest.mark.parametrize(
@@ -535,23 +517,15 @@ def test_what_is_removed_leaves_comments_beside_it() -> None:
     assert remove_json(made, ("s", "c")) == '{"s": { // one\n}}'
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"a":01}',
-        '{"a" 1}',
-        "{a:1}",
-        '{"a":1}}',
-        '{"a":"\n"}',
-        '{"a":"\\x"}',
-        "/* {}",
-        "{,}",
-        "nul",
-    ],
-)
-def test_wrong_json(text: str) -> None:
-    with pytest.raises(Unreadable):
-        read_json(text)
+def test_wrong_json() -> None:
+    for text in (
+        *('{"a":01}', '{"a" 1}', "{a:1}", '{"a":1}}', '{"a":"\n"}', '{"a":"\\x"}'),
+        *("/* {}", "{,}", "nul"),
+    ):
+        with pytest.raises(Unreadable):
+            read_json(text)
+    with pytest.raises(Unreadable, match="not valid TOML"):  # a number too long for the reader
+        read_toml("x = " + "9" * 5000)
 
 
 Draw = Callable[[Any], Any]
@@ -627,18 +601,13 @@ TOML_ENDS = ("", "", " # c", "\t# [mcp_servers.copydesk]", "  ")
 def some_toml(draw: Draw) -> str:
     """A TOML text, not always a valid one."""
     lines = []
-    for _ in range(draw(st.integers(0, 7))):
-        kind = draw(st.sampled_from("hhkkk# "))
-        words = {
-            "h": lambda: draw(st.sampled_from(TOML_HEADS)),
-            "k": lambda: (
-                f"{draw(st.sampled_from(TOML_KEYS))} = {draw(st.sampled_from(TOML_VALUES))}"
-            ),
-            "#": lambda: "# [mcp_servers.copydesk]",
-            " ": lambda: "",
-        }[kind]()
-        end = draw(st.sampled_from(TOML_ENDS)) if words else ""
-        lines.append(f"{words}{end}")
+    for kind in draw(st.lists(st.sampled_from("hhkkk# "), max_size=7)):
+        words = {"h": "", "k": "", "#": "# [mcp_servers.copydesk]", " ": ""}[kind]
+        if kind == "h":
+            words = draw(st.sampled_from(TOML_HEADS))
+        elif kind == "k":
+            words = f"{draw(st.sampled_from(TOML_KEYS))} = {draw(st.sampled_from(TOML_VALUES))}"
+        lines.append(words + (draw(st.sampled_from(TOML_ENDS)) if words else ""))
     return "NL".join(lines) + draw(st.sampled_from(["", "NL"]))
 
 
@@ -675,24 +644,13 @@ def test_any_toml_keeps_the_rest(data: st.DataObject) -> None:
         assert remove_toml(made, ("mcp_servers", "copydesk")).rstrip(ends) == text.rstrip(ends)
 
 
-def test_a_number_too_long_for_the_reader() -> None:
-    with pytest.raises(Unreadable, match="not valid TOML"):
-        read_toml("x = " + "9" * 5000)
-
-
-def test_comments_before_the_next_table_stay() -> None:
-    """What tomlkit takes away with a table."""
-    text = "a = 1\n\n[s.c]\nx = 1 # its own\n# between\ny = 2\n\n# of z\n[z]\nx = 1\n"
-    assert remove_toml(text, ("s", "c")) == "a = 1\n\n# of z\n[z]\nx = 1\n"
-
-
 def test_toml_values_are_found_where_they_are() -> None:
-    text = "a.b = 1\n[s.'c']\ny = [ # ]\n 1, '''x'''' ]\nx = {z = \"}\"} # c\n[d]\nx = 1\n"
-    found = put_toml(text, ("s", "c"), {"x": "new", "n": ["q"]})
-    assert found == text.replace("]\nx = {", "]\nx = {").replace('{z = "}"}', '"new"').replace(
-        "[s.'c']\n", "[s.'c']\nn = [\"q\"]\n"
-    )
+    text = "a.b = 1\n[s.'c']\n{}y = [ # ]\n 1, '''x'''' ]\nx = {} # c\n[d]\nx = 1\n"
+    found = put_toml(text.format("", '{z = "}"}'), ("s", "c"), {"x": "new", "n": ["q"]})
+    assert found == text.format('n = ["q"]\n', '"new"')
     assert remove_toml(found, ("s", "c")) == "a.b = 1\n[d]\nx = 1\n"
+    text = "a = 1\n\n[s.c]\nx = 1 # its own\n# between\ny = 2\n\n# of z\n[z]\nx = 1\n"
+    assert remove_toml(text, ("s", "c")) == "a = 1\n\n# of z\n[z]\nx = 1\n", "as tomlkit does not"
 
 
 def test_reasons_in_chinese(person: Person) -> None:
@@ -703,9 +661,7 @@ def test_reasons_in_chinese(person: Person) -> None:
 
 
 @pytest.mark.parametrize("old", ['\n[mcp_servers.evil]\ncommand = "sh"\n', 'model = "theirs"\n'])
-def test_a_record_that_came_from_elsewhere_writes_nothing_of_its_own(
-    person: Person, old: str
-) -> None:
+def test_a_record_from_elsewhere_writes_nothing_of_its_own(person: Person, old: str) -> None:
     path = person.home / ".codex" / "config.toml"
     path.parent.mkdir()
     path.write_text('sandbox = "on"\n')
@@ -723,8 +679,7 @@ def test_a_record_that_came_from_elsewhere_writes_nothing_of_its_own(
 
 
 def test_clients_get_no_more_rights_than_the_caller_has(person: Person) -> None:
-    path = person.root / "copydesk.toml"
-    path.write_text('[members.local]\nno_write_dirs = ["x"]\n')
+    (person.root / "copydesk.toml").write_text('[members.local]\nno_write_dirs = ["x"]\n')
     (made, policy) = person.init("--client", "cursor", "--approval", "human")
     assert "--member" not in entry_of("cursor", Path(made["path"]))["args"]
     assert policy["what"] == "policy"
@@ -732,23 +687,21 @@ def test_clients_get_no_more_rights_than_the_caller_has(person: Person) -> None:
     assert (local.approval, local.lists) == ("human", {"no_write_dirs": ("x",)})
 
 
-def test_a_new_entry_has_the_toolset_for_agents(person: Person) -> None:
+@pytest.mark.parametrize(
+    ("configured", "entered", "toolsets"),
+    [("", [], ["edit"]), ('toolsets = ["batch"]\n', [], []), ("", ["ws_mod"], ["ws_mod"])],
+)
+def test_an_entry_has_the_toolset_for_agents_unless_others_are_named(
+    person: Person, configured: str, entered: list[str], toolsets: list[str]
+) -> None:
+    if configured:
+        (person.root / "copydesk.toml").write_text(configured)
+    for toolset in entered:
+        args = ["mcp", "--root", str(person.root), "--toolsets", toolset]
+        entry = {"mcpServers": {"copydesk": {"command": "copydesk", "args": args}}}
+        person.file("cursor", json.dumps(entry).encode())
     (made,) = person.init("--client", "cursor")
     args = entry_of("cursor", Path(made["path"]))["args"]
-    assert args[3:5] == ["--toolsets", "edit"]
-
-
-def test_toolsets_of_the_configuration_stay(person: Person) -> None:
-    (person.root / "copydesk.toml").write_text('toolsets = ["batch"]\n')
-    (made,) = person.init("--client", "cursor")
-    assert "--toolsets" not in entry_of("cursor", Path(made["path"]))["args"]
-
-
-def test_an_entry_keeps_the_toolsets_that_it_has(person: Person) -> None:
-    path = person.file("cursor")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    args = ["mcp", "--root", str(person.root), "--toolsets", "ws_mod"]
-    path.write_text(json.dumps({"mcpServers": {"copydesk": {"command": "copydesk", "args": args}}}))
-    (made,) = person.init("--client", "cursor")
-    assert entry_of("cursor", Path(made["path"]))["args"].count("--toolsets") == 1
-    assert "edit" not in entry_of("cursor", Path(made["path"]))["args"]
+    assert [args[at + 1] for at, word in enumerate(args) if word == "--toolsets"] == toolsets
+    if not entered and toolsets:
+        assert args[3:5] == ["--toolsets", *toolsets]

@@ -10,7 +10,7 @@ import pkgutil
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import get_type_hints
@@ -79,15 +79,14 @@ def desk(root: Path) -> Iterator[Desk]:
 MODULES = [found.name for found in pkgutil.walk_packages(copydesk.__path__, "copydesk.")]
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_examples(name: str) -> None:
+def test_examples() -> None:
     linecache.clearcache()  # else doctest looks at every file in it
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+    tried = {name: doctest.testmod(importlib.import_module(name)) for name in MODULES}
+    assert {name: done for name, done in tried.items() if done.failed} == {}
+    assert tried["copydesk.app.library"].attempted > 10
 
 
-def test_there_are_examples() -> None:
-    module = importlib.import_module("copydesk.app.library")
-    assert doctest.testmod(module).attempted > 10
+BETWEEN = Anchor("one"), Anchor("three", argument="end_anchor")
 
 
 @pytest.mark.parametrize(
@@ -98,10 +97,7 @@ def test_there_are_examples() -> None:
         (Append(A, "four"), TEXT + "four\n"),
         (Insert(A, Anchor("two"), "2.5", "after"), "one\ntwo\n2.5\nthree\n"),
         (Insert(A, Anchor("two"), "1.5", "before"), "one\n1.5\ntwo\nthree\n"),
-        (
-            BlockReplace(A, Anchor("one"), Anchor("three", argument="end_anchor"), "2\n"),
-            "one\n2\nthree\n",
-        ),
+        (BlockReplace(A, *BETWEEN, "2\n"), "one\n2\nthree\n"),
         (BatchEdit(A, (StringEdit("one", "1"), StringEdit("three", "3"))), "1\ntwo\n3\n"),
         (Append(Desk.path("new.txt"), "first"), "first\n"),
     ],
@@ -154,18 +150,25 @@ def test_typed_results(desk: Desk, root: Path) -> None:
     assert len(desk.history(most=2)) == 2
 
 
-def test_a_plan_made_anew(desk: Desk, root: Path) -> None:
-    plan = desk.prepare(RangeEdit(A, "2", "zwei"))
-    again = desk.prepare(RangeEdit(A, "2", "deux"), existing_hunk_id=plan.id)
-    assert again.id == plan.id
-    desk.apply(plan.id)
-    assert (root / "a.txt").read_text() == "one\ndeux\nthree\n"
+def check_refused(root: Path, calls: dict[type[Exception], Callable[[], object]]) -> None:
+    for refusal, call in calls.items():
+        with pytest.raises(refusal):
+            call()
+        assert (root / "a.txt").read_text() == TEXT
+
+
+def check_arguments(calls: dict[str, Callable[[], object]]) -> None:
+    """Each argument is refused by its name."""
+    for argument, call in calls.items():
+        with pytest.raises(InvalidArgs) as caught:
+            call()
+        assert caught.value.argument == argument
 
 
 def test_refusals_are_raised_and_nothing_is_written(desk: Desk, root: Path) -> None:
     patch = "diff --git a/x b/x\n"
     plan = desk.prepare(Append(A, "x"))
-    for refusal, call in {
+    calls: dict[type[Exception], Callable[[], object]] = {
         FileNotFound: lambda: desk.read("none.txt"),
         NotAFile: lambda: desk.read("."),
         InvalidRange: lambda: desk.read("a.txt", "x"),
@@ -212,13 +215,15 @@ def test_a_text_that_is_not_found_once_is_told_with_its_place(
 
 
 def test_a_plan_that_the_file_refuses_waits_on(desk: Desk, root: Path) -> None:
-    plan = desk.prepare(RangeEdit(A, "2", "zwei"))
+    plan = desk.prepare(RangeEdit(A, "2", "deux"))
+    assert desk.prepare(RangeEdit(A, "2", "zwei"), existing_hunk_id=plan.id).id == plan.id
     (root / "a.txt").write_text("one\nTWO\nthree\n")
     with pytest.raises(ContentChanged):
         desk.apply(plan.id)
     assert [waiting.id for waiting in desk.pending()] == [plan.id]
     (root / "a.txt").write_text(TEXT)
     assert desk.apply(plan.id).context == "exact"
+    assert (root / "a.txt").read_text() == "one\nzwei\nthree\n"
     with pytest.raises(HunkNotFound) as caught:
         desk.apply(plan.id)
     assert caught.value.reason == "applied"
@@ -284,16 +289,11 @@ def test_several_plans_are_written_or_none(desk: Desk, root: Path) -> None:
 
 def test_a_batch(desk: Desk, root: Path) -> None:
     seen = desk.read("a.txt")
-    edits = [("one", "1"), StringEdit("three\n", "")]
-    dry = desk.batch("a.txt", edits, expected_sha256=seen.digest, dry_run=True)
+    batch = partial(desk.batch, "a.txt", [("one", "1"), StringEdit("three\n", "")])
+    batch = partial(batch, expected_sha256=seen.digest)
+    dry = batch(dry_run=True)
     assert (dry.edit_id, dry.replacements, (root / "a.txt").read_text()) == (0, 2, TEXT)
-    done = desk.batch(
-        "a.txt",
-        edits,
-        expected_sha256=seen.digest,
-        expected_mtime_ms=seen.mtime_ms,
-        expected_size_bytes=seen.size_bytes,
-    )
+    done = batch(expected_mtime_ms=seen.mtime_ms, expected_size_bytes=seen.size_bytes)
     assert isinstance(done, Rewrite)
     assert (root / "a.txt").read_text() == "1\ntwo\n" == done.after.data.decode()
     assert (done.diff, done.version) == (dry.diff, desk.read("a.txt").version)
@@ -307,7 +307,7 @@ def test_a_batch(desk: Desk, root: Path) -> None:
 
 def test_a_batch_that_is_refused_writes_nothing(desk: Desk, root: Path) -> None:
     batch = partial(desk.batch, "a.txt")
-    for refusal, call in {
+    calls: dict[type[Exception], Callable[[], object]] = {
         PartialMatchFail: lambda: batch([("one", "1"), ("o", "0"), ("zzz", "")]),
         CollisionDetected: lambda: batch([("one\ntwo", "1"), ("two", "2")]),
         DuplicateEdits: lambda: batch([("one", "1"), ("one", "1")]),
@@ -315,17 +315,10 @@ def test_a_batch_that_is_refused_writes_nothing(desk: Desk, root: Path) -> None:
         FileNotFound: lambda: desk.batch("b.txt", [("one", "1")]),
         PathRequired: lambda: desk.batch("", [("one", "1")]),
         AccessDenied: lambda: desk.batch(".minds/x", [("one", "1")]),
-    }.items():
-        with pytest.raises(refusal):
-            call()
-        assert (root / "a.txt").read_text() == TEXT
-    for argument, edits in {
-        "edits": [],
-        "edits[1].old_string": [("one", "1"), ("", "x")],
-    }.items():
-        with pytest.raises(InvalidArgs) as caught:
-            batch(edits)
-        assert caught.value.argument == argument
+    }
+    check_refused(root, calls)
+    empty = [("one", "1"), ("", "x")]
+    check_arguments({"edits": lambda: batch([]), "edits[1].old_string": lambda: batch(empty)})
     with pytest.raises(PartialMatchFail) as failed:
         batch([("one", "1"), ("o", "0"), ("zzz", "")])
     assert [(one.index, one.matches_count) for one in failed.value.failures] == [(1, 2), (2, 0)]
@@ -338,22 +331,21 @@ def test_a_batch_that_is_refused_writes_nothing(desk: Desk, root: Path) -> None:
 @pytest.mark.parametrize("text", ["a\0b", "\udc80"])
 def test_texts_that_no_file_can_hold(desk: Desk, root: Path, text: str) -> None:
     two = Anchor("two", argument="end_anchor")
-    for argument, call in {
+    calls: dict[str, Callable[[], object]] = {
         "content": lambda: desk.prepare(RangeEdit(A, "1", text)),
         "anchor": lambda: desk.prepare(Insert(A, Anchor(text), "x")),
         "start_anchor": lambda: desk.prepare(BlockReplace(A, Anchor(text), two, "x")),
         "end_anchor": lambda: desk.prepare(BlockReplace(A, two, Anchor(text), "x")),
         "edits[1].old_string": lambda: desk.batch("a.txt", [("one", "1"), (text, "x")]),
         "edits[0].new_string": lambda: desk.prepare(BatchEdit.of(A, [("one", text)])),
-    }.items():
-        with pytest.raises(InvalidArgs) as caught:
-            call()
-        assert caught.value.argument == argument
-    for write in (
+    }
+    check_arguments(calls)
+    writes: list[Callable[[], object]] = [
         lambda: desk.edit(Append(A, text)),
         lambda: desk.create("b.txt", text),
         lambda: desk.overwrite("a.txt", text, known_lines=3, known_bytes=14),
-    ):
+    ]
+    for write in writes:
         with pytest.raises(InvalidArgs):
             write()
     assert [path.name for path in root.iterdir()] == ["a.txt"]
@@ -362,32 +354,25 @@ def test_texts_that_no_file_can_hold(desk: Desk, root: Path, text: str) -> None:
 
 @pytest.mark.parametrize("number", [0, -1])
 def test_numbers_count_from_one(desk: Desk, number: int) -> None:
-    for argument, call in {
+    calls: dict[str, Callable[[], object]] = {
         "occurrence": lambda: desk.prepare(Insert(A, Anchor("o"), "x", occurrence=number)),
         "most": lambda: desk.history(most=number),
         "most_lines": lambda: desk.read("a.txt", most_lines=number),
-    }.items():
-        with pytest.raises(InvalidArgs) as caught:
-            call()
-        assert caught.value.argument == argument
+    }
+    check_arguments(calls)
 
 
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("", b""),
-        ("a", b"a\n"),
-        ("a\n", b"a\n"),
-        ("a\r\nb", b"a\r\nb\r\n"),
-        ("a\r\nb\nc", b"a\r\nb\nc\n"),
-        ("a\nb\r\nc", b"a\nb\r\nc\r\n"),
-        ("a\r\n", b"a\r\n"),
-    ],
-)
-def test_how_a_new_file_ends(desk: Desk, root: Path, content: str, expected: bytes) -> None:
-    made = desk.create("new.txt", content)
-    assert (root / "new.txt").read_bytes() == expected == made.after.data
-    assert made.newline_added is (len(expected) > len(content))
+def test_how_a_new_file_ends(desk: Desk, root: Path) -> None:
+    for at, (content, expected) in enumerate(
+        (
+            *(("", b""), ("a", b"a\n"), ("a\n", b"a\n"), ("a\r\n", b"a\r\n")),
+            *(("a\r\nb", b"a\r\nb\r\n"), ("a\r\nb\nc", b"a\r\nb\nc\n")),
+            ("a\nb\r\nc", b"a\nb\r\nc\r\n"),
+        )
+    ):
+        made = desk.create(f"{at}.txt", content)
+        assert (root / f"{at}.txt").read_bytes() == expected == made.after.data, content
+        assert made.newline_added is (len(expected) > len(content))
 
 
 def test_an_anchor_of_a_block_is_called_by_its_name(desk: Desk) -> None:
@@ -420,22 +405,16 @@ ENDS = {
     "kill -9": "os.kill(os.getpid(), signal.SIGKILL)",
     "os._exit": "os._exit(0)",
 }
+SUDDEN = ("kill -9", "os._exit")
 SIZES = {"small": 100, "at most small": SMALL_BASE, "larger": 4 * SMALL_BASE}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "size"),
-    [
-        (end, size)
-        for end in ENDS
-        for size in SIZES
-        if size != "larger" or end not in ("kill -9", "os._exit")
-    ],
+    [(end, size) for end in ENDS for size in SIZES if size != "larger" or end not in SUDDEN],
 )
-def test_a_plan_outlives_a_program_that_did_not_close_the_desk(
-    root: Path, end: str, size: str
-) -> None:
+def test_a_plan_outlives_a_program_that_left_the_desk_open(root: Path, end: str, size: str) -> None:
     """Another program wrote to the file meanwhile, so the text of the plan is needed."""
     text = "".join(f"{number:07}\n" for number in range(SIZES[size] // 8))
     (root / "a.txt").write_text(text)

@@ -83,10 +83,9 @@ def test_what_a_stat_cannot_tell_is_read(file: Path, monkeypatch: pytest.MonkeyP
     assert live.now().of_member("local").lists["write_dirs"] == ("no",)
 
 
-def test_a_file_that_cannot_be_used_leaves_nobody_any_rights(
-    file: Path, opened: OpenWorkspace
-) -> None:
+def test_a_file_that_cannot_be_used_leaves_no_rights(file: Path, opened: OpenWorkspace) -> None:
     plan = opened.call("local", "prepare_file_append", {"path": "a.txt", "content": "x"})
+    hunk = {"hunk_id": plan.fields["hunk_id"]}
     for text, told in (
         ('[members.local]\napproval = "nobody"\n', "members.local.approval"),
         ("not toml", "copydesk.toml"),
@@ -96,7 +95,7 @@ def test_a_file_that_cannot_be_used_leaves_nobody_any_rights(
         for tool, given in (
             ("read_file", {"path": "a.txt"}),
             ("ripgrep_files", {"pattern": "one"}),
-            ("apply_file_modification", {"hunk_id": plan.fields["hunk_id"]}),
+            ("apply_file_modification", hunk),
             ("Edit", {"path": "a.txt", "old_string": "one", "new_string": "1"}),
             ("write_file", {"path": "a.txt", "content": "x"}),
         ):
@@ -108,8 +107,7 @@ def test_a_file_that_cannot_be_used_leaves_nobody_any_rights(
             opened.member("local")
     file.write_text(ALL)
     assert (file.parent / "a.txt").read_text() == "one\ntwo\nthree\n"
-    done = opened.call("local", "apply_file_modification", {"hunk_id": plan.fields["hunk_id"]})
-    assert not done.is_error
+    assert not opened.call("local", "apply_file_modification", hunk).is_error
 
 
 def test_a_file_that_appears_counts_and_another_source_does_not(tmp_path: Path) -> None:
@@ -161,37 +159,33 @@ POLICIES = {
 
 
 @pytest.mark.parametrize("text", POLICIES)
-def test_rights_that_are_taken_away_while_a_call_waits(
-    file: Path, opened: OpenWorkspace, text: str
-) -> None:
+def test_rights_taken_away_while_a_call_waits(file: Path, opened: OpenWorkspace, text: str) -> None:
     """The gate asks once more, in the file's turn, right before the journal."""
     root, code = file.parent, POLICIES[text]
     edit = {"path": "a.txt", "range": "1", "content": "x\n"}
-    plans = [
-        str(opened.call("local", "prepare_file_range_edit", edit).fields["hunk_id"])
-        for _ in range(3)
-    ]
-    made = opened.call("local", "create_new_file", {"path": "b.txt", "content": "b\n"})
+    made = [opened.call("local", "prepare_file_range_edit", edit).fields for _ in range(2)]
+    plans = [str(one["hunk_id"]) for one in made]
+    other = opened.call("local", "create_new_file", {"path": "b.txt", "content": "b\n"})
     calls: list[tuple[str, dict[str, object]]] = [
         ("apply_file_modification", {"hunk_id": plans[0]}),
-        ("apply_file_modifications", {"hunk_ids": plans[1:2]}),
+        ("apply_file_modifications", {"hunk_ids": plans[1:]}),
         ("Edit", {"path": "a.txt", "old_string": "one", "new_string": "1"}),
         ("write_file", {"path": "a.txt", "content": "x\n"}),
-        ("undo_file_modification", {"edit_id": made.fields["edit_id"]}),
+        ("undo_file_modification", {"edit_id": other.fields["edit_id"]}),
     ]
     answers: list[Any] = []
+
+    def ask(tool: str, given: dict[str, object]) -> None:
+        answers.append(opened.call("local", tool, given))
+
+    def waiting() -> int:
+        return sum(len(queue.waiting) + 1 for queue in opened.queues._queues.values())  # pyright: ignore[reportPrivateUsage]
+
     with opened.queues.lock("a.txt", (0, "")), opened.queues.lock("b.txt", (0, "")):
-        threads = [
-            threading.Thread(
-                target=lambda one=one: answers.append(opened.call("local", one[0], one[1]))
-            )
-            for one in calls
-        ]
+        threads = [threading.Thread(target=ask, args=one) for one in calls]
         for thread in threads:
             thread.start()
-        while sum(1 + len(queue.waiting) for queue in opened.queues._queues.values()) < 2 + len(
-            calls
-        ):  # pyright: ignore[reportPrivateUsage]
+        while waiting() < 2 + len(calls):
             threading.Event().wait(0.005)
         file.write_text(text)
     for thread in threads:
@@ -239,29 +233,26 @@ def test_auto_lines_and_the_library(file: Path, opened: OpenWorkspace) -> None:
 @pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "wire"), spread(("auto", "legacy"), ("stdio", "http"), of=3))
-async def test_a_running_server_takes_the_file_as_it_is(
-    tmp_path: Path, mode: str, wire: str
-) -> None:
+async def test_a_running_server_takes_the_file_as_is(tmp_path: Path, mode: str, wire: str) -> None:
     own = tmp_path / "copydesk.toml"
 
     async def tell(client: Client) -> None:
-        given = {"path": "new/one.txt", "content": "x\n"}
+        async def ask(tool: str, **given: str) -> str:
+            answer = await client.call_tool(tool, given)
+            return str(answer.content) if answer.is_error else "ok"
 
-        async def write(number: int) -> Any:
-            return await client.call_tool("create_new_file", {**given, "path": f"new/{number}.txt"})
-
-        assert not (await write(1)).is_error
-        own.write_text(NONE)
-        assert "ACCESS_DENIED" in str((await write(2)).content)
-        own.write_text('[members.local]\napproval = "human"\n')
-        assert "APPROVAL_REQUIRED" in str((await write(3)).content)
-        own.write_text('[members.local]\napproval = "huma"\n')
-        assert "members.local.approval" in str((await write(4)).content)
-        assert "members.local.approval" in str(
-            (await client.call_tool("list_dir", {"path": "."})).content
-        )
-        own.write_text(ALL)
-        assert not (await write(5)).is_error
+        for number, text, said in (
+            (1, None, "ok"),
+            (2, NONE, "ACCESS_DENIED"),
+            (3, '[members.local]\napproval = "human"\n', "APPROVAL_REQUIRED"),
+            (4, '[members.local]\napproval = "huma"\n', "members.local.approval"),
+            (5, ALL, "ok"),
+        ):
+            if text is not None:
+                own.write_text(text)
+            assert said in await ask("create_new_file", path=f"new/{number}.txt", content="x\n")
+            if number == 4:
+                assert said in await ask("list_dir", path=".")
         assert sorted(os.listdir(tmp_path / "new")) == ["1.txt", "5.txt"]
 
     if wire == "stdio":

@@ -14,24 +14,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from copydesk.app.config import TOOLSETS, ConfigError, MemberConfig
-from copydesk.app.mcp.http import (
-    HostGuard,
-    access_of,
-    bound,
-    build_app,
-    is_loopback,
-    tokens_of,
-)
+from copydesk.app.mcp.http import HostGuard, access_of, bound, build_app, is_loopback, tokens_of
 from copydesk.app.workspace import OpenWorkspace
 from support.mcp_calls import CALLS, fields_of, opened_at
-from support.mcp_transports import (
-    NO_TLS,
-    WIRE_MODES,
-    Raw,
-    client_of,
-    request,
-    served,
-)
+from support.mcp_transports import NO_TLS, WIRE_MODES, Raw, client_of, request, served
 
 pytestmark = pytest.mark.anyio
 
@@ -59,21 +45,24 @@ def guarded(opened: OpenWorkspace) -> Iterator[str]:
         yield found
 
 
-NEEDED = ("no", None), ("wrong", "token-of-eve"), ("part", "token-of-an")
-
-
-@pytest.mark.parametrize("token", [token for _, token in NEEDED], ids=[name for name, _ in NEEDED])
-@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-def test_a_token_is_needed(guarded: str, method: str, token: str | None) -> None:
-    headers = {"Accept": "application/json, text/event-stream"}
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    response = httpx2.request(
-        method, f"{guarded}/mcp", headers=headers, content=b"x" * 100, verify=NO_TLS
-    )
-    assert response.status_code == 401
-    assert response.headers["www-authenticate"].startswith("Bearer ")
-    assert "token-of" not in response.text
+def test_a_token_is_needed(guarded: str) -> None:
+    """A connection belongs to its bearer; people are asked for a token of their own."""
+    for method in ("POST", "GET", "DELETE"):
+        for token in (None, "token-of-eve", "token-of-an"):
+            headers = {"Accept": "application/json, text/event-stream"}
+            if token is not None:
+                headers["Authorization"] = f"Bearer {token}"
+            given: Any = {"headers": headers, "content": b"x" * 100, "verify": NO_TLS}
+            response = httpx2.request(method, f"{guarded}/mcp", **given)
+            assert response.status_code == 401, (method, token)
+            assert response.headers["www-authenticate"].startswith("Bearer ")
+            assert "token-of" not in response.text
+    ann = Raw(guarded, "legacy", Authorization="Bearer token-of-ann")
+    response = ann.post(request(2, "tools/list", {}), Authorization="Bearer token-of-bob")
+    assert response.status_code == 404
+    response = httpx2.get(f"{guarded}/", follow_redirects=True, verify=NO_TLS)
+    assert (response.status_code, response.url.path) == (200, "/sign-in")
+    assert "default-src 'none'" in response.headers["content-security-policy"]
 
 
 @pytest.mark.slow
@@ -93,111 +82,71 @@ async def test_plans_belong_to_the_bearer_of_a_token(guarded: str, mode: str) ->
         assert not (await ann.call_tool("apply_file_modification", hunk)).is_error
 
 
-def test_a_connection_belongs_to_the_bearer_of_a_token(guarded: str) -> None:
-    ann = Raw(guarded, "legacy", Authorization="Bearer token-of-ann")
-    response = ann.post(request(2, "tools/list", {}), Authorization="Bearer token-of-bob")
-    assert response.status_code == 404
-
-
-def test_a_token_tells_its_member() -> None:
+def test_a_token_tells_its_member(tmp_path: Path) -> None:
     known = {"a": "ann", "b": "bob"}
-    found = {token: access_of(token, known) for token in ("a", "b", "", "ab", "\udc80")}
-    assert {key: value and value.client_id for key, value in found.items()} == {
-        "a": "ann",
-        "b": "bob",
-        "": None,
-        "ab": None,
-        "\udc80": None,
-    }
-
-
-def test_two_members_cannot_share_a_token(opened: OpenWorkspace, tmp_path: Path) -> None:
+    found = [access_of(token, known) for token in ("a", "b", "", "ab", "\udc80")]
+    assert [one and one.client_id for one in found] == ["ann", "bob", None, None, None]
     members = {"ann": MemberConfig(token="x"), "bob": MemberConfig(token="x")}
-    with opened_at(tmp_path, members=members) as found, pytest.raises(ConfigError):
-        tokens_of(found.config)
+    with opened_at(tmp_path, members=members) as shared, pytest.raises(ConfigError):
+        tokens_of(shared.config)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "desk.example"])
-def test_without_tokens_only_this_machine_is_served(opened: OpenWorkspace, host: str) -> None:
-    with pytest.raises(ConfigError):
-        build_app(opened, {}, host, 0, TOOLSETS, "en", True)
-    build_app(opened, {"x": "ann"}, host, 0, TOOLSETS, "en", True)
+def test_without_tokens_only_this_machine_is_served(opened: OpenWorkspace) -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1", "desk.example"):
+        with pytest.raises(ConfigError):
+            build_app(opened, {}, host, 0, TOOLSETS, "en", True)
+        build_app(opened, {"x": "ann"}, host, 0, TOOLSETS, "en", True)
+
+
+REBOUND = [
+    *("evil.example", "evil.example:80", "localhost.evil.example", "192.0.2.1", ""),
+    *("Origin http://evil.example", "Origin http://localhost.evil.example:80", "Origin null"),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["/mcp", "/"])
-@pytest.mark.parametrize(
-    ("header", "value", "status"),
-    [
-        ("Host", "evil.example", 421),
-        ("Host", "evil.example:80", 421),
-        ("Host", "localhost.evil.example", 421),
-        ("Host", "192.0.2.1", 421),
-        ("Host", "", 421),
-        ("Origin", "http://evil.example", 403),
-        ("Origin", "http://localhost.evil.example:80", 403),
-        ("Origin", "null", 403),
-    ],
-)
-def test_a_rebound_name_is_refused(
-    address: str, path: str, header: str, value: str, status: int
-) -> None:
-    for method in ("GET", "POST"):
-        response = httpx2.request(
-            method, f"{address}{path}", headers={header: value}, verify=NO_TLS
-        )
-        assert response.status_code == status
-        assert "access-control-allow-origin" not in response.headers
+def test_a_rebound_name_is_refused(address: str) -> None:
+    for given in REBOUND:
+        origin = given.removeprefix("Origin ")
+        headers = {"Host": given} if origin == given else {"Origin": origin}
+        for path in ("/mcp", "/"):
+            for method in ("GET", "POST"):
+                response = httpx2.request(
+                    method, f"{address}{path}", headers=headers, verify=NO_TLS
+                )
+                assert response.status_code == (421 if origin == given else 403), (given, path)
+                assert "access-control-allow-origin" not in response.headers
 
 
-@pytest.mark.parametrize(
-    ("host", "given", "status"),
-    [
-        ("127.0.0.1", "127.0.0.1:8427", 200),
-        ("127.0.0.1", "localhost", 200),
-        ("127.0.0.1", "LOCALHOST:1", 200),
-        ("127.0.0.1", "[::1]:8427", 200),
-        ("127.0.0.1", "desk.example", 200),
-        ("127.0.0.1", "192.0.2.1", 421),
-        ("127.0.0.1", "user@evil.example", 421),
-        ("127.0.0.1", "127.0.0.1@evil.example", 421),
-        ("127.0.0.1", "[::1", 421),
-        ("0.0.0.0", "192.0.2.1:8427", 200),
-        ("0.0.0.0", "evil.example", 421),
-        ("192.0.2.1", "192.0.2.1", 200),
-        ("named.example", "named.example", 200),
-        ("named.example", "evil.example", 421),
-    ],
-)
-async def test_hosts_that_are_taken(host: str, given: str, status: int) -> None:
+HOSTS = [
+    *(("127.0.0.1", given, 200) for given in ("127.0.0.1:8427", "localhost", "LOCALHOST:1")),
+    *(("127.0.0.1", given, 200) for given in ("[::1]:8427", "desk.example")),
+    *(("127.0.0.1", given, 421) for given in ("192.0.2.1", "user@evil.example", "[::1")),
+    ("127.0.0.1", "127.0.0.1@evil.example", 421),
+    ("0.0.0.0", "192.0.2.1:8427", 200),
+    ("0.0.0.0", "evil.example", 421),
+    ("192.0.2.1", "192.0.2.1", 200),
+    ("named.example", "named.example", 200),
+    ("named.example", "evil.example", 421),
+]
+
+
+async def test_hosts_that_are_taken() -> None:
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    sent: list[int] = []
+    for host, given, status in HOSTS:
+        sent: list[int] = []
 
-    async def send(message: Any) -> None:
-        sent.append(message.get("status", 0))
+        async def send(message: Any, sent: list[int] = sent) -> None:
+            sent.append(message.get("status", 0))
 
-    scope = {"type": "http", "method": "GET", "headers": [(b"host", given.encode())]}
-    await HostGuard(inner, host, ["desk.example"])(scope, anyio.sleep_forever, send)
-    assert sent[0] == status
-
-
-def test_loopback_hosts() -> None:
-    assert [
-        host for host in ("localhost", "127.0.0.1", "127.8.8.8", "::1") if not is_loopback(host)
-    ] == []
-    assert [
-        host for host in ("0.0.0.0", "::", "192.0.2.1", "a.example", "") if is_loopback(host)
-    ] == []
-
-
-def test_the_page_asks_people_for_a_token_of_their_own(guarded: str) -> None:
-    response = httpx2.get(f"{guarded}/", follow_redirects=True, verify=NO_TLS)
-    assert response.status_code == 200
-    assert response.url.path == "/sign-in"
-    assert "default-src 'none'" in response.headers["content-security-policy"]
+        scope = {"type": "http", "method": "GET", "headers": [(b"host", given.encode())]}
+        await HostGuard(inner, host, ["desk.example"])(scope, anyio.sleep_forever, send)
+        assert sent[0] == status, (host, given)
+    assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.8.8.8", "::1")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.0.2.1", "a.example", "")))
 
 
 def test_no_answer_waits_until_the_one_before_was_acknowledged() -> None:

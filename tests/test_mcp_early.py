@@ -7,8 +7,8 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,9 @@ from copydesk.app.mcp.server import build, messages_of, recorded, run_stdio
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.cost import spread
 from support.mcp_calls import FILE, opened_at
-from support.mcp_transports import HELLO, Process, call, command, request
+from support.mcp_transports import HELLO, READY, Process, call, command, request
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 LISTS = ("prompts/list", RESOURCES)
 META: dict[str, Any] = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -70,18 +69,16 @@ def first_lines(version: str) -> list[bytes]:
     return [hello(version), READY, request("p-1", "ping", {}), LIST, *others]
 
 
+OTHERS = dict.fromkeys(LISTS, "[3]")
 TABLE: Table = {
     **{
         key: {"tools/list": '{"tools":[]}', **dict.fromkeys(("initialize", "ping", *LISTS), "{}")}
         for key in LEGACY
     },
-    MODERN: {
-        "server/discover": "[1]",
-        "tools/list": "[2]",
-        LISTEN: HONORED,
-        **dict.fromkeys(LISTS, "[3]"),
-    },
+    MODERN: {"server/discover": "[1]", "tools/list": "[2]", LISTEN: HONORED, **OTHERS},
 }
+PLAIN: dict[str, Any] = {"toolsets": ("ws_mod",), "lang": "en", "structured": False}
+"""How the servers of most tests here are built."""
 
 
 @contextmanager
@@ -100,22 +97,35 @@ def id_of(answer: Mapping[str, Any]) -> object:
 # The same bytes
 
 
+@asynccontextmanager
+async def serving(
+    opened: OpenWorkspace, wire: Wire, at_end: Callable[[], None] = lambda: None, **options: Any
+) -> AsyncGenerator[None]:
+    """The library's own server at the wire."""
+    server = build(opened, lambda _: "local", **{**PLAIN, **options})
+    async with anyio.create_task_group() as group:
+        async with messages_of(wire, at_end=at_end) as (incoming, outgoing):
+            made = server.create_initialization_options()
+            group.start_soon(server.run, incoming, outgoing, made)
+            yield
+        group.cancel_scope.cancel()
+
+
+async def heard(taken: FileIO) -> bytes:
+    return await anyio.to_thread.run_sync(line_of, taken)
+
+
 async def from_library(opened: OpenWorkspace, lines: list[bytes], **options: Any) -> bytes:
     """What the library answers over descriptors, one request after the other."""
-    server, ended = build(opened, lambda _: "local", **options), threading.Event()
-    answers: list[bytes] = []
+    ended, answers = threading.Event(), list[bytes]()
     with pipes() as (wire, given, taken):
-        async with anyio.create_task_group() as group:
-            async with messages_of(wire, at_end=ended.set) as (incoming, outgoing):
-                made = server.create_initialization_options()
-                group.start_soon(server.run, incoming, outgoing, made)
-                for line in lines:
-                    given.write(line + b"\n")
-                    if line != READY:
-                        answers.append(await anyio.to_thread.run_sync(line_of, taken))
-                given.close()
-                await anyio.to_thread.run_sync(ended.wait, 60)
-            group.cancel_scope.cancel()
+        async with serving(opened, wire, ended.set, **options):
+            for line in lines:
+                given.write(line + b"\n")
+                if line != READY:
+                    answers.append(await heard(taken))
+            given.close()
+            await anyio.to_thread.run_sync(ended.wait, 60)
     return b"".join(answers)
 
 
@@ -310,21 +320,20 @@ def test_clients_name_their_capabilities(capabilities: Mapping[str, Any]) -> Non
     assert (out.count(b"\n"), list(wire.answered)) == (2, [1, 3])
 
 
-def test_tools_before_the_handshake_is_complete_are_left_to_the_library() -> None:
-    out, wire = from_table(TABLE, [hello(), LIST, READY], lambda: None)
-    assert (out.count(b"\n"), list(wire.answered)) == (1, [1])
+CALLED = request(2, "tools/call", {"name": "list_dir", "arguments": {}, "_meta": META})
 
 
-def test_the_first_request_decides_the_era() -> None:
-    called = request(2, "tools/call", {"name": "list_dir", "arguments": {}, "_meta": META})
-    out, wire = from_table(TABLE, [called, hello(), READY, LIST], lambda: None)
-    assert (out, list(wire.answered)) == (b"", [])
-
-
-def test_an_id_that_waits_for_the_library_is_not_answered_again() -> None:
-    lines = [hello(), READY, request(3, "resources/templates/list", {}), LIST]
-    _, wire = from_table(TABLE, lines, lambda: None)
-    assert list(wire.answered) == [1]
+@pytest.mark.parametrize(
+    ("lines", "answered"),
+    [
+        ([hello(), LIST, READY], [1]),  # before the handshake is complete
+        ([CALLED, hello(), READY, LIST], []),  # the first request decides the era
+        ([hello(), READY, request(3, "resources/templates/list", {}), LIST], [1]),  # it waits
+    ],
+)
+def test_what_is_left_to_the_library(lines: list[bytes], answered: list[int]) -> None:
+    out, wire = from_table(TABLE, lines, lambda: None)
+    assert (out.count(b"\n"), list(wire.answered)) == (len(answered), answered)
 
 
 def test_a_client_that_leaves_without_reading_is_no_error() -> None:
@@ -375,19 +384,12 @@ def start(at: Path, **options: object) -> Start:
     return found
 
 
-def test_a_table_is_trusted_under_its_stamp_only(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_is_trusted_by_its_stamp_only(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(root)
     assert start(root).table() == TABLE
     assert start(root, root="elsewhere").table() == TABLE  # which it is, was resolved
-    for name, value in {
-        "lang": "zh",
-        "member": "x",
-        "toolsets": "edit",
-        "structured": True,
-    }.items():
-        assert start(root, **{name: value}).table() is None
+    for other in ({"lang": "zh"}, {"member": "x"}, {"toolsets": "edit"}, {"structured": True}):
+        assert start(root, **other).table() is None
     monkeypatch.setenv("COPYDESK_LANG", "zh")
     assert start(root).table() is None
     keep(root)  # beside the other: two clients do not take turns
@@ -420,9 +422,7 @@ def test_a_relative_cache_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -
     assert Path(start(root).path).is_relative_to(root.parent / ".cache" / "copydesk")
 
 
-def test_a_table_that_others_can_write_is_not_trusted(
-    root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_others(root: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(root)
     (kept,) = cache.rglob("*.json")
     for mode in (0o620, 0o602, 0o666):
@@ -440,9 +440,7 @@ def test_a_table_that_others_can_write_is_not_trusted(
     assert start(root).table() is None
 
 
-def test_the_latest_tables_stay(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_latest_tables_stay(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("copydesk.app.mcp.early._MOST_KEPT", 2)
     for at in range(4):
         keep(tmp_path / str(at))
@@ -484,7 +482,7 @@ def test_resources_are_listed_early_while_nothing_is_pending(root: Path, shared:
 @pytest.mark.anyio
 async def test_a_plan_that_waits_is_in_no_table(tmp_path: Path) -> None:
     with opened_at(tmp_path) as opened:
-        server = build(opened, lambda _: "local", ("ws_mod",), "en", False)
+        server = build(opened, lambda _: "local", **PLAIN)
         before = await recorded(server, resources=True)
         opened.call("local", "prepare_file_append", {"path": FILE, "content": "b"})
         assert await recorded(server, resources=True) == before
@@ -494,19 +492,14 @@ async def test_a_plan_that_waits_is_in_no_table(tmp_path: Path) -> None:
 async def test_who_was_acknowledged_early_is_told_of_plans(tmp_path: Path) -> None:
     lines = [*first_lines(MODERN)[:2], request(9, "server/discover", {"_meta": META})]
     with opened_at(tmp_path) as opened, pipes() as (wire, given, taken):
-        server = build(opened, lambda _: "local", ("ws_mod",), "en", False)
-        table = await recorded(server, resources=True)
+        table = await recorded(build(opened, lambda _: "local", **PLAIN), resources=True)
         _, early = await anyio.to_thread.run_sync(from_table, table, lines[:2], lambda: None)
         wire.head, wire.answered = b"\n".join([*lines, b""]), early.answered
-        async with anyio.create_task_group() as group:
-            async with messages_of(wire, at_end=lambda: None) as (incoming, outgoing):
-                made = server.create_initialization_options()
-                group.start_soon(server.run, incoming, outgoing, made)
-                discovered = json.loads(await anyio.to_thread.run_sync(line_of, taken))
-                opened.call("local", "prepare_file_append", {"path": FILE, "content": "b"})
-                told = json.loads(await anyio.to_thread.run_sync(line_of, taken))
-                given.close()
-            group.cancel_scope.cancel()
+        async with serving(opened, wire):
+            discovered = json.loads(await heard(taken))
+            opened.call("local", "prepare_file_append", {"path": FILE, "content": "b"})
+            told = json.loads(await heard(taken))
+            given.close()
     assert (list(early.answered), discovered["id"]) == ([1, "listen:0"], 9)
     assert told["method"] == "notifications/resources/list_changed"
     assert told["params"]["_meta"][SUBSCRIPTION] == "listen:0"
@@ -514,24 +507,20 @@ async def test_who_was_acknowledged_early_is_told_of_plans(tmp_path: Path) -> No
 
 @pytest.mark.anyio
 async def test_a_plan_that_came_after_the_early_answer_is_told(tmp_path: Path) -> None:
-    lines, told = [hello(), READY, request(2, RESOURCES, {}), LIST], list[Any]()
+    asked = {1: "initialize", 2: RESOURCES, 3: "tools/list"}
     with opened_at(tmp_path) as opened, pipes() as (wire, given, taken):
-        server = build(opened, lambda _: "local", ("ws_mod",), "en", False)
-        early = await recorded(server, resources=True)
+        table = await recorded(build(opened, lambda _: "local", **PLAIN), resources=True)
+        lines = [hello(), READY, request(2, RESOURCES, {}), LIST]
         wire.head = b"".join(line + b"\n" for line in lines)
         wire.answered = {
-            number: f'{{"jsonrpc":"2.0","id":{number},"result":{early["2025-06-18"][method]}}}'.encode()
-            for number, method in ((1, "initialize"), (2, RESOURCES), (3, "tools/list"))
+            number: f'{{"jsonrpc":"2.0","id":{number},"result":{table["2025-06-18"][method]}}}'.encode()
+            for number, method in asked.items()
         }
         opened.call("local", "prepare_file_append", {"path": FILE, "content": "b"})
-        async with anyio.create_task_group() as group:
-            async with messages_of(wire, at_end=lambda: None) as (incoming, outgoing):
-                made = server.create_initialization_options()
-                group.start_soon(server.run, incoming, outgoing, made)
-                told.append(json.loads(await anyio.to_thread.run_sync(line_of, taken)))
-                given.close()
-            group.cancel_scope.cancel()
-    assert told[0]["method"] == "notifications/resources/list_changed"
+        async with serving(opened, wire):
+            told = json.loads(await heard(taken))
+            given.close()
+    assert told["method"] == "notifications/resources/list_changed"
 
 
 def test_a_server_that_lives_shortly_keeps_a_table(tmp_path: Path) -> None:
@@ -553,9 +542,7 @@ def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None
 
 
 @pytest.mark.parametrize("more", [[], ["--portable"]], ids=["own", "portable"])
-def test_init_makes_the_first_start_quick(
-    root: Path, more: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_init_makes_it_quick(root: Path, more: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(root.parent))
     words = ["--root", str(root), "init", "--client", "claude-code,cursor", "--yes", *more]
     assert main(words) == 0
@@ -572,11 +559,10 @@ def test_init_makes_the_first_start_quick(
 
 def answers(server: Process, lines: list[bytes]) -> list[bytes]:
     found: list[bytes] = []
-    assert server.process.stdout is not None
     for line in lines:
         server.send(line)
         if line != READY:
-            found.append(server.process.stdout.readline())
+            found.append(server.taken.readline())
     return found
 
 

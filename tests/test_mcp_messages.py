@@ -39,14 +39,9 @@ def test_a_text_is_cut_at_the_cap() -> None:
 def test_no_lone_surrogate_goes_out() -> None:
     report = Answer({"status": "ok", "a\udc80": ["x\ud800"], "f": 1}, next_steps=("\udfff",))
     result = tool_result(report, "en", structured=True)
-    sent = result.model_dump_json(by_alias=True)
-    assert "\\\\ud800" in sent
-    assert result.structured_content == {
-        "status": "ok",
-        "a\\udc80": ["x\\ud800"],
-        "f": 1,
-        "next": ["\\udfff"],
-    }
+    assert "\\\\ud800" in result.model_dump_json(by_alias=True)
+    sent = {"status": "ok", "a\\udc80": ["x\\ud800"], "f": 1, "next": ["\\udfff"]}
+    assert result.structured_content == sent
 
 
 def test_what_is_above_the_cap_goes_out_as_text_only() -> None:
@@ -76,58 +71,44 @@ def line(**changes: Any) -> bytes:
     return json.dumps({**CALL, **changes}).encode()
 
 
-def reply(raw: bytes) -> dict[str, Any]:
+def check_reply(raw: bytes, request_id: object, code: int) -> None:
     found = parse_message(raw)
-    assert isinstance(found, ErrorReply), found
-    return json.loads(found.reply)
+    assert isinstance(found, ErrorReply), raw[:50]
+    answer = json.loads(found.reply)
+    assert (answer["id"], answer["error"]["code"]) == (request_id, code), raw[:50]
 
 
-@pytest.mark.parametrize(
-    ("raw", "request_id"),
-    [
-        (b"", None),
-        (b"{", None),
-        (b"nonsense", None),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "x"', 7),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", ]', 7),
-        (b'{"jsonrpc": "2.0", "id": "a-1", "method": "x", ]', "a-1"),
-        (b'{"id": 7, "params": {"id": 8}, ]', None),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "a\0b"}', 7),
-        (b"[" * 100_000, None),
-        (b'{"id": 3, "a": ' + b"[" * 100_000, 3),
-        (b'{"id": 3, "a": ' + b"9" * 10_000 + b"}", 3),
-        (b"\xef\xbb\xbf{}", None),
-        ("{}".encode("utf-16"), None),
-    ],
-)
-def test_what_is_no_json_is_answered(raw: bytes, request_id: object) -> None:
-    answer = reply(raw)
-    assert answer["error"]["code"] == t.PARSE_ERROR
-    assert answer["id"] == request_id
+NO_JSON = [
+    *((raw, None) for raw in (b"", b"{", b"nonsense", b"[" * 100_000, b"\xef\xbb\xbf{}")),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": "x"', 7),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": "x", ]', 7),
+    (b'{"jsonrpc": "2.0", "id": "a-1", "method": "x", ]', "a-1"),
+    (b'{"id": 7, "params": {"id": 8}, ]', None),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": "a\0b"}', 7),
+    (b'{"id": 3, "a": ' + b"[" * 100_000, 3),
+    (b'{"id": 3, "a": ' + b"9" * 10_000 + b"}", 3),
+    ("{}".encode("utf-16"), None),
+]
+NO_REQUEST = [
+    *((b"[]", None), (b"1", None), (b'"\\udc80"', None)),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": 3}', 7),
+    (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": []}', 7),
+    (b'{"jsonrpc": "1.0", "id": 7, "method": "x"}', 7),
+    (b'{"jsonrpc": "2.0", "id": 1.5, "method": "x"}', None),
+    (b'{"jsonrpc": "2.0", "id": null, "method": "x"}', None),
+    (b'{"jsonrpc": "2.0", "id": true, "method": "x"}', None),
+    (b'{"jsonrpc": "2.0", "id": 7}', None),
+    (b'{"jsonrpc": "2.0", "id": "\\udc80", "method": "x"}', "\udc80"),
+    (b'{"jsonrpc": "2.0", "id": 1e999, "method": "x", "params": {"q": "\\udc80"}}', None),
+    (b'{"jsonrpc": "2.0", "id": NaN, "method": "x", "params": {"q": "\\udc80"}}', None),
+]
 
 
-@pytest.mark.parametrize(
-    ("raw", "request_id"),
-    [
-        (b"[]", None),
-        (b"1", None),
-        (b'"\\udc80"', None),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": 3}', 7),
-        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": []}', 7),
-        (b'{"jsonrpc": "1.0", "id": 7, "method": "x"}', 7),
-        (b'{"jsonrpc": "2.0", "id": 1.5, "method": "x"}', None),
-        (b'{"jsonrpc": "2.0", "id": null, "method": "x"}', None),
-        (b'{"jsonrpc": "2.0", "id": true, "method": "x"}', None),
-        (b'{"jsonrpc": "2.0", "id": 7}', None),
-        (b'{"jsonrpc": "2.0", "id": "\\udc80", "method": "x"}', "\udc80"),
-        (b'{"jsonrpc": "2.0", "id": 1e999, "method": "x", "params": {"q": "\\udc80"}}', None),
-        (b'{"jsonrpc": "2.0", "id": NaN, "method": "x", "params": {"q": "\\udc80"}}', None),
-    ],
-)
-def test_what_is_no_request_is_answered(raw: bytes, request_id: object) -> None:
-    answer = reply(raw)
-    assert answer["error"]["code"] == t.INVALID_REQUEST
-    assert answer["id"] == request_id
+def test_what_is_no_json_or_no_request_is_answered() -> None:
+    for raw, request_id in NO_JSON:
+        check_reply(raw, request_id, t.PARSE_ERROR)
+    for raw, request_id in NO_REQUEST:
+        check_reply(raw, request_id, t.INVALID_REQUEST)
 
 
 def test_a_good_message_passes_as_it_is() -> None:

@@ -7,10 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import (
-    closing,
-    contextmanager,
-)
+from contextlib import closing
 from pathlib import Path
 
 import mcp_types as t
@@ -26,23 +23,12 @@ from support.mcp_transports import (
     Process,
     call,
     request,
+    started,
     stdio_client,
     takes_20_megabytes,
 )
 
 pytestmark = pytest.mark.anyio
-
-
-@contextmanager
-def started(root: Path) -> Iterator[Process]:
-    """A process that has shaken hands."""
-    with closing(Process(root)) as found:
-        found.send(
-            request(1, "initialize", HELLO),
-            b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
-        )
-        assert found.answer()["id"] == 1
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -61,40 +47,38 @@ async def test_stdio_each_tool_answers(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", BAD_TEXTS.values(), ids=BAD_TEXTS)
-def test_stdio_a_bad_text_is_refused(process: Process, bad: bytes) -> None:
-    plain = call("a", "prepare_file_append", {"path": FILE, "content": "BAD"})
-    process.send(plain.replace(b"BAD", bad), call("b", "list_dir", {"path": "."}))
-    answers = {answer["id"]: answer["result"] for answer in (process.answer(), process.answer())}
-    assert answers["a"]["isError"]
-    assert answers["a"]["structuredContent"]["error"] == "INVALID_ARGS"
-    assert "content" in answers["a"]["content"][0]["text"]
-    assert not answers["b"].get("isError")
+def test_stdio_a_bad_text_is_refused(process: Process) -> None:
+    for name, bad in BAD_TEXTS.items():
+        plain = call("a", "prepare_file_append", {"path": FILE, "content": "BAD"})
+        process.send(plain.replace(b"BAD", bad), call("b", "list_dir", {"path": "."}))
+        answers = {one["id"]: one["result"] for one in (process.answer(), process.answer())}
+        assert answers["a"]["isError"], name
+        assert answers["a"]["structuredContent"]["error"] == "INVALID_ARGS", name
+        assert "content" in answers["a"]["content"][0]["text"], name
+        assert not answers["b"].get("isError"), name
 
 
-@pytest.mark.parametrize(
-    ("raw", "request_id", "code"),
-    [
-        (b"nonsense", None, t.PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":5,"method":"tools/list",,}', 5, t.PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":5,"method":"to\0ols/list"}', 5, t.PARSE_ERROR),
-        (b"[" * 200_000, None, t.PARSE_ERROR),
-        (b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}', None, t.INVALID_REQUEST),
-        (b'[{"jsonrpc":"2.0","id":5,"method":"tools/list"}]', None, t.INVALID_REQUEST),
-        (b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[]}', 5, t.INVALID_REQUEST),
-        (request(5, "tools/call", {"name": 5}), 5, t.INVALID_PARAMS),
-        (request(5, "tools/call", {"name": "list_dir", "arguments": []}), 5, t.INVALID_PARAMS),
-        (request(5, "no/such", {}), 5, t.METHOD_NOT_FOUND),
-    ],
-)
-def test_stdio_what_cannot_be_taken_is_answered(
-    process: Process, raw: bytes, request_id: object, code: int
-) -> None:
-    process.send(raw)
-    answer = process.answer()
-    assert (answer["id"], answer["error"]["code"]) == (request_id, code)
-    process.send(b"", b"  ", request(6, "tools/list", {}))
-    assert process.answer()["id"] == 6
+WRONG: list[tuple[bytes, object, int]] = [
+    (b"nonsense", None, t.PARSE_ERROR),
+    (b'{"jsonrpc":"2.0","id":5,"method":"tools/list",,}', 5, t.PARSE_ERROR),
+    (b'{"jsonrpc":"2.0","id":5,"method":"to\0ols/list"}', 5, t.PARSE_ERROR),
+    (b"[" * 200_000, None, t.PARSE_ERROR),
+    (b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}', None, t.INVALID_REQUEST),
+    (b'[{"jsonrpc":"2.0","id":5,"method":"tools/list"}]', None, t.INVALID_REQUEST),
+    (b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[]}', 5, t.INVALID_REQUEST),
+    (request(5, "tools/call", {"name": 5}), 5, t.INVALID_PARAMS),
+    (request(5, "tools/call", {"name": "list_dir", "arguments": []}), 5, t.INVALID_PARAMS),
+    (request(5, "no/such", {}), 5, t.METHOD_NOT_FOUND),
+]
+
+
+def test_stdio_what_cannot_be_taken_is_answered(process: Process) -> None:
+    for raw, request_id, code in WRONG:
+        process.send(raw)
+        answer = process.answer()
+        assert (answer["id"], answer["error"]["code"]) == (request_id, code), raw[:80]
+        process.send(b"", b"  ", request(6, "tools/list", {}))
+        assert process.answer()["id"] == 6
 
 
 @pytest.mark.slow
@@ -139,11 +123,9 @@ def test_stdio_ends_at_a_signal(tmp_path: Path, number: int) -> None:
 @pytest.mark.slow
 def test_stdio_ends_when_nobody_reads(tmp_path: Path) -> None:
     with started(tmp_path) as found:
-        assert found.process.stdin is not None
-        assert found.process.stdout is not None
-        found.process.stdout.close()
+        found.taken.close()
         found.send(*(request(number, "tools/list", {}) for number in range(50)))
-        found.process.stdin.close()
+        found.given.close()
         assert found.process.wait() == 0
 
 

@@ -115,9 +115,7 @@ def check_it_runs(commands: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", PYTHONS)
-def test_the_wheel_has_all_that_the_main_job_needs(
-    dist: Path, tmp_path: Path, version: str
-) -> None:
+def test_the_wheel_has_all_that_the_job_needs(dist: Path, tmp_path: Path, version: str) -> None:
     check_it_runs(installed(tmp_path, version, only(dist, "*.whl")), tmp_path)
 
 

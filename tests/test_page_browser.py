@@ -25,7 +25,6 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.edit.draft import Plan
 from support.mcp_calls import settings
 from support.review_page import AGENT, Room, room_at
 
@@ -64,20 +63,24 @@ class Scene:
         return self.room.root
 
     def person(self, name: str = "Ada", *, name_label: str = "Your name", **options: Any) -> Any:
-        """A tab of a person who has come in with a one-time token."""
-        context = self.browser.new_context(
-            **{"viewport": {"width": 1280, "height": 800}, **options}
-        )
-        self.contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        """A tab of a person who has come in with a one-time token; it asks nobody else."""
+        wide = {"viewport": {"width": 1280, "height": 800}}
+        page = self.tab(**{**wide, **options})
         page.on("dialog", lambda dialog: (self.wrong.append(dialog.message), dialog.dismiss()))
         page.on("console", self._heard)
+        page.on("request", self._asked)
         page.goto(f"{self.room.address}/sign-in?token={self.room.tokens[-1]}")
         page.get_by_label(name_label).fill(name)
         page.locator("form button").click()
         page.wait_for_selector("#live.on")
+        return page
+
+    def tab(self, **options: Any) -> Any:
+        context = self.browser.new_context(**options)
+        self.contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
         return page
 
     def call(self, tool: str, by: str = AGENT, **given: Any) -> dict[str, Any]:
@@ -89,6 +92,11 @@ class Scene:
         assert "hunk_id" in answer, answer
         return str(answer["hunk_id"])
 
+    def lines(self, path: str, lines: str, content: str, **given: Any) -> str:
+        """The id of a plan for some lines."""
+        given |= {"path": path, "range": lines, "content": content}
+        return str(self.call("prepare_file_range_edit", **given)["hunk_id"])
+
     def go(self, page: Any, path: str) -> None:
         page.goto(self.room.address + path)
         page.wait_for_selector("#live.on")
@@ -97,6 +105,10 @@ class Scene:
         if message.type == "error" and "status of 40" not in message.text:
             self.wrong.append(message.text)
 
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.room.address, "data:", "blob:")):
+            self.wrong.append(request.url)
+
 
 def opened_by_all(root: Path) -> OpenWorkspace:
     members = {AGENT: MemberConfig(approval="human"), "fixer": MemberConfig()}
@@ -104,9 +116,10 @@ def opened_by_all(root: Path) -> OpenWorkspace:
 
 
 @contextmanager
-def scene_at(root: Path, browser: Any) -> Iterator[Scene]:
-    (root / "a.txt").write_text("one\ntwo\nthree\n")
-    with room_at(root, opened_by_all(root)) as room, opened_by_all(root) as agent:
+def scene_at(
+    root: Path, browser: Any, opened: Callable[[Path], OpenWorkspace] = opened_by_all
+) -> Iterator[Scene]:
+    with opened(root) as desk, opened(root) as agent, room_at(root, desk) as room:
         made = Scene(room, agent, browser)
         try:
             yield made
@@ -117,9 +130,14 @@ def scene_at(root: Path, browser: Any) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, browser: Any) -> Iterator[Scene]:
-    root = tmp_path / "project"
-    root.mkdir()
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def scene(root: Path, browser: Any) -> Iterator[Scene]:
+    (root / "a.txt").write_text("one\ntwo\nthree\n")
     with scene_at(root, browser) as made:
         yield made
 
@@ -223,21 +241,6 @@ def test_what_changed_since_it_was_shown_is_not_approved(scene: Scene) -> None:
     assert scene.call("apply_file_modification", hunk_id=hunk)["error"] == "APPROVAL_REQUIRED"
 
 
-def test_what_was_edited_is_what_is_written(scene: Scene) -> None:
-    hunk = scene.prepare(content="teh end\n")
-    page = scene.person()
-    scene.go(page, f"/hunk/{hunk}")
-    press(page, "e")
-    field_ = page.get_by_label("The new text")
-    api.expect(field_).to_have_value("teh end\n")
-    field_.fill("the end\nof it\n")
-    page.get_by_role("button", name="Preview").click()
-    see(page, "not approved yet")
-    page.get_by_role("button", name="Approve and apply").click()
-    see(page, "is written")
-    assert (scene.root / "a.txt").read_text() == "one\ntwo\nthree\nthe end\nof it\n"
-
-
 def test_three_files_are_written_as_one(scene: Scene) -> None:
     hunks = [scene.prepare(f"{name}.txt") for name in ("x", "y", "z")]
     page = scene.person()
@@ -274,10 +277,7 @@ def test_an_edit_is_undone_and_the_undo_too(scene: Scene) -> None:
 def test_all_can_be_done_by_keyboard(scene: Scene) -> None:
     first = scene.prepare("first.txt")
     second = scene.prepare("second.txt")
-    context = scene.browser.new_context()
-    scene.contexts.append(context)
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
+    page = scene.tab()
     page.goto(f"{scene.room.address}/sign-in?token={scene.room.tokens[-1]}")
     # A browser moves the focus with its first frame, which may come after the load.
     api.expect(page.get_by_role("button", name="Sign in")).to_be_focused(timeout=PATIENCE_MS)
@@ -359,16 +359,6 @@ def test_hostile_names_and_texts_stay_text(scene: Scene) -> None:
         scene.go(page, path)
 
 
-def test_the_page_asks_nobody_else_for_anything(scene: Scene) -> None:
-    asked: set[str] = set()
-    page = scene.person()
-    page.on("request", lambda request: asked.add(request.url))
-    hunk = scene.prepare()
-    for path in ("/", f"/hunk/{hunk}", "/history", "/trends"):
-        scene.go(page, path)
-    assert all(address.startswith(scene.room.address) for address in asked)
-
-
 def test_a_thousand_plans_are_listed_and_filtered(scene: Scene) -> None:
     for index in range(1_000):
         given = {"path": f"many/{index % 50}.txt", "content": f"line {index}\n"}
@@ -389,8 +379,7 @@ def test_a_thousand_plans_are_listed_and_filtered(scene: Scene) -> None:
 
 
 def test_a_plan_in_conflict_is_planned_anew(scene: Scene) -> None:
-    given = {"path": "a.txt", "range": "2", "content": "TWO"}
-    hunk = scene.call("prepare_file_range_edit", **given)["hunk_id"]
+    hunk = scene.lines("a.txt", "2", "TWO")
     scene.agent.desk.show(scene.agent.member(AGENT), hunk)
     (scene.root / "a.txt").write_text("one\ntwo and a half\nthree\n")
     page = scene.person()
@@ -408,26 +397,12 @@ def test_a_plan_in_conflict_is_planned_anew(scene: Scene) -> None:
     assert (scene.root / "a.txt").read_text() == "one\nTWO and a half\nthree\n"
 
 
-def age(scene: Scene, hunk: str) -> Plan:
-    """The plan, as if it had been made six days ago."""
+def age(scene: Scene, hunk: str) -> None:
+    """Make of the plan one of six days ago."""
     plan = scene.agent.registry.plan(hunk, 0)
-    times = (ms - 6 * 24 * 3_600_000 for ms in (plan.created_ms, plan.expires_ms))
-    old = replace(plan, **dict(zip(("created_ms", "expires_ms"), times, strict=True)))
-    scene.agent.registry.put(replace(old, expires_ms=old.expires_ms - 4 * 3_600_000))
-    return old
-
-
-def test_what_expires_soon_is_extended(scene: Scene) -> None:
-    hunk = scene.prepare()
-    plan = age(scene, hunk)
-    page = scene.person()
-    see(page, "1 plan expires soon.")
-    page.get_by_role("link", name="Show").click()
-    page.wait_for_url("**/?state=expiring")
-    page.locator(f"#hunk-{hunk} .open").click()
-    page.get_by_role("button", name="Extend").click()
-    see(page, "waits longer now")
-    assert scene.agent.registry.plan(hunk, 0).expires_ms > plan.expires_ms
+    days, hours = 6 * 24 * 3_600_000, 4 * 3_600_000
+    made, ends = plan.created_ms - days, plan.expires_ms - days - hours
+    scene.agent.registry.put(replace(plan, created_ms=made, expires_ms=ends))
 
 
 def test_the_other_forms(scene: Scene) -> None:
@@ -476,8 +451,7 @@ def test_a_plan_is_decided_on_where_it_is_shown(scene: Scene) -> None:
     edits = [{"old_string": f"line {n}\n", "new_string": f"new {n}\n"} for n in (2, 12, 25)]
     hunk = scene.call("prepare_batch_edit", path="many.txt", edits=edits)["hunk_id"]
     others = [scene.prepare(f"docs/{name}.md") for name in "abc"]
-    broken = {"path": "bad.py", "content": "x = (\n"}
-    others.append(str(scene.call("prepare_file_append", **broken)["hunk_id"]))
+    others.append(scene.prepare("bad.py", "x = (\n"))
     page = scene.person()
     see(page, "1 plan breaks a check.")
     api.expect(page.locator(f"#hunk-{others[3]} .badge.bad")).to_have_text("breaks a check")
@@ -529,8 +503,7 @@ def test_a_plan_is_decided_on_where_it_is_shown(scene: Scene) -> None:
 def test_white_space_alone_is_hidden_and_shown(scene: Scene) -> None:
     """What is hidden is not shown, so that it can only be approved when it was seen."""
     (scene.root / "b.py").write_text("if x:\n  one\n  two\n")
-    given = {"path": "b.py", "range": "2~3", "content": "    one\n    three\n"}
-    hunk = scene.call("prepare_file_range_edit", **given)["hunk_id"]
+    hunk = scene.lines("b.py", "2~3", "    one\n    three\n")
     page = scene.person()
     scene.go(page, f"/hunk/{hunk}?space=hide")
     api.expect(page.locator(".diff tr.changed")).to_have_count(1)
@@ -546,30 +519,30 @@ def test_white_space_alone_is_hidden_and_shown(scene: Scene) -> None:
 TEAM = ("ann", "ben", "cyd")
 
 
-def test_a_person_reviews_what_three_agents_planned(tmp_path: Path, browser: Any) -> None:
+def team_at(root: Path, text: str, files: int, approval: str, lang: str = "en") -> list[Path]:
+    """Lay files and a configuration in which each of the team has this approval."""
+    names = "".join(f'[members.{name}]\napproval = "{approval}"\n' for name in TEAM)
+    (root / "copydesk.toml").write_text(f'durability = "fast"\nlang = "{lang}"\n{names}')
+    paths = [root / f"file{number}.txt" for number in range(files)]
+    for path in paths:
+        path.write_text(text)
+    return paths
+
+
+def by_file(root: Path) -> OpenWorkspace:
+    return open_workspace(str(root))
+
+
+def test_a_person_reviews_what_three_agents_planned(root: Path, browser: Any) -> None:
     """Forty plans of three tasks in twelve files, from the first look to the log of approvals."""
-    root = tmp_path / "project"
-    root.mkdir()
-    text = "".join(f"line {n}\n" for n in range(1, 41))
-    for number in range(12):
-        (root / f"file{number}.txt").write_text(text)
-    names = "".join(f'[members.{name}]\napproval = "human"\n' for name in TEAM)
-    (root / "copydesk.toml").write_text(f'durability = "fast"\n{names}')
-    with (
-        open_workspace(str(root)) as desk,
-        open_workspace(str(root)) as agent,
-        room_at(root, desk) as room,
-    ):
-        scene = Scene(room, agent, browser)
+    team_at(root, "".join(f"line {n}\n" for n in range(1, 41)), 12, "human")
+    with scene_at(root, browser, by_file) as scene:
+        agent = scene.agent
         plans: dict[str, list[str]] = {name: [] for name in TEAM}
         for number in range(40):
             by = TEAM[number % 3]
-            given = {
-                "path": f"file{number % 12}.txt",
-                "range": str(number // 12 * 9 + 3),
-                "content": f"{by} {number}\n",
-                "why": f"reason {number}",
-            }
+            given = {"path": f"file{number % 12}.txt", "range": str(number // 12 * 9 + 3)}
+            given |= {"content": f"{by} {number}\n", "why": f"reason {number}"}
             said = agent.call(by, "prepare_file_range_edit", given, task=f"task of {by}")
             plans[by].append(str(said.fields["hunk_id"]))
         began = time.monotonic()
@@ -577,23 +550,18 @@ def test_a_person_reviews_what_three_agents_planned(tmp_path: Path, browser: Any
         api.expect(page.locator("li.group")).to_have_count(3)
         see(page, "40 plans in 12 files")
         told: dict[str, dict[str, str]] = {name: {} for name in TEAM}
-
-        def decide(hunk: str, key: str, words: str, button: str) -> None:
-            scene.go(page, f"/hunk/{hunk}")
-            press(page, key)
-            page.keyboard.type(words)
-            page.get_by_role("button", name=button, exact=True).click()
-            page.wait_for_selector("#notices .notice")
-
-        for name in TEAM:
-            decide(plans[name][0], "m", f"Why so, {name}?", "Comment")
-            told[name][plans[name][0]] = "commented"
-        for name in TEAM[:2]:
-            decide(plans[name][1], "r", f"Say it shorter, {name}.", "Request changes")
-            told[name][plans[name][1]] = "changes_requested"
-        for name in TEAM[1:]:
-            decide(plans[name][2], "r", f"Not needed, {name}.", "Reject")
-            told[name][plans[name][2]] = "rejected"
+        for members, at, key, words, button, verdict in (
+            (TEAM, 0, "m", "Why so", "Comment", "commented"),
+            (TEAM[:2], 1, "r", "Say it shorter", "Request changes", "changes_requested"),
+            (TEAM[1:], 2, "r", "Not needed", "Reject", "rejected"),
+        ):
+            for name in members:
+                scene.go(page, f"/hunk/{plans[name][at]}")
+                press(page, key)
+                page.keyboard.type(f"{words}, {name}.")
+                page.get_by_role("button", name=button, exact=True).click()
+                page.wait_for_selector("#notices .notice")
+                told[name][plans[name][at]] = verdict
         scene.go(page, f"/hunk/{plans['cyd'][3]}")
         press(page, "e")
         page.get_by_label("The new text").fill("cyd, as Ada has it\n")
@@ -617,16 +585,14 @@ def test_a_person_reviews_what_three_agents_planned(tmp_path: Path, browser: Any
             for _ in range(6):
                 answer = agent.call(name, "read_file", {"path": "file0.txt"})
                 heard += answer.fields.get("decisions", [])
-            found = {(one["hunk_id"], one["verdict"]) for one in heard}
-            expected = set(told[name].items())
             decided = {each for each, what in told[name].items() if what != "commented"}
-            expected |= {(each, "approved") for each in plans[name] if each not in decided}
+            ready = [each for each in plans[name] if each not in decided]
+            expected = {*told[name].items(), *((each, "approved") for each in ready)}
             if name == "cyd":
                 expected |= {(plans["cyd"][3], "amended")}
-            assert found == expected
+            assert {(one["hunk_id"], one["verdict"]) for one in heard} == expected
             assert all(one["by"] == "Ada" for one in heard)
             assert sum(name in one.get("reason", "") for one in heard) == len(told[name])
-            ready = [each for each in plans[name] if each not in decided]
             done = agent.call(name, "apply_file_modifications", {"hunk_ids": ready})
             assert done.fields["status"] == "ok", done.text
         for name in TEAM[:2]:
@@ -647,16 +613,13 @@ def test_a_person_reviews_what_three_agents_planned(tmp_path: Path, browser: Any
         see(page, re.compile("shorter now, ben"))
         command = [sys.executable, "-m", "copydesk.app.cli", "approvals", "--root", str(root)]
         log = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        (tmp_path / "log").write_text(log)
-        rows = [json.loads(line) for line in log.splitlines()]
-        assert {row["hunk_id"] for row in rows} == {
-            *(each for name in TEAM for each in plans[name])
-        } - {plans["ben"][2], plans["cyd"][2]}
-        subprocess.run([*command, "--check", str(tmp_path / "log")], check=True)
-        assert scene.wrong == []
+        kept = root.parent / "log"
+        kept.write_text(log)
+        logged = {json.loads(line)["hunk_id"] for line in log.splitlines()}
+        every = {each for name in TEAM for each in plans[name]}
+        assert logged == every - {plans["ben"][2], plans["cyd"][2]}
+        subprocess.run([*command, "--check", str(kept)], check=True)
         print(f"the review of 40 plans took {took:.1f} s in the browser")
-        for context in scene.contexts:
-            context.close()
 
 
 class Keyboard:
@@ -704,24 +667,14 @@ class Editor(threading.Thread):
 
 @pytest.mark.parametrize(("lang", "hunks", "plans"), [("en", 60, 43), ("zh", 12, 8)])
 def test_three_agents_and_an_editor_are_reviewed_by_keyboard_alone(
-    tmp_path: Path, browser: Any, lang: str, hunks: int, plans: int
+    root: Path, browser: Any, lang: str, hunks: int, plans: int
 ) -> None:
     """Hunks are kept or undone and plans decided, while a person types in the same files."""
-    root = tmp_path / "project"
-    root.mkdir()
-    names = "".join(f'[members.{name}]\napproval = "self"\n' for name in TEAM)
-    (root / "copydesk.toml").write_text(f'durability = "fast"\nlang = "{lang}"\n{names}')
     text = "".join(f"line {n}\n" for n in range(1, 201))
-    files = [root / f"file{number}.txt" for number in range(6)]
-    for path in files:
-        path.write_text(text)
+    files = team_at(root, text, 6, "self", lang)
     editor = Editor(files)
-    with (
-        open_workspace(str(root)) as desk,
-        open_workspace(str(root)) as agent,
-        room_at(root, desk) as room,
-    ):
-        scene = Scene(room, agent, browser)
+    with scene_at(root, browser, by_file) as scene:
+        agent = scene.agent
         for number in range(hunks):
             by, path = TEAM[number % 3], files[number % 6].name
             given = {"path": path, "range": str(number // 6 * 12 + number % 6 + 5)}
@@ -764,9 +717,6 @@ def test_three_agents_and_an_editor_are_reviewed_by_keyboard_alone(
         editor.join()
         lines = "".join(path.read_text() for path in files).splitlines()
         assert sum(line.startswith("typed ") for line in lines) == editor.typed > hunks // 6
-        assert scene.wrong == []
-        for context in scene.contexts:
-            context.close()
 
 
 CODE = '''"""How long a line is."""
@@ -793,47 +743,34 @@ NEW = '''    """Lines of at most `width` characters, the words of each parted by
     for word in text.split():
         if not lines or len(lines[-1]) + 1 + len(word) > width:
 '''
+GUIDE = "# Guide\n\nFirst, {} this.\n\n{}- one\n- two\n"
+MARK = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><circle r="4" cx="5" cy="5"/></svg>\n'
+FILL = 'def fill(text, width=WIDTH):\n    return "\\n".join(wrap(text, width))\n'
 
 
 def furnished(scene: Scene) -> dict[str, str]:
     """A workspace as it may look after an hour; the addresses of all views by name."""
-    (scene.root / "src").mkdir()
-    (scene.root / "src/wrap.py").write_text(CODE)
-    (scene.root / "docs").mkdir()
-    (scene.root / "docs/guide.md").write_text("# Guide\n\nFirst, read this.\n\n- one\n- two\n")
+    review, local = scene.agent.desk.review, scene.agent.member("local")
+    guide = scene.root / "docs/guide.md"
+    for path, text in (("src/wrap.py", CODE), ("docs/guide.md", GUIDE.format("read", ""))):
+        (scene.root / path).parent.mkdir()
+        (scene.root / path).write_text(text)
     for index, by in enumerate(("fixer", "fixer", "local", "fixer", "local", "writer", "fixer")):
         given = {"path": f"notes/{index % 3}.md", "content": f"- note {index}\n", "apply": "auto"}
         scene.agent.call(by, "prepare_file_append", given)
-    scene.call(
-        "prepare_file_range_edit",
-        by="fixer",
-        path="docs/guide.md",
-        range="3",
-        content="First, skim this.",
-    )
-    scene.call("prepare_file_append", by="fixer", path="docs/new.md", content="# New\n")
-    moved = scene.call(
-        "prepare_file_insert_after", path="docs/guide.md", anchor="- two", content="- three"
-    )
-    told = scene.call("prepare_file_range_edit", path="src/wrap.py", range="7~10", content=NEW)
-    (scene.root / "docs/guide.md").write_text(
-        "# Guide\n\nFirst, study this.\n\n- zero\n- one\n- two\n"
-    )
-    conflict = next(
-        one.plan.id
-        for one in scene.agent.desk.review.pending(scene.agent.member("local"))
-        if one.state == "conflict"
-    )
-    age(scene, moved["hunk_id"])
-    scene.agent.desk.review.comment(
-        scene.agent.member("local"), moved["hunk_id"], "Where does three come from?", 7
-    )
-    broken = {"path": "src/wrap.py", "range": "3", "content": "WIDTH = (80\n"}
-    scene.call("prepare_file_range_edit", by="fixer", why="a wider page", **broken)
-    old = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><circle r="4" cx="5" cy="5"/></svg>\n'
-    (scene.root / "docs/mark.svg").write_text(old)
-    new = {"path": "docs/mark.svg", "range": "1", "content": old.replace("/>", ' fill="#2450c8"/>')}
-    picture = scene.call("prepare_file_range_edit", by="fixer", **new)["hunk_id"]
+    scene.lines("docs/guide.md", "3", "First, skim this.", by="fixer")
+    scene.prepare("docs/new.md", "# New\n", by="fixer")
+    insert = {"path": "docs/guide.md", "anchor": "- two", "content": "- three"}
+    moved = str(scene.call("prepare_file_insert_after", **insert)["hunk_id"])
+    told = scene.lines("src/wrap.py", "7~10", NEW)
+    guide.write_text(GUIDE.format("study", "- zero\n"))
+    conflict = next(one.plan.id for one in review.pending(local) if one.state == "conflict")
+    age(scene, moved)
+    review.comment(local, moved, "Where does three come from?", 7)
+    scene.lines("src/wrap.py", "3", "WIDTH = (80\n", by="fixer", why="a wider page")
+    (scene.root / "docs/mark.svg").write_text(MARK)
+    coloured = MARK.replace("/>", ' fill="#2450c8"/>')
+    picture = scene.lines("docs/mark.svg", "1", coloured, by="fixer")
     refused = scene.prepare("notes/0.md", by="local")
     (scene.root / "notes/0.md").unlink()
     scene.call("apply_file_modification", by="local", hunk_id=refused)
@@ -842,18 +779,16 @@ def furnished(scene: Scene) -> dict[str, str]:
     (scene.root / "notes/1.md").write_text("before all\n- note 1\n")
     scene.call("apply_file_modification", by="fixer", hunk_id=carried)
     assert {fared.how for fared in scene.agent.tally.noted()} == {"fuzz", "rejected"}
-    task = scene.agent.desk.changes.tasks(scene.agent.member("local"))[0].key
-    one = f"/hunk/{told['hunk_id']}"
-    together = f"/together?hunk={told['hunk_id']}&hunk={moved['hunk_id']}"
+    task = scene.agent.desk.changes.tasks(local)[0].key
     return {
         "pending": "/",
-        "review": one,
-        "column": f"{one}?view=unified",
+        "review": f"/hunk/{told}",
+        "column": f"/hunk/{told}?view=unified",
         "conflict": f"/hunk/{conflict}",
-        "expiring": f"/hunk/{moved['hunk_id']}",
+        "expiring": f"/hunk/{moved}",
         "picture": f"/hunk/{picture}",
         "gone": "/hunk/01234567",
-        "together": together,
+        "together": f"/together?hunk={told}&hunk={moved}",
         "changes": "/changes",
         "change": f"/changes?task={quote(task)}",
         "history": "/history",
@@ -879,10 +814,7 @@ def each_look(scene: Scene, then: Callable[[Any, str, str], None]) -> None:
     state = scene.person("Ada").context.storage_state()
     for scheme, width, lang in LOOKS:
         options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-        context = scene.browser.new_context(storage_state=state, **options)
-        scene.contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: scene.wrong.append(str(error)))
+        page = scene.tab(storage_state=state, **options)
         look = f"{scheme}-{width}" + "-zh" * (lang == "zh")
         scene.go(page, f"/?lang={lang}")
         for name, path in views.items():
@@ -917,13 +849,7 @@ def test_changes_are_kept_and_undone_by_keys(scene: Scene, width: int) -> None:
     (scene.root / "src/wrap.py").write_text(CODE)
     (scene.root / "notes.txt").write_text("".join(f"note {n}\n" for n in range(1, 60)))
     _written(scene, "src/wrap.py", NEW, "7~10", why="the words of a line are parted by one blank")
-    _written(
-        scene,
-        "src/wrap.py",
-        'def fill(text, width=WIDTH):\n    return "\\n".join(wrap(text, width))\n',
-        "17~18",
-        why="a width of its own",
-    )
+    _written(scene, "src/wrap.py", FILL, "17~18", why="a width of its own")
     for number in (3, 20, 40):
         _written(scene, "notes.txt", f"a note of {number}\nand a second line", str(number))
     page = scene.person(viewport={"width": width, "height": 844})
@@ -943,12 +869,9 @@ def test_changes_are_kept_and_undone_by_keys(scene: Scene, width: int) -> None:
     page.wait_for_selector("body[data-ready]")
     api.expect(page.locator(".change")).to_have_count(5)
     shot("change")
-    press(page, "j")
-    api.expect(page.locator(".change").nth(1)).to_have_class(re.compile("here"))
-    press(page, "n")
-    api.expect(page.locator(".change").nth(3)).to_have_class(re.compile("here"))
-    press(page, "p")
-    api.expect(page.locator(".change").nth(0)).to_have_class(re.compile("here"))
+    for key, at in (("j", 1), ("n", 3), ("p", 0)):
+        press(page, key)
+        api.expect(page.locator(".change").nth(at)).to_have_class(re.compile("here"))
     press(page, "k")
     see(page, "1 change kept.")
     api.expect(page.locator(".change")).to_have_count(4)
@@ -1011,8 +934,7 @@ def test_a_narrow_screen_has_the_unified_view(scene: Scene) -> None:
     """Of a run all old lines, then all new ones, in both views; wrapped lines hang."""
     (scene.root / "a.txt").write_text("".join(f"{name} {'word ' * 30}\n" for name in "abcdef"))
     content = "".join(f"{name} {'new ' * 30}\n" for name in "bcx")
-    given = {"path": "a.txt", "range": "2~3", "content": content}
-    hunk = scene.call("prepare_file_range_edit", **given)["hunk_id"]
+    hunk = scene.lines("a.txt", "2~3", content)
     page = scene.person(viewport={"width": 360, "height": 800})
     seen: list[list[str]] = []
     for view in ("split", "unified"):

@@ -110,9 +110,7 @@ def test_every_line_is_in_one_pair_in_its_order(old: list[str], new: list[str]) 
         ([], ["r"], [(None, 0)]),
     ],
 )
-def test_lines_stand_beside_what_is_like_them(
-    old: list[str], new: list[str], pairs: object
-) -> None:
+def test_lines_stand_beside_those_like_them(old: list[str], new: list[str], pairs: object) -> None:
     assert pair_lines(old, new) == pairs
 
 
@@ -228,45 +226,38 @@ def test_a_long_line_is_shown_where_it_differs() -> None:
     assert shown_
 
 
-@pytest.mark.parametrize(
-    ("name", "lines", "kind", "word"),
-    [
+def test_colours_are_those_of_the_file() -> None:
+    for name, lines, kind, word in (
         ("a.py", ["def f():", '    """x', '    y"""'], "c", 'y"""'),
         ("a.js", ["const a = 'b'"], "s", "'b'"),
         ("deep/Makefile", ["all: # no"], "c", "# no"),
-    ],
-)
-def test_colours_are_those_of_the_file(name: str, lines: list[str], kind: str, word: str) -> None:
-    found = highlight(name, lines)
-    assert found is not None
-    words = {(lines[at][a:b].strip(), k) for at, row in enumerate(found) for a, b, k in row}
-    assert (word, kind) in words
-
-
-@pytest.mark.parametrize("name", ["a.unknown-kind", "noname", "x"])
-def test_what_nobody_knows_has_no_colours(name: str) -> None:
-    assert highlight(name, ["x = 1"]) is None
+    ):
+        found = highlight(name, lines)
+        assert found is not None, name
+        words = {(lines[at][a:b].strip(), k) for at, row in enumerate(found) for a, b, k in row}
+        assert (word, kind) in words, name
+    assert [highlight(name, ["x = 1"]) for name in ("a.unknown-kind", "noname", "x")] == [None] * 3
 
 
 def test_how_a_line_ends_is_told_where_that_is_what_changes() -> None:
-    change = ChangeSet.of(2, [Edit(1, 2, b"\r\n")])
-    made = str(table("a", of_change(Snapshot.of(b"a\n"), change), "split"))
-    assert "␊" in made
-    assert "␍␊" in made
-    assert "no newline" in str(
-        table("a", of_change(Snapshot.of(b"a"), ChangeSet.of(1, [Edit(0, 1, b"b\n")])), "unified")
-    )
+    def made(old: bytes, edit: Edit) -> str:
+        change = ChangeSet.of(len(old), [edit])
+        return str(table("a", of_change(Snapshot.of(old), change), "unified"))
+
+    ends = made(b"a\n", Edit(1, 2, b"\r\n"))
+    assert "␊" in ends
+    assert "␍␊" in ends
+    assert "no newline" in made(b"a", Edit(0, 1, b"b\n"))
 
 
 def test_both_views_show_the_same_lines() -> None:
     base = Snapshot.of(b"".join(b"line %d\n" % i for i in range(30)))
     change = ChangeSet.of(base.size, [Edit(0, 7, b"x\ny\n"), Edit(70, 77, b"")])
-    split, unified_ = (
-        str(table("a.txt", of_change(base, change), view)) for view in ("split", "unified")
-    )
+    model = of_change(base, change)
+    split, flat = (str(table("a.txt", model, view)) for view in ("split", "unified"))
     for kind in ("gone", "come"):
         cell = rf'<td class="text {kind}">(.*?)</td>'
-        assert re.findall(cell, split) == re.findall(cell, unified_) != []
+        assert re.findall(cell, split) == re.findall(cell, flat) != []
 
 
 def test_a_part_of_a_large_change_is_its_first_rows() -> None:
@@ -306,13 +297,15 @@ def test_what_looks_like_something_else_is_named_also_where_it_alone_is_marked()
     assert (hidden_in(text), plain(text)) == (1, "<pU+0430y")
 
 
-TEMPLATES = sorted((Path(markup.__file__).parent / "templates").iterdir())
-
-
-@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
-def test_a_template_has_text_only_where_it_is_safe(path: Path) -> None:
+def test_a_template_has_text_only_where_it_is_safe() -> None:
     """As content, or in a quoted attribute that no script and no style is; never unescaped."""
-    source = re.sub(r"{%.*?%}|{#.*?#}", "", path.read_text("utf-8"), flags=re.S)
+    templates = Path(markup.__file__).parent / "templates"
+    for path in templates.iterdir():
+        check_template(path.name, path.read_text("utf-8"))
+
+
+def check_template(name: str, text: str) -> None:
+    source = re.sub(r"{%.*?%}|{#.*?#}", "", text, flags=re.S)
     expressions: list[str] = []
 
     def numbered(found: re.Match[str]) -> str:
@@ -320,17 +313,17 @@ def test_a_template_has_text_only_where_it_is_safe(path: Path) -> None:
         return f"\0{len(expressions) - 1}\0"
 
     source = re.sub(r"{{.*?}}", numbered, source, flags=re.S)
-    assert not re.search(r"<[^>]*=\0|='[^'>]*\0|<\w*\0", source), "an attribute without quotes"
-    assert not [one for one in expressions if re.search(r"\|\s*safe|Markup|markup", one)]
+    assert not re.search(r"<[^>]*=\0|='[^'>]*\0|<\w*\0", source), f"{name}: no quotes"
+    assert not [one for one in expressions if re.search(r"\|\s*safe|Markup|markup", one)], name
     for tag, attributes in Elements(source).found:
-        assert tag != "style"
-        assert tag != "script" or not any("\0" in str(value) for value in attributes.values())
-        for name, value in attributes.items():
-            assert "\0" not in name, (tag, name)
-            assert not re.match("on|style$", name), (tag, name)
+        assert tag != "style", name
+        assert tag != "script" or not any("\0" in str(value) for value in attributes.values()), name
+        for key, value in attributes.items():
+            assert "\0" not in key, (name, tag, key)
+            assert not re.match("on|style$", key), (name, tag, key)
             for number in re.findall(r"\0(\d+)\0", value or ""):
-                assert "|visible" not in expressions[int(number)], (tag, name, "holds an element")
-    assert "autoescape" not in path.read_text("utf-8")
+                assert "|visible" not in expressions[int(number)], (name, tag, "holds an element")
+    assert "autoescape" not in text, name
 
 
 @pytest.mark.slow

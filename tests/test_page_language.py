@@ -18,18 +18,7 @@ WEB = Path(markup.__file__).parent
 TABLE: dict[str, str] = tomllib.loads((WEB / "zh.toml").read_text("utf-8"))
 TEMPLATES = sorted((WEB / "templates").iterdir())
 CALLS = re.compile(r"\b(?:_|say)\(((?:[^()]|\([^()]*\))*)\)|\|named\((\"[^\"]*\")")
-NO_TEXTS = {
-    "-",
-    "_",
-    "",
-    " ",
-    "create",
-    "remove",
-    "until",
-    "{:,}",
-    " by {name}",
-    "s in numbers",
-}
+NO_TEXTS = {"-", "_", "", " ", "create", "remove", "until", "{:,}", " by {name}", "s in numbers"}
 """Literals within a call that are parts of a condition, or of a text that is put together."""
 
 
@@ -49,10 +38,9 @@ def test_each_text_of_a_template_is_in_the_table(path: Path) -> None:
             for text in re.findall(r'"((?:[^"\\]|\\.)*)"', call[1] or call[2]):
                 assert text in TABLE or text in NO_TEXTS, text
     data = "".join(f" {text} " for _, kind, text in ENVIRONMENT.lex(source) if kind == "data")
-    shown = re.sub(
-        r"<[^>]*>|&[#\w]+;", " ", re.sub(r"<kbd>.*?</kbd>|<svg.*?</svg>", "", data, flags=re.S)
-    )
-    shown = re.sub(r"\b(?:copy|desk|English|copydesk)\b", "", shown.split("<title>")[-1])
+    data = re.sub(r"<kbd>.*?</kbd>|<svg.*?</svg>", "", data, flags=re.S)
+    shown = re.sub(r"<[^>]*>|&[#\w]+;", " ", data).split("<title>")[-1]
+    shown = re.sub(r"\b(?:copy|desk|English|copydesk)\b", "", shown)
     assert not re.search(r"[A-Za-z]{2}", re.sub(r'\S*[="/>{]\S*', " ", shown)), shown
     for name, value in re.findall(r' (title|aria-label|placeholder|alt)="([^"{][^"]*)"', source):
         assert value == "src/…", (name, value)
@@ -83,24 +71,11 @@ def test_a_translation_has_the_places_of_its_text() -> None:
     assert unused == []
 
 
-WORDS = {"copydesk", "copy", "desk", "English", "Ada", "writer", "fixer", "diff", "UTC", "Enter"}
-WORDS |= {
-    "Esc",
-    "Ctrl",
-    "Shift",
-    "A",
-    "Y",
-    "tidy",
-    "py",
-    "a",
-    "b",
-    "c",
-    "src",
-    "untidy",
-    "syntax",
-    "local",
+WORDS = {
+    *("copydesk", "copy", "desk", "English", "Ada", "writer", "fixer", "diff", "UTC", "Enter"),
+    *("Esc", "Ctrl", "Shift", "A", "Y", "tidy", "py", "a", "b", "c", "src", "untidy", "syntax"),
+    *("local", "was", "never", "closed"),  # the last ones are what Python says
 }
-WORDS |= {"was", "never", "closed"}  # what Python says
 
 
 def english(page: str) -> set[str]:
@@ -152,14 +127,15 @@ def test_no_page_has_english_words(room: Room) -> None:
 
 def test_who_gets_chinese(room: Room) -> None:
     """By the browser's first choice, or the person's own; programs and others get English."""
-    stranger = room.stranger()
-    said = {
-        accepted: "登录"
-        in stranger.http.get("/sign-in", headers={"Accept-Language": accepted}).text
-        for accepted in ("zh-CN,zh;q=0.9,en;q=0.8", "en-US,zh;q=0.5", "de, zh-TW", "fr", "")
-    }
-    assert [*said.values()] == [True, False, True, False, False]
-    answer = stranger.http.get("/nowhere", headers={"Accept-Language": "zh", "Accept": "text/html"})
+    http = room.stranger().http
+    for accepted, is_chinese in (
+        ("zh-CN,zh;q=0.9,en;q=0.8", True),
+        ("en-US,zh;q=0.5", False),
+        *(("de, zh-TW", True), ("fr", False), ("", False)),
+    ):
+        answer = http.get("/sign-in", headers={"Accept-Language": accepted})
+        assert ("登录" in answer.text) is is_chinese, accepted
+    answer = http.get("/nowhere", headers={"Accept-Language": "zh", "Accept": "text/html"})
     assert (answer.status_code, "<h1>操作未成功</h1>" in answer.text) == (404, True)
     reader = chinese(room)
     assert "没有待定的规划" in reader.page("/")

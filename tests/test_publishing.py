@@ -30,15 +30,6 @@ def project(path: str) -> Any:
     return tomllib.loads((ROOT / path).read_text())["project"]
 
 
-def test_all_have_the_version_of_the_package() -> None:
-    version = project("pyproject.toml")["version"]
-    assert {json.loads((ROOT / path).read_text())["version"] for path in MANIFESTS} == {version}
-    (package,) = json.loads((ROOT / "server.json").read_text())["packages"]
-    bundle = project("integrations/mcpb/pyproject.toml")
-    assert (package["version"], bundle["version"]) == (version, version)
-    assert bundle["dependencies"] == [f"copydesk=={version}"]
-
-
 def test_what_is_measured_is_a_plain_install() -> None:
     """The pins of `make bench` add to it only what builds the package, and what W14 needs."""
     pinned = (ROOT / "requirements/run.in").read_text()
@@ -47,8 +38,14 @@ def test_what_is_measured_is_a_plain_install() -> None:
     assert names == plain | {"hatchling", "editables", "redis"}
 
 
-def test_the_registry_finds_its_name_in_the_readme() -> None:
+def test_all_have_the_version_of_the_package() -> None:
+    version = project("pyproject.toml")["version"]
+    assert {json.loads((ROOT / path).read_text())["version"] for path in MANIFESTS} == {version}
     entry = json.loads((ROOT / "server.json").read_text())
+    (package,) = entry["packages"]
+    bundle = project("integrations/mcpb/pyproject.toml")
+    assert (package["version"], bundle["version"]) == (version, version)
+    assert bundle["dependencies"] == [f"copydesk=={version}"]
     assert f"mcp-name: {entry['name']}" in (ROOT / "README.md").read_text()
     assert len(entry["description"]) <= 100
 
@@ -82,30 +79,33 @@ def test_the_package_is_a_program_as_well() -> None:
     assert said.stdout.startswith("copydesk ")
 
 
+def called(root: Path, tool: str, **given: object) -> tuple[str, dict[str, Any]]:
+    """The call that is made here of one of the client's."""
+    found = call_for(str(root), tool, {"file_path": "a.txt", **given})
+    assert found is not None
+    return found
+
+
 def hook(root: Path, **call: object) -> str:
     """What the plugin's command answers to a call of the client, as the client would run it."""
     hooks = json.loads((ROOT / "integrations/claude-code-edits/hooks/hooks.json").read_text())
     (asked,) = hooks["hooks"]["PreToolUse"]
     (command,) = asked["hooks"]
-    done = subprocess.run(
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    return subprocess.run(
         ["sh", "-c", command["command"]],
         input=json.dumps({"hook_event_name": "PreToolUse", "cwd": str(root), **call}),
-        env={
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-            "CLAUDE_PROJECT_DIR": str(root),
-        },
+        env={"PATH": path, "CLAUDE_PROJECT_DIR": str(root)},
         capture_output=True,
         text=True,
         check=True,
-    )
-    return done.stdout
+    ).stdout
 
 
 @pytest.mark.parametrize("name", ["x\ud800", "a\ud800/b.txt", "\udc80/b.txt"])
 def test_a_name_with_half_of_a_pair_is_refused(tmp_path: Path, name: str) -> None:
-    asked = call_for(str(tmp_path), "Write", {"file_path": name, "content": ""})
-    assert asked is not None
-    assert asked[1]["path"] == name
+    _, given = called(tmp_path, "Write", file_path=name, content="")
+    assert given["path"] == name
 
 
 @pytest.mark.slow
@@ -134,64 +134,49 @@ def test_the_clients_edit_is_made_here(tmp_path: Path) -> None:
 def test_where_a_person_approves_there_is_a_plan_that_the_same_call_applies(
     tmp_path: Path, tool: str, given: dict[str, object], after: str, approval: str
 ) -> None:
-    before = "a b\nb\n"
-    (tmp_path / "a.txt").write_text(before)
+    file, before = tmp_path / "a.txt", "a b\nb\n"
+    file.write_text(before)
     (tmp_path / "copydesk.toml").write_text(f'[members.local]\napproval = "{approval}"\n')
     with open_workspace(str(tmp_path), shared=False) as opened:
-        found = call_for(str(tmp_path), tool, {"file_path": str(tmp_path / "a.txt"), **given})
-        assert found is not None
+        found = called(tmp_path, tool, **{"file_path": str(file), **given})
         opened.call("local", *found)
         waits = opened.desk.waiting(opened.member("local"))
-        assert (tmp_path / "a.txt").read_text() == (after if approval == "self" else before)
+        assert file.read_text() == (after if approval == "self" else before)
         assert len(waits) == (approval == "human")
         for plan in waits:
             seen = opened.desk.review.show(opened.member("eve"), plan.id)
             opened.desk.review.approve(opened.member("eve"), plan.id, seen.before, seen.after)
             opened.call("local", *found)
-    assert (tmp_path / "a.txt").read_text() == after
+    assert file.read_text() == after
 
 
-@pytest.mark.parametrize(
-    ("tool", "given"),
-    [("Edit", {"old_string": "", "new_string": "new"}), ("Write", {"content": "new"})],
-)
-def test_a_new_file_is_made_with_its_folders(
-    tmp_path: Path, tool: str, given: dict[str, object]
-) -> None:
-    path = tmp_path / "d/e/new.txt"
+def test_a_new_file_has_its_folders(tmp_path: Path) -> None:
+    """The client itself refuses to make a file that is there."""
+    made = {"old_string": "", "new_string": "new"}
     with open_workspace(str(tmp_path), shared=False) as opened:
-        found = call_for(str(tmp_path), tool, {"file_path": str(path), **given})
-        assert found is not None
-        assert not opened.call("local", *found).is_error
-    assert path.read_text() == "new"
-
-
-def test_the_client_itself_refuses_to_make_a_file_that_is_there(tmp_path: Path) -> None:
+        for at, (tool, given) in enumerate((("Edit", made), ("Write", {"content": "new"}))):
+            path = tmp_path / f"d{at}/e/new.txt"
+            found = called(tmp_path, tool, **{"file_path": str(path), **given})
+            assert not opened.call("local", *found).is_error
+            assert path.read_text() == "new"
+    again = {"file_path": str(tmp_path / "a.txt"), **made}
     (tmp_path / "a.txt").write_text("all of this\n")
-    given = {"file_path": str(tmp_path / "a.txt"), "old_string": "", "new_string": "gone"}
-    assert call_for(str(tmp_path), "Edit", given) is None
+    assert call_for(str(tmp_path), "Edit", again) is None
     (tmp_path / "a.txt").write_text("")
-    assert call_for(str(tmp_path), "Edit", given)
+    assert call_for(str(tmp_path), "Edit", again)
 
 
-@pytest.mark.parametrize(
-    ("tool", "given"),
-    [
-        ("Write", {"content": None}),
-        ("Write", {}),
-        ("Write", {"content": ["x"]}),
-        ("Write", {"content": "x", "file_path": ["a.txt"]}),
+def test_what_is_left_to_the_client(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("all of this\n")
+    (tmp_path / "nowhere").symlink_to("not there")
+    for tool, given in (
+        *(("Write", {"content": content}) for content in (None, ["x"])),
+        *(("Write", {}), ("Write", {"content": "x", "file_path": ["a.txt"]})),
         ("Edit", {"old_string": ["all"], "new_string": "x"}),
         ("Edit", {"old_string": "all", "new_string": None}),
         ("Edit", {"old_string": "", "new_string": "x", "file_path": "nowhere"}),
-    ],
-)
-def test_what_is_no_call_of_the_tool_is_left_to_the_client(
-    tmp_path: Path, tool: str, given: dict[str, object]
-) -> None:
-    (tmp_path / "a.txt").write_text("all of this\n")
-    (tmp_path / "nowhere").symlink_to("not there")
-    assert call_for(str(tmp_path), tool, {"file_path": "a.txt", **given}) is None
+    ):
+        assert call_for(str(tmp_path), tool, {"file_path": "a.txt", **given}) is None, given
 
 
 def test_a_file_is_below_the_root_however_that_is_named(tmp_path: Path) -> None:
@@ -205,28 +190,23 @@ def test_a_file_is_below_the_root_however_that_is_named(tmp_path: Path) -> None:
     assert call_for(str(root), "Write", {"file_path": str(tmp_path / "b"), "content": ""}) is None
 
 
+EVERY_O = {"old_string": "o", "new_string": "O", "replace_all": True}
+
+
 @pytest.mark.parametrize(
     ("tool", "given", "told"),
     [
         ("Edit", {"old_string": "one", "new_string": "1"}, "ok a.txt +1 -1 · edit 1 · version "),
-        (
-            "Edit",
-            {"old_string": "o", "new_string": "O", "replace_all": True},
-            "ok a.txt +2 -2 · edit 1",
-        ),
+        ("Edit", EVERY_O, "ok a.txt +2 -2 · edit 1"),
         ("Write", {"content": "1\n"}, "Successfully wrote to a.txt\n"),
         ("Write", {"content": "1\n", "file_path": "b.txt"}, "ok b.txt +1 -0 · edit 1 · version "),
         ("Edit", {"old_string": "four", "new_string": "4"}, "no place is close to it"),
     ],
 )
-def test_the_agent_reads_what_came_of_it(
-    tmp_path: Path, tool: str, given: dict[str, object], told: str
-) -> None:
+def test_the_agent_is_told(tmp_path: Path, tool: str, given: dict[str, object], told: str) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     with open_workspace(str(tmp_path), shared=False) as opened:
-        found = call_for(str(tmp_path), tool, {"file_path": "a.txt", **given})
-        assert found is not None
-        said: Any = denied(opened.call("local", *found))
+        said: Any = denied(opened.call("local", *called(tmp_path, tool, **given)))
     reason = said["hookSpecificOutput"]["permissionDecisionReason"]
     assert told in reason
     assert "{" not in reason

@@ -43,13 +43,14 @@ MEMBERS = {
     "guest": MemberConfig({"no_write_dirs": ("**",)}),
 }
 Open = Callable[[], OpenWorkspace]
+Both = tuple[OpenWorkspace, OpenWorkspace]
 
 
 @pytest.fixture(params=["memory", "shared"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """What opens the workspace; shared ones once more for each call, as processes do."""
-    (tmp_path / "a.txt").write_text(TEXT)
-    (tmp_path / "b.txt").write_text(TEXT)
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(TEXT)
     opened: list[OpenWorkspace] = []
 
     def connect() -> OpenWorkspace:
@@ -61,6 +62,12 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     yield connect
     for each in opened:
         each.close()
+
+
+@pytest.fixture
+def both(opener: Open) -> tuple[OpenWorkspace, OpenWorkspace]:
+    """Where the agent is, and where the people are."""
+    return opener(), opener()
 
 
 def plan(desk: OpenWorkspace, line: int, content: str, path: str = "a.txt", by: str = "ann") -> str:
@@ -124,10 +131,8 @@ def untold(desk: OpenWorkspace) -> list[Decision]:
     return [decision for decision, _ in desk.desk.review.news(desk.member("ann"))]
 
 
-def test_what_is_shown_is_the_file_as_it_is_and_as_it_would_be(
-    opener: Open, tmp_path: Path
-) -> None:
-    desk, other = opener(), opener()
+def test_what_is_shown_is_the_file_now_and_as_it_would_be(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     hunk = plan(desk, 20, "twenty")
     shown = show(other, hunk)
     assert (shown.state, shown.decision) == ("exact", None)
@@ -141,8 +146,8 @@ def test_what_is_shown_is_the_file_as_it_is_and_as_it_would_be(
     assert b"\n+twenty\n" in moved.diff
 
 
-def test_the_state_is_that_of_the_file_now(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
+def test_the_state_is_that_of_the_file_now(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     one, two = plan(desk, 20, "twenty"), plan(desk, 5, "five", "b.txt")
     new = desk.call("ann", "prepare_file_append", {"path": "new.txt", "content": "x"})
     three = str(new.fields["hunk_id"])
@@ -154,8 +159,8 @@ def test_the_state_is_that_of_the_file_now(opener: Open, tmp_path: Path) -> None
     assert states(other)[one] == "conflict"
 
 
-def test_of_a_plan_in_conflict_what_was_planned_is_shown(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
+def test_of_a_plan_in_conflict_what_was_planned_is_shown(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     hunk = plan(desk, 5, "five")
     before = seen(desk, hunk)[0]
     (tmp_path / "a.txt").write_text(TEXT.replace("line 5\n", "changed\n"))
@@ -199,8 +204,8 @@ def test_who_may_not_read_sees_nothing_and_who_may_not_write_decides_nothing(
             review.apply(desk.member(name), [one])
 
 
-def test_an_approval_is_for_what_was_shown(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
+def test_an_approval_is_for_what_was_shown(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     hunk = plan(desk, 20, "twenty")
     old = seen(other, hunk)[0]
     (tmp_path / "a.txt").write_text("new\n" + TEXT)
@@ -215,20 +220,21 @@ def test_an_approval_is_for_what_was_shown(opener: Open, tmp_path: Path) -> None
     assert apply(desk, hunk)["error"] == "APPROVAL_REQUIRED"  # what was approved is no more
 
 
-def test_a_decision_taken_twice_is_refused_with_who_took_it(opener: Open) -> None:
-    desk, other = opener(), opener()
+def test_a_decision_taken_twice_is_refused_with_who_took_it(both: Both) -> None:
+    desk, other = both
     one, two = plan(desk, 5, "five"), plan(desk, 9, "nine")
     approve(desk, one)
-    for by in ("max", "eve"):
-        with pytest.raises(AlreadyDecided) as refused:
-            other.desk.review.approve(other.member(by), *seen(other, one)[0])
-        assert (refused.value.by, refused.value.verdict) == ("eve", "approved")
-        with pytest.raises(AlreadyDecided):
-            other.desk.review.reject(other.member(by), one, "no")
     desk.desk.review.reject(desk.member("eve"), two, "too short")
-    with pytest.raises(AlreadyDecided) as refused:
-        approve(other, two, "max")
-    assert (refused.value.by, refused.value.verdict) == ("eve", "rejected")
+    for hunk, verdict in ((one, "approved"), (two, "rejected")):
+        for by in ("max", "eve"):
+            with pytest.raises(AlreadyDecided) as refused:
+                approve(other, hunk, by)
+            assert (refused.value.by, refused.value.verdict) == ("eve", verdict)
+            with pytest.raises(AlreadyDecided):
+                other.desk.review.reject(other.member(by), hunk, "no")
+            with pytest.raises(AlreadyDecided):
+                other.desk.review.amend(other.member(by), hunk, "x")
+    assert apply(desk, one)["status"] == "ok"
 
 
 def test_of_many_that_decide_at_once_one_is_first(opener: Open) -> None:
@@ -250,33 +256,33 @@ def test_of_many_that_decide_at_once_one_is_first(opener: Open) -> None:
     assert len(set(taken)) == 1, "two approvals of one person in one millisecond are one"
 
 
-def test_a_rejection_needs_a_reason_and_is_told_to_the_owner(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
-    hunk = plan(desk, 5, "five")
+def test_a_rejection_needs_a_reason_and_is_told_to_the_owner(both: Both, tmp_path: Path) -> None:
+    desk, other = both
+    hunk, review, eve = plan(desk, 5, "five"), other.desk.review, other.member("eve")
     for wrong in (" \n", "x" * 4_001):
-        with pytest.raises(InvalidArgs):
-            other.desk.review.reject(other.member("eve"), hunk, wrong)
-        with pytest.raises(InvalidArgs):
-            other.desk.review.comment(other.member("eve"), hunk, wrong)
-    other.desk.review.reject(other.member("eve"), hunk, "say it in words")
-    told = untold(desk)
-    assert [(d.plan[0], d.verdict, d.by, d.reason) for d in told] == [
-        (hunk, "rejected", "eve", "say it in words")
-    ]
-    desk.desk.review.tell(told)
+        for say in (review.reject, review.comment):
+            with pytest.raises(InvalidArgs):
+                say(eve, hunk, wrong)
+    review.reject(eve, hunk, "say it in words")
+    (told,) = untold(desk)
+    said = told.plan[0], told.verdict, told.by, told.reason
+    assert said == (hunk, "rejected", "eve", "say it in words")
+    desk.desk.review.tell([told])
     assert untold(other) == []
     refused = apply(desk, hunk)
     assert (refused["error"], refused["by"]) == ("HUNK_REJECTED", "eve")
     assert "file_changed_since_preview" not in refused, "nobody has looked"
-    assert (tmp_path / "a.txt").read_text() == TEXT
+    outcome = desk.desk.apply(desk.member("ann"), "apply_file_modification", hunk)
+    assert isinstance(outcome, Rejected)
+    assert isinstance(outcome.refusal, HunkRejected), "one of the library"
     mine = plan(desk, 5, "five", by="max")  # one that asks nobody heeds it too
-    other.desk.review.reject(other.member("eve"), mine, "no")
+    review.reject(eve, mine, "no")
     assert apply(desk, mine, "max")["error"] == "HUNK_REJECTED"
     assert (tmp_path / "a.txt").read_text() == TEXT
 
 
-def test_ones_own_decision_can_be_taken_back(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
+def test_ones_own_decision_can_be_taken_back(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     hunk = plan(desk, 5, "five")
     approve(desk, hunk)
     with pytest.raises(AlreadyDecided):
@@ -289,10 +295,8 @@ def test_ones_own_decision_can_be_taken_back(opener: Open, tmp_path: Path) -> No
         other.desk.review.withdraw(other.member("max"), hunk)
 
 
-def test_an_approval_of_a_file_that_is_another_now_stands_no_more(
-    opener: Open, tmp_path: Path
-) -> None:
-    desk, other = opener(), opener()
+def test_an_approval_of_what_is_another_now_stands_no_more(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     hunk = plan(desk, 20, "twenty")
     approve(desk, hunk)
     (waiting,) = other.desk.review.pending(other.member("eve"))
@@ -305,8 +309,8 @@ def test_an_approval_of_a_file_that_is_another_now_stands_no_more(
     assert "twenty" in (tmp_path / "a.txt").read_text()
 
 
-def test_a_reviewer_writes_at_once_as_the_owner(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
+def test_a_reviewer_writes_at_once_as_the_owner(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     hunk = plan(desk, 5, "five")
     outcome = other.desk.review.apply(other.member("eve"), seen(other, hunk))
     assert isinstance(outcome, Applied)
@@ -320,13 +324,10 @@ def test_a_reviewer_writes_at_once_as_the_owner(opener: Open, tmp_path: Path) ->
     assert (tmp_path / "a.txt").read_text() == TEXT
 
 
-def test_several_are_written_all_or_none(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
-    hunks = [
-        plan(desk, 5, "five\nfive"),
-        plan(desk, 20, "twenty"),
-        plan(desk, 9, "nine", "b.txt", by="dan"),
-    ]
+def test_several_are_written_all_or_none(both: Both, tmp_path: Path) -> None:
+    desk, other = both
+    hunks = [plan(desk, 5, "five\nfive"), plan(desk, 20, "twenty")]
+    hunks.append(plan(desk, 9, "nine", "b.txt", by="dan"))
     done = other.desk.review.apply(other.member("eve"), seen(other, *hunks))
     assert isinstance(done, Transacted), done
     whole = TEXT.replace("line 5\n", "five\nfive\n").replace("line 20\n", "twenty\n")
@@ -335,8 +336,8 @@ def test_several_are_written_all_or_none(opener: Open, tmp_path: Path) -> None:
     assert {edit.member for edit in desk.history("eve")} == {"ann", "dan"}
 
 
-def test_what_is_not_written_is_not_left_approved(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
+def test_what_is_not_written_is_not_left_approved(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     one, two, three = plan(desk, 5, "five"), plan(desk, 5, "fünf"), plan(desk, 9, "nine")
     approve(other, three)
     outcome = other.desk.review.apply(other.member("eve"), seen(other, one, two, three))
@@ -355,24 +356,15 @@ def test_what_is_not_written_is_not_left_approved(opener: Open, tmp_path: Path) 
     assert "five" not in (tmp_path / "a.txt").read_text()
 
 
-@pytest.mark.parametrize("hunks", [[], ["same", "same"]])
-def test_none_or_one_twice(opener: Open, hunks: list[str]) -> None:
+def test_none_or_one_twice(opener: Open) -> None:
     desk = opener()
-    with pytest.raises(InvalidArgs):
-        desk.desk.review.apply(desk.member("eve"), [Seen(hunk, "", "") for hunk in hunks])
+    for hunks in ([], ["same", "same"]):
+        with pytest.raises(InvalidArgs):
+            desk.desk.review.apply(desk.member("eve"), [Seen(hunk, "", "") for hunk in hunks])
 
 
-def test_rejected_is_a_refusal_of_the_library(opener: Open) -> None:
-    desk = opener()
-    hunk = plan(desk, 5, "five")
-    desk.desk.review.reject(desk.member("eve"), hunk, "no")
-    outcome = desk.desk.apply(desk.member("ann"), "apply_file_modification", hunk)
-    assert isinstance(outcome, Rejected)
-    assert isinstance(outcome.refusal, HunkRejected)
-
-
-def test_another_text_is_approved_and_written(opener: Open, tmp_path: Path) -> None:
-    desk, other = opener(), opener()
+def test_another_text_is_approved_and_written(both: Both, tmp_path: Path) -> None:
+    desk, other = both
     hunk = plan(desk, 5, "five")
     old = seen(desk, hunk)[0]
     shown = other.desk.review.amend(other.member("eve"), hunk, "FIVE\r\nand a half")
@@ -386,17 +378,6 @@ def test_another_text_is_approved_and_written(opener: Open, tmp_path: Path) -> N
     assert [(d.verdict, d.by) for d in untold(desk)] == [("approved", "max")]
     assert apply(desk, hunk)["status"] == "ok"
     assert "line 4\nFIVE\nand a half\nline 6\n" in (tmp_path / "a.txt").read_text()
-
-
-def test_what_was_decided_on_is_not_amended(opener: Open) -> None:
-    desk, other = opener(), opener()
-    one, two = plan(desk, 5, "five"), plan(desk, 9, "nine")
-    approve(desk, one)
-    desk.desk.review.reject(desk.member("eve"), two, "no")
-    for hunk in (one, two):
-        with pytest.raises(AlreadyDecided):
-            other.desk.review.amend(other.member("max"), hunk, "x")
-    assert apply(desk, one)["status"] == "ok"
 
 
 BATCH = [{"old_string": f"line {n}\n", "new_string": f"{n}{n}\n"} for n in (3, 4, 12)]
@@ -425,14 +406,23 @@ def test_another_text_for_whole_lines_is_whole_lines(
 @pytest.mark.parametrize("count", [1, 2])
 def test_another_text_is_for_a_batch_of_one_edit(opener: Open, tmp_path: Path, count: int) -> None:
     desk = opener()
-    arguments = {"path": "a.txt", "edits": BATCH[:count]}
-    hunk = str(desk.call("ann", "prepare_batch_edit", arguments).fields["hunk_id"])
-    if count > 1:
+    review, eve = desk.desk.review, desk.member("eve")
+    two, one = (
+        str(
+            desk.call("ann", "prepare_batch_edit", {"path": "a.txt", "edits": edits}).fields[
+                "hunk_id"
+            ]
+        )
+        for edits in (BATCH[:2], BATCH[:1])
+    )
+    with pytest.raises(InvalidArgs):
+        review.amend(eve, two, "x\n")
+    for wrong in ("a\0b", "\ud800"):
         with pytest.raises(InvalidArgs):
-            desk.desk.review.amend(desk.member("eve"), hunk, "x\n")
-        return
-    desk.desk.review.amend(desk.member("eve"), hunk, "x\n")
-    desk.desk.review.apply(desk.member("eve"), seen(desk, hunk))
+            review.amend(eve, one, wrong)
+    assert show(desk, one).plan.edited_by == ""
+    review.amend(eve, one, "x\n")
+    review.apply(eve, seen(desk, one))
     assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 3\n", "x\n")
 
 
@@ -443,20 +433,14 @@ def test_only_the_drafts_that_were_shown_last_are_kept(opener: Open) -> None:
         for one in (show(desk, plan(desk, 5, str(n))) for n in range(MOST_DRAFTS + 2))
     ]
     kept = Drafts()
-    for one, draft in drafts:
-        assert isinstance(draft, Draft)
-        kept.keep(one, draft)
-    found = [kept.of(one, draft.base.whole()) for one, draft in drafts]
-    assert found == [None, None, *[draft for _, draft in drafts[2:]]]
+    for one in shown:
+        assert isinstance(one.draft, Draft)
+        kept.keep(one.plan, one.draft)
+    found = [kept.of(one.plan, one.draft.base.whole()) for one in shown]
+    assert found == [None, None, *[one.draft for one in shown[2:]]]
 
 
-@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
-def test_text_that_no_edit_may_have(opener: Open, text: str) -> None:
-    desk = opener()
-    hunk = plan(desk, 5, "five")
-    with pytest.raises(InvalidArgs):
-        desk.desk.review.amend(desk.member("eve"), hunk, text)
-    assert show(desk, hunk).plan.edited_by == ""
+OTHER_LINES = "new\n" + TEXT[:35] + "x\nline 7\nline 9\nend\n"
 
 
 @pytest.mark.parametrize(
@@ -464,18 +448,14 @@ def test_text_that_no_edit_may_have(opener: Open, text: str) -> None:
     [
         ("prepare_batch_edit", {"edits": BATCH}, 2),
         ("prepare_batch_edit", {"edits": [{"old_string": "line 4\n", "new_string": "x"}]}, 0),
-        (
-            "prepare_file_range_edit",
-            {"range": "1~9", "content": "new\n" + TEXT[:35] + "x\nline 7\nline 9\nend\n"},
-            4,
-        ),
+        ("prepare_file_range_edit", {"range": "1~9", "content": OTHER_LINES}, 4),
         ("prepare_file_range_edit", {"range": "2", "content": "x"}, 0),
     ],
 )
 def test_a_plan_of_several_regions_is_split(
-    opener: Open, tmp_path: Path, tool: str, arguments: dict[str, Any], parts: int
+    both: Both, tmp_path: Path, tool: str, arguments: dict[str, Any], parts: int
 ) -> None:
-    desk, other = opener(), opener()
+    desk, other = both
     report = desk.call("ann", tool, {"path": "a.txt", **arguments})
     hunk = str(report.fields["hunk_id"])
     whole = show(desk, hunk)
@@ -484,16 +464,12 @@ def test_a_plan_of_several_regions_is_split(
             desk.desk.review.split(desk.member("eve"), hunk)
         assert states(other) == {hunk: "exact"}
         return
-    made = desk.desk.review.split(desk.member("eve"), hunk)
+    made = [one.id for one in desk.desk.review.split(desk.member("eve"), hunk)]
     assert len(made) == parts
-    assert states(other) == {one.id: "exact" for one in made}
+    assert states(other) == dict.fromkeys(made, "exact")
     (told,) = untold(other)
-    assert (told.plan[0], told.verdict, told.reason) == (
-        hunk,
-        "split",
-        ", ".join(one.id for one in made),
-    )
-    done = other.desk.review.apply(other.member("eve"), seen(other, *(one.id for one in made)))
+    assert (told.plan[0], told.verdict, told.reason) == (hunk, "split", ", ".join(made))
+    done = other.desk.review.apply(other.member("eve"), seen(other, *made))
     assert isinstance(done, Transacted), done
     assert sha256((tmp_path / "a.txt").read_bytes()).hexdigest() == whole.after
     assert apply(desk, hunk)["reason"] == "discarded"
@@ -560,9 +536,7 @@ def test_a_plan_that_a_person_approves_waits_for_a_week(opener: Open) -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_plan_waits_for_a_week_once_it_was_refused_without_a_person(
-    tmp_path: Path, shared: bool
-) -> None:
+def test_a_plan_waits_for_a_week_once_a_person_is_needed(tmp_path: Path, shared: bool) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     (tmp_path / "b.txt").write_text(TEXT)
     config = Config(members={**MEMBERS, "two": MemberConfig(self_files=1)}, durability="fast")
@@ -581,22 +555,19 @@ def test_a_plan_waits_for_a_week_once_it_was_refused_without_a_person(
 
 def test_a_plan_that_waits_longer_is_the_same_plan(opener: Open) -> None:
     desk = opener()
-    hunk = plan(desk, 3, "x")
+    hunk, review = plan(desk, 3, "x"), desk.desk.review
     before = desk.desk.show(desk.member("eve"), hunk).plan
     approve(desk, hunk)
-    after = desk.desk.review.extend(desk.member("max"), hunk)
+    after = review.extend(desk.member("max"), hunk)
     assert after.expires_ms >= before.expires_ms
-    late = replace(after, expires_ms=before.expires_ms)
-    assert late == before
-    with pytest.raises(AccessDenied):
-        desk.desk.review.extend(desk.member("ann"), hunk)
-    with pytest.raises(AccessDenied):
-        desk.desk.review.extend(desk.member("guest"), hunk)
-    assert isinstance(desk.desk.applying.write(desk.member("ann"), before), Applied), (
-        "who had looked it up before it was extended writes it"
-    )
+    assert replace(after, expires_ms=before.expires_ms) == before
+    for other in ("ann", "guest"):
+        with pytest.raises(AccessDenied):
+            review.extend(desk.member(other), hunk)
+    done = desk.desk.applying.write(desk.member("ann"), before)
+    assert isinstance(done, Applied), "who had looked it up before it was extended writes it"
     with pytest.raises(HunkNotFound):
-        desk.desk.review.extend(desk.member("eve"), hunk)
+        review.extend(desk.member("eve"), hunk)
 
 
 def test_an_extended_plan_outlives_its_first_week_with_its_comments(tmp_path: Path) -> None:
@@ -626,9 +597,7 @@ WAYS = ("prepared anew", "drifted", "both", "neither")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_nobody_approves_what_they_did_not_see(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
-) -> None:
+def test_nobody_approves_unseen(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
     """Two people and an agent at one plan at once, thousands of times, as processes would."""
     file = tmp_path / "a.txt"
     file.write_text(TEXT)

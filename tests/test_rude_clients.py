@@ -17,20 +17,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from copydesk.app.workspace import open_workspace
-from support.mcp_transports import HELLO, Process, Raw, call, request
+from support.mcp_transports import Process, Raw, call, request, started
 
 pytestmark = pytest.mark.slow
 
 SECONDS = 30.0
 FILES = 20
-READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 
 @pytest.fixture
@@ -42,15 +41,6 @@ def root(tmp_path: Path) -> Path:
         "".join(f"line {at} of a long text\n" for at in range(9_000))
     )
     return tmp_path
-
-
-@contextmanager
-def started(root: Path) -> Iterator[Process]:
-    """A server that has shaken hands; its errors are not read."""
-    with closing(Process(root)) as found:
-        found.send(request(1, "initialize", HELLO), READY)
-        assert found.answer()["id"] == 1
-        yield found
 
 
 def append(number: int, path: str = "a.txt") -> bytes:
@@ -163,23 +153,20 @@ def test_a_client_that_goes_in_mid_answer(root: Path, how: str) -> None:
     """What it asked for before is done or not, and recorded so; the server ends."""
     count = 60
     with started(root) as server:
-        process = server.process
-        assert process.stdin is not None
-        assert process.stdout is not None
         read = call(2, "read_file", {"path": "long.txt", "max_lines": 9_000})
         server.send(*(append(number) for number in range(100, 100 + count)), read)
-        assert process.stdout.readline()
-        process.stdout.close()
+        assert server.taken.readline()
+        server.taken.close()
         if how == "closes its end":
-            process.stdin.close()
-            assert process.wait(SECONDS) == 0
+            server.given.close()
+            assert server.process.wait(SECONDS) == 0
         else:
             with contextlib.suppress(BrokenPipeError):
                 for number in range(300, 320):
                     server.send(append(number))
                     time.sleep(0.005)
-                process.stdin.close()
-            assert process.wait(SECONDS) == 0
+                server.given.close()
+            assert server.process.wait(SECONDS) == 0
     assert check_written(root, {}) >= 1
 
 
@@ -187,15 +174,13 @@ def test_a_client_that_sends_all_before_it_reads(root: Path) -> None:
     """Neither waits for the other for ever: what is sent is taken while no answer is read."""
     count = 200
     with started(root) as server:
-        process = server.process
-        assert process.stdin is not None
         read = [
             call(number, "read_file", {"path": "long.txt", "max_lines": 500})
             for number in range(1_000, 1_000 + count)
         ]
         sent = b"".join(line + b"\n" for line in [*map(append, range(2, 42)), *read])
         sent += b" " * 200_000 + b"\n" + append(9_999) + b"\n"
-        left, fd = memoryview(sent), process.stdin.fileno()
+        left, fd = memoryview(sent), server.given.fileno()
         os.set_blocking(fd, False)
         deadline = time.monotonic() + SECONDS
         while left and time.monotonic() < deadline:
@@ -211,8 +196,6 @@ def test_a_client_that_sends_all_before_it_reads(root: Path) -> None:
 def test_a_client_that_does_not_read_holds_nobody_up(root: Path) -> None:
     """Another server on the same files goes on, and no lock is held while an answer waits."""
     with started(root) as deaf, started(root) as other:
-        process = deaf.process
-        assert process.stdin is not None
         read = call(900, "read_file", {"path": "long.txt", "max_lines": 9_000})
         deaf.send(
             *(append(number) for number in range(100, 120)), read, *map(append, range(120, 140))
@@ -229,14 +212,12 @@ def test_a_client_that_does_not_read_holds_nobody_up(root: Path) -> None:
 
 def test_a_client_that_reads_slowly_gets_every_answer_whole(root: Path) -> None:
     with started(root) as server:
-        process, out = server.process, b""
-        assert process.stdin is not None
-        assert process.stdout is not None
+        out = b""
         for number in range(2, 22):
             server.send(append(number))
             server.send(call(number + 100, "read_file", {"path": "long.txt", "max_lines": 2_000}))
         while out.count(b'"result"') < 40:
-            out += os.read(process.stdout.fileno(), 16_384)
+            out += os.read(server.taken.fileno(), 16_384)
             time.sleep(0.002)
         rest, status = server.end()
     assert status == 0
@@ -248,30 +229,24 @@ def test_a_client_that_reads_slowly_gets_every_answer_whole(root: Path) -> None:
 def test_half_lines(root: Path) -> None:
     """In pieces, also within a character; the end of the input in mid-line; nothing is guessed."""
     with started(root) as server:
-        process = server.process
-        assert process.stdin is not None
         given = {"path": "a.txt", "content": "line 中文", "apply": "auto"}
         body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call"}
         body["params"] = {"name": "prepare_file_append", "arguments": given}
         line = json.dumps(body, ensure_ascii=False).encode() + b"\r\n"
         for at in range(0, len(line), 7):
-            process.stdin.write(line[at : at + 7])
-            process.stdin.flush()
+            server.write(line[at : at + 7])
             time.sleep(0.003)
         assert is_written(server.answer())
         half = append(3)
         for cut in (len(half) // 2, len(half) - 1):
-            process.stdin.write(half[:cut])
-            process.stdin.flush()
+            server.write(half[:cut])
             time.sleep(0.05)
-            process.stdin.write(b"\n")
-            process.stdin.flush()
+            server.write(b"\n")
             assert server.answer()["error"]["code"] == -32700
-        process.stdin.write(append(4)[:-9])
-        process.stdin.close()
-        assert process.stdout is not None
-        rest = process.stdout.read()
-        assert process.wait(SECONDS) == 0
+        server.write(append(4)[:-9])
+        server.given.close()
+        rest = server.taken.read()
+        assert server.process.wait(SECONDS) == 0
     assert all("error" in json.loads(each) for each in rest.splitlines())
     assert recorded(root) == ["line 中文"]
     assert (root / "a.txt").read_text() == "first\nline 中文\n"

@@ -30,9 +30,7 @@ def mutants_of(module: object) -> list[mutate.Mutant]:
 
 
 @pytest.mark.slow
-def test_mutants_reach_functions_that_the_collector_does_not_see(
-    functions: mutate.Functions,
-) -> None:
+def test_mutants_reach_functions_that_the_collector_misses(functions: mutate.Functions) -> None:
     function = base.content_lines
     code, place = function.__code__, "edit/kinds/base.py:content_lines"
     try:
@@ -86,33 +84,27 @@ ASKED = {
     "plan.is_certain": "",
     "type(x) is int": "",
 }
+CASES = {"Insert()": "pattern", "Append() | int()": "pattern", "Both": ""}
+"""The last one is a new name, not a class."""
 
 
-@pytest.mark.parametrize("code", ASKED)
-def test_places_that_ask_for_a_kind_are_found(code: str) -> None:
-    planted = {
-        "edit/kinds/base.py": REQUESTS,
-        "edit/kinds/narrow.py": "class Narrow(Append): isinstance(x, Narrow)",
-        "desk/it.py": (
-            "from other import Append as Foreign\n"
-            "Both = Append | Insert\n"
-            f"def f(x: int, given: Append) -> None: {code}\n"
-        ),
+def test_places_that_ask_for_a_kind_are_found() -> None:
+    head = "from other import Append as Foreign\nBoth = Append | Insert\n"
+    texts = {
+        **{f"{head}def f(x: int, given: Append) -> None: {code}\n": ASKED[code] for code in ASKED},
+        **{
+            f"match x:\n    case int(): pass\n    case {case}: pass\n": CASES[case]
+            for case in CASES
+        },
     }
-    found = count_kinds.places({name: ast.parse(text) for name, text in planted.items()})
-    expected = [count_kinds.Place("desk/it.py", 3, ASKED[code])] if ASKED[code] else []
-    assert found == expected
-
-
-@pytest.mark.parametrize("case", ["Insert()", "Append() | int()", "Both"])
-def test_patterns_that_ask_for_a_kind_are_found(case: str) -> None:
-    planted = {
-        "edit/kinds/base.py": REQUESTS,
-        "desk/it.py": f"match x:\n    case int(): pass\n    case {case}: pass\n",
-    }
-    found = count_kinds.places({name: ast.parse(text) for name, text in planted.items()})
-    named = case != "Both"  # a new name, not a class
-    assert [(one.line, one.how) for one in found] == ([(3, "pattern")] if named else [])
+    for text, how in texts.items():
+        planted = {
+            "edit/kinds/base.py": REQUESTS,
+            "edit/kinds/narrow.py": "class Narrow(Append): isinstance(x, Narrow)",
+            "desk/it.py": text,
+        }
+        found = count_kinds.places({name: ast.parse(each) for name, each in planted.items()})
+        assert found == ([count_kinds.Place("desk/it.py", 3, how)] if how else []), text
 
 
 @pytest.mark.slow
@@ -154,17 +146,9 @@ def test_calls_and_changes_of_package_are_counted() -> None:
 
     here, other = threading.get_ident(), 0
     desk, near, store = code("desk/a.py"), code("desk/b.py"), code("store/deep/a.py")
-    counted = count_hops.Hops.of(
-        [
-            (here, desk, False),
-            (here, desk, True),
-            (here, near, False),
-            (other, store, False),  # runs beside, so that the package does not change by it
-            (other, store, True),
-            (here, store, False),
-            (here, desk, False),
-        ]
-    )
+    calls = [(here, desk, False), (here, desk, True), (here, near, False)]
+    beside = [(other, store, False), (other, store, True)]  # the package does not change by it
+    counted = count_hops.Hops.of([*calls, *beside, (here, store, False), (here, desk, False)])
     expected = {"python": 5, "built_in": 2, "in_thread": 4}
     assert vars(counted) == expected | {"modules": 3, "functions": 3, "changes": 2}
 

@@ -89,9 +89,7 @@ def test_what_is_left_as_a_process_ends_is_done_by_it_and_not_by_its_child() -> 
     assert (ended.stdout, ended.stderr) == ("done\n", "")
 
 
-def test_what_is_written_to_a_replaced_file_is_found_while_the_desk_is_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_write_to_a_replaced_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the thread that looks once more, before anything is closed."""
     monkeypatch.setattr(writes, "LATE_SECONDS", 0.2)
     saved = threading.Event()

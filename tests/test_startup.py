@@ -27,69 +27,51 @@ def imported(code: str, watched: tuple[str, ...]) -> list[str]:
     return ran.stdout.rpartition("|")[2].split()
 
 
+MAIN = "from copydesk.app.cli import main; main({!r})"
+
+
 @pytest.mark.parametrize(
     "code",
     [
-        "import copydesk",
-        "import copydesk.app.cli",
-        "from copydesk.app.cli import main; main(['--help'])",
-        "from copydesk.app.cli import main; main(['--version'])",
-        "from copydesk.app.cli import main; main(['call', '--help'])",
-        "from copydesk.app.cli import main; main(['serve', '--help'])",
-        "from copydesk.app.cli import main; main([])",
-        f"import io, sys; sys.stdin = io.StringIO({OUTSIDE!r}); "
-        "from copydesk.app.cli import main; main(['hook'])",
+        *("import copydesk", "import copydesk.app.cli", "import copydesk.app.mcp.early"),
+        *(MAIN.format(words) for words in (["--help"], ["--version"], ["call", "--help"])),
+        *(MAIN.format(words) for words in (["serve", "--help"], [])),
+        f"import io, sys; sys.stdin = io.StringIO({OUTSIDE!r}); " + MAIN.format(["hook"]),
     ],
 )
-def test_nothing_heavy_for_help(code: str) -> None:
+def test_nothing_heavy_for_help_and_the_first_answers(code: str) -> None:
     assert imported(code, HEAVY) == []
 
 
-def test_nothing_heavy_before_the_first_answers() -> None:
-    assert imported("import copydesk.app.mcp.early", HEAVY) == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "code",
+    "words",
     [
-        "from copydesk import Desk",
-        "from copydesk.app.cli import main; main(['schema'])",
-        "from copydesk.app.cli import main; main(['pending'])",
-        "from copydesk.app.cli import main; main(['call', 'read_file', '--help'])",
-        "from copydesk.app.cli import main; main(['call', 'read_file', '--max_lines', 'many'])",
-        "from copydesk.app.cli import main; main(['doctor'])",
+        *(["schema"], ["pending"], ["call", "read_file", "--help"], ["doctor"]),
+        ["call", "read_file", "--max_lines", "many"],
     ],
 )
-def test_no_server_for_what_serves_nothing(code: str) -> None:
-    assert imported(code, SERVERS) == []
+def test_no_server_for_what_serves_nothing(words: list[str]) -> None:
+    assert imported(MAIN.format(words), SERVERS) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
-    [
-        "from copydesk import Desk",
-        "from copydesk.app.cli import main; main(['pending'])",
-        "from copydesk.app.cli import main; main(['call', 'list_edits'])",
-    ],
+    ["from copydesk import Desk", MAIN.format(["pending"]), MAIN.format(["call", "list_edits"])],
 )
 def test_a_start_without_notes_fetches_none_of_theirs(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    theirs = (
-        *("copydesk.notes.protocol", "copydesk.notes.markdown", "copydesk.notes.desk"),
-        *("copydesk.notes.plan", "copydesk.notes.grammar"),
-    )
-    assert imported(code, theirs) == []
+    parts = "protocol", "markdown", "desk", "plan", "grammar"
+    theirs = tuple(f"copydesk.notes.{part}" for part in parts)
+    assert imported(code, theirs + (SERVERS if "Desk" in code else ())) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("command", "frozen"), [("mcp", True), ("pending", False)])
-def test_the_collector_passes_over_what_a_server_has_imported(
-    command: str, frozen: bool, tmp_path: Path
-) -> None:
+def test_the_collector_passes_over_a_server(command: str, frozen: bool, tmp_path: Path) -> None:
     script = (
         "import gc, copydesk.app.cli as cli; "
         f"status = cli.main([{command!r}, '--root', {str(tmp_path)!r}]); "

@@ -15,7 +15,7 @@ from copydesk.app import reference
 from copydesk.app.reference import all_tools, team_mgmt, ws_mod
 from copydesk.notes.tools import notes
 from copydesk.tools.batch import batch
-from copydesk.tools.catalog import Tool, ToolCall
+from copydesk.tools.catalog import ToolCall
 from copydesk.tools.compat import compat
 from copydesk.tools.messages import texts
 from copydesk.tools.patch import patch
@@ -31,7 +31,6 @@ PLAIN = {
     *("context_before", "context_after", "show_linenos"),
 }
 """Arguments whose name, type and default say all: a text would only cost."""
-OF_ALL = pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
 
 
 def missing(name: str, schema: Mapping[str, Any], known: Container[str]) -> list[str]:
@@ -45,25 +44,20 @@ def missing(name: str, schema: Mapping[str, Any], known: Container[str]) -> list
     return found
 
 
-@OF_ALL
-def test_no_text_is_missing(tool: Tool) -> None:
-    every = texts("en")
-    own = every.tools[tool.plain_name]
-    assert missing(tool.plain_name, tool.schema, {*every.arguments, *own.arguments}) == []
-    assert own.arguments.keys() <= names_of(tool.schema)
-
-
 def names_of(schema: Mapping[str, Any]) -> set[str]:
     """The arguments in a schema, and those of the objects in its lists."""
-    found = set(schema.get("properties", {}))
-    return found.union(
-        *(names_of(f.get("items", {})) for f in schema.get("properties", {}).values())
-    )
+    forms = schema.get("properties", {})
+    return set(forms).union(*(names_of(form.get("items", {})) for form in forms.values()))
 
 
-def test_every_text_is_of_a_tool_and_an_argument() -> None:
-    assert set(texts("en").tools) == {tool.plain_name for tool in ALL}
-    assert set(texts("en").arguments) <= {name for tool in ALL for name in names_of(tool.schema)}
+def test_no_text_is_missing_and_every_one_is_of_a_tool_and_an_argument() -> None:
+    every = texts("en")
+    for tool in ALL:
+        own = every.tools[tool.plain_name]
+        assert missing(tool.plain_name, tool.schema, {*every.arguments, *own.arguments}) == []
+        assert own.arguments.keys() <= names_of(tool.schema)
+    assert set(every.tools) == {tool.plain_name for tool in ALL}
+    assert set(every.arguments) <= {name for tool in ALL for name in names_of(tool.schema)}
 
 
 def test_a_missing_text_is_seen() -> None:
@@ -84,32 +78,32 @@ def test_a_tool_without_texts_has_its_name() -> None:
     assert paint.described_schema("en") == paint.schema
 
 
-@OF_ALL
-def test_the_two_languages_differ(tool: Tool) -> None:
-    assert tool.title("en").isascii()
-    assert not tool.title("zh").isascii()
-    assert tool.description("en").isascii()
-    assert not tool.description("zh").isascii()
-    for lang in LANGS:
-        form = tool.described_schema(lang)["properties"]
-        words = [form[name]["description"] for name in form if name not in PLAIN]
-        assert all(words)
-        assert all(word.isascii() == (lang == "en") for word in words)
+def test_the_two_languages_differ() -> None:
+    for tool in ALL:
+        assert tool.title("en").isascii(), tool.name
+        assert not tool.title("zh").isascii(), tool.name
+        assert tool.description("en").isascii(), tool.name
+        assert not tool.description("zh").isascii(), tool.name
+        for lang in LANGS:
+            form = tool.described_schema(lang)["properties"]
+            words = [form[name]["description"] for name in form if name not in PLAIN]
+            assert all(words), tool.name
+            assert all(word.isascii() == (lang == "en") for word in words), tool.name
 
 
 @pytest.mark.parametrize("lang", LANGS)
-@OF_ALL
-def test_a_description_is_an_addition(tool: Tool, lang: Lang) -> None:
+def test_a_description_is_an_addition(lang: Lang) -> None:
     """Nothing of the schema is changed, and the schema of the catalog is not touched."""
-    before = deepcopy(tool.schema)
-    described = tool.described_schema(lang)
-    assert tool.schema == before
-    for name, form in described["properties"].items():
-        assert described["properties"][name] is not tool.schema["properties"][name]
-        assert form.pop("description", None) or name in PLAIN
-        for inner in form.get("items", {}).get("properties", {}).values():
-            inner.pop("description")
-    assert described == before
+    for tool in ALL:
+        before = deepcopy(tool.schema)
+        described = tool.described_schema(lang)
+        assert tool.schema == before
+        for name, form in described["properties"].items():
+            assert described["properties"][name] is not tool.schema["properties"][name]
+            assert form.pop("description", None) or name in PLAIN, (tool.name, name)
+            for inner in form.get("items", {}).get("properties", {}).values():
+                inner.pop("description")
+        assert described == before, tool.name
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -124,29 +118,25 @@ def test_a_model_is_told_what_it_cannot_guess() -> None:
     """The range grammar, when auto writes, what the guards do, what stands for not given."""
     told = {tool.name: tool.described_schema("en")["properties"] for tool in ws_mod()}
     listed = {tool.name: tool.listed_schema("en")["properties"] for tool in ws_mod()}
-    edit = told["prepare_file_range_edit"]
-    assert all(form in edit["range"]["description"] for form in ("N~M", "N~", "~M"))
+    for argument, words in {
+        "range": ("N~M", "N~", "~M"),
+        "apply": ("auto", "version", "unique"),
+        "version": ("STALE_READ",),
+        "expected_old": ("CONTENT_CHANGED",),
+    }.items():
+        said = told["prepare_file_range_edit"][argument]["description"]
+        assert all(word in said for word in words), argument
     assert "-N~" in told["read_file"]["range"]["description"]
-    assert all(word in edit["apply"]["description"] for word in ("auto", "version", "unique"))
-    assert "STALE_READ" in edit["version"]["description"]
-    assert "CONTENT_CHANGED" in edit["expected_old"]["description"]
-    for tool, argument in [
-        ("prepare_file_insert_after", "occurrence"),
-        ("prepare_file_append", "existing_hunk_id"),
-    ]:
-        assert "null" in listed[tool][argument]["type"]
+    assert "null" in listed["prepare_file_insert_after"]["occurrence"]["type"]
+    assert "null" in listed["prepare_file_append"]["existing_hunk_id"]["type"]
 
 
 def test_the_reference_is_what_the_catalog_says() -> None:
     """When this fails, write it anew as the head of `copydesk.app.reference` says."""
-    assert PAGE.read_text("utf-8") == reference.page()
-
-
-def test_the_reference_has_every_tool_and_argument() -> None:
     page = reference.page()
-    assert all(
-        f"\n### {tool.name}\n" in page for tool in (*ws_mod(), *batch(), *notes(), *compat())
-    )
+    assert PAGE.read_text("utf-8") == page
+    chapters = dict(chapter.split("\n", 1) for chapter in page.split("\n### ")[1:])
+    assert {tool.name for tool in (*ws_mod(), *batch(), *notes(), *compat())} <= set(chapters)
     assert "\n### write_file\n" in page.split("\n## edit\n")[1]
     assert all(f"\n- `{tool.name}`\n" in page for tool in team_mgmt())
     selection = page.split("\n## edit\n")[1].split("\n## ")[0]

@@ -10,6 +10,7 @@ import sysconfig
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,7 @@ class Form:
 
 
 TOUCH = "touch MARK\n"
+SHELL = f"#!/bin/sh\n{TOUCH}"
 MARKS = "open('MARK', 'w')\n"
 SITE = f".venv/lib/python{sysconfig.get_python_version()}/site-packages"
 VENV = {
@@ -52,34 +54,56 @@ VENV = {
     ".venv/bin/python": f"-> {os.path.realpath(sys.executable)}",
     f"{SITE}/lint.py": "",
 }
+DOT_ENV = "{root}/.venv/bin/python -m lint"
+OPEN = f"{PYTHON} {{O}}/open.py "
+BRACED = "bash -c 'cat {R}/tools/{{a,b}}.sh | sh'"
+IN_TEXT = f"{PYTHON} -c \"exec(open('{{R}}/x/lint.py').read())\""
+
+
+def of_old(command: str, path: str, *there: str, env: dict[str, str] | None = None) -> Form:
+    """An agent writes to a file that was there, beside others, when the command was allowed."""
+    return Form(command, {path: TOUCH}, dict.fromkeys((path, *there), ""), env or {})
+
+
+def of_new(command: str, path: str, *there: str, text: str = TOUCH, **more: Any) -> Form:
+    """An agent makes a file in a folder where only others were."""
+    return Form(command, {path: text}, dict.fromkeys(there, ""), **more)
+
+
+def never(command: str, path: str = "a.txt", text: str = TOUCH, **more: Any) -> Form:
+    """Nobody can allow it."""
+    return Form(command, {path: text}, refused=True, **more)
+
+
+def opening(argument: str, skipped: int) -> Form:
+    """A tool that opens what its argument names behind some letters."""
+    opens = OPENS.replace("[1]", f"[1][{skipped}:]")
+    return Form(OPEN + argument, {"x/b.py": MARKS}, {"{O}/open.py": opens})
+
+
+def script(command: str, path: str, by: str, text: str, **there: str) -> Form:
+    """A program `by` loads another file."""
+    return Form(command, {path: TOUCH}, {by: text, path: "", **there})
+
+
 FORMS = {
-    "a program": Form(
-        "{root}/tools/lint", {"tools/lint": f"#!/bin/sh\n{TOUCH}"}, {"tools/lint": "#!/bin/sh\n"}
+    "a program": Form("{root}/tools/lint", {"tools/lint": SHELL}, {"tools/lint": "#!/bin/sh\n"}),
+    "a script": of_old("sh {root}/x/lint.sh", "x/lint.sh"),
+    "not there yet": of_new("sh {root}/x/lint.sh", "x/lint.sh"),
+    "by a link": of_old("sh {L}/x/lint.sh", "x/lint.sh"),
+    "by ..": of_old("sh {R}/y/../x/lint.sh", "x/lint.sh", "y/a"),
+    "by //": of_old("sh {R}//tools//lint.sh", "tools/lint.sh"),
+    "by /proc": never("sh /proc/self/root{R}/lint.sh", "lint.sh"),
+    "from the command's folder": of_old("sh {U}/x/lint.sh", "x/lint.sh"),
+    "in a text": of_old("sh -c 'sh {R}/tools/lint.sh'", "tools/lint.sh"),
+    "quoted in a text": of_old("sh -c '. \"{R}/x/my lint.sh\"'", "x/my lint.sh"),
+    "in a program's text": never(IN_TEXT, "x/lint.py", MARKS),
+    "cd to a folder": of_new("sh -c 'cd {R}/tools && sh lint.sh'", "tools/lint.sh", "tools/a"),
+    "a folder of modules": of_new(
+        f"env PYTHONPATH={{root}}/lib {PYTHON} -m lint", "lib/lint.py", "lib/a.py", text=MARKS
     ),
-    "a script": Form("sh {root}/x/lint.sh", {"x/lint.sh": TOUCH}, {"x/lint.sh": "true\n"}),
-    "not there yet": Form("sh {root}/x/lint.sh", {"x/lint.sh": TOUCH}),
-    "by a link": Form("sh {L}/x/lint.sh", {"x/lint.sh": TOUCH}, {"x/lint.sh": "true\n"}),
-    "by ..": Form("sh {R}/y/../x/lint.sh", {"x/lint.sh": TOUCH}, {"y/a": "", "x/lint.sh": ""}),
-    "by //": Form("sh {R}//tools//lint.sh", {"tools/lint.sh": TOUCH}, {"tools/lint.sh": ""}),
-    "by /proc": Form("sh /proc/self/root{R}/lint.sh", {"lint.sh": TOUCH}, refused=True),
-    "from the command's folder": Form("sh {U}/x/lint.sh", {"x/lint.sh": TOUCH}, {"x/lint.sh": ""}),
-    "in a text": Form(
-        "sh -c 'sh {R}/tools/lint.sh'", {"tools/lint.sh": TOUCH}, {"tools/lint.sh": ""}
-    ),
-    "quoted in a text": Form(
-        "sh -c '. \"{R}/x/my lint.sh\"'", {"x/my lint.sh": TOUCH}, {"x/my lint.sh": ""}
-    ),
-    "in a program's text": Form(
-        f"{PYTHON} -c \"exec(open('{{R}}/x/lint.py').read())\"", {"x/lint.py": MARKS}, refused=True
-    ),
-    "cd to a folder": Form(
-        "sh -c 'cd {R}/tools && sh lint.sh'", {"tools/lint.sh": TOUCH}, {"tools/a": ""}
-    ),
-    "a folder of modules": Form(
-        f"env PYTHONPATH={{root}}/lib {PYTHON} -m lint", {"lib/lint.py": MARKS}, {"lib/a.py": ""}
-    ),
-    "a folder that is run": Form(
-        f"{PYTHON} {{R}}/tools", {"tools/__main__.py": MARKS}, {"tools/a.py": ""}
+    "a folder that is run": of_new(
+        f"{PYTHON} {{R}}/tools", "tools/__main__.py", "tools/a.py", text=MARKS
     ),
     "a folder with a link": Form(
         "sh {root}/tools/lib/lint.sh",
@@ -87,162 +111,106 @@ FORMS = {
         {"lib/a": "", "tools/lib": "-> ../lib"},
     ),
     "a list": Form(
-        f"{PYTHON} {{O}}/open.py {{O}}/a.py,{{R}}/x/b.py",
-        {"x/b.py": MARKS},
-        {"x/b.py": "", "{O}/open.py": OPENS},
+        OPEN + "{O}/a.py,{R}/x/b.py", {"x/b.py": MARKS}, {"x/b.py": "", "{O}/open.py": OPENS}
     ),
-    "an option's value": Form(
-        f"{PYTHON} {{O}}/open.py --plugin={{R}}/x/b.py",
-        {"x/b.py": MARKS},
-        {"{O}/open.py": OPENS.replace("[1]", "[1][9:]")},
-    ),
-    "an option's letters": Form(
-        f"{PYTHON} {{O}}/open.py -c{{R}}/x/b.py",
-        {"x/b.py": MARKS},
-        {"{O}/open.py": OPENS.replace("[1]", "[1][2:]")},
-    ),
-    "a file of arguments": Form(
-        f"{PYTHON} {{O}}/open.py @{{R}}/x/b.py",
-        {"x/b.py": MARKS},
-        {"{O}/open.py": OPENS.replace("[1]", "[1][1:]")},
-    ),
-    "settings": Form("sh {root}/x/lint.cfg", {"x/lint.cfg": TOUCH}, {"x/lint.cfg": ""}),
-    "a pattern": Form(
-        "sh -c 'for f in {R}/tools/*.sh; do . $f; done'", {"tools/b.sh": TOUCH}, refused=True
-    ),
-    "a name of braces": Form(
-        "bash -c 'cat {R}/tools/{{a,b}}.sh | sh'", {"tools/b.sh": TOUCH}, refused=True
-    ),
-    "a variable": Form(
-        "sh -c '. $HOME/tools/x/a.sh'", {"x/a.sh": TOUCH}, {"x/a.sh": ""}, {"HOME": "{O}"}
-    ),
-    "the home folder": Form("sh -c '. ~/.profile'", {"x/.profile": TOUCH}, {}, {"HOME": "{R}/x"}),
-    "an environment": Form("{root}/.venv/bin/python -m lint", {f"{SITE}/lint.py": MARKS}, VENV),
+    "an option's value": opening("--plugin={R}/x/b.py", 9),
+    "an option's letters": opening("-c{R}/x/b.py", 2),
+    "a file of arguments": opening("@{R}/x/b.py", 1),
+    "settings": of_old("sh {root}/x/lint.cfg", "x/lint.cfg"),
+    "a pattern": never("sh -c 'for f in {R}/tools/*.sh; do . $f; done'", "tools/b.sh"),
+    "a name of braces": never(BRACED, "tools/b.sh"),
+    "a variable": of_old("sh -c '. $HOME/tools/x/a.sh'", "x/a.sh", env={"HOME": "{O}"}),
+    "the home folder": of_new("sh -c '. ~/.profile'", "x/.profile", env={"HOME": "{R}/x"}),
+    "an environment": Form(DOT_ENV, {f"{SITE}/lint.py": MARKS}, VENV),
     "a script's environment": Form(
         "{O}/lint",
         {f"{SITE}/lint.py": MARKS},
         {**VENV, "{O}/lint": "#!{R}/.venv/bin/python\nimport lint\n"},
     ),
-    "what a script has beside it": Form(
-        "{root}/tools/lint",
-        {"tools/lib.sh": TOUCH},
-        {"tools/lint": '#!/bin/sh\n. "$(dirname "$0")/lib.sh"\n', "tools/lib.sh": ""},
+    "what a script has beside it": script(
+        "{root}/tools/lint", "tools/lib.sh", "tools/lint", '#!/bin/sh\n. "$(dirname "$0")/lib.sh"\n'
     ),
-    "what a script loads": Form(
+    "what a script loads": script(
         "{root}/x/bin/lint",
-        {"x/lib/lint.sh": TOUCH},
-        {"x/bin/lint": '#!/bin/sh\n. "$(dirname "$0")/../lib/lint.sh"\n', "x/lib/lint.sh": ""},
+        "x/lib/lint.sh",
+        "x/bin/lint",
+        '#!/bin/sh\n. "$(dirname "$0")/../lib/lint.sh"\n',
     ),
     "a link on the path": Form(
         "env lint",
-        {"tools/lint.sh": f"#!/bin/sh\n{TOUCH}"},
+        {"tools/lint.sh": SHELL},
         {"tools/lint.sh": "#!/bin/sh\n", "{O}/lint": "-> {R}/tools/lint.sh"},
         {"PATH": "{O}:" + os.defpath},
     ),
     "a folder of the path": Form(
         "env lint",
-        {"bin/lint": f"#!/bin/sh\n{TOUCH}"},
+        {"bin/lint": SHELL},
         {"bin/lint": "#!/bin/sh\n"},
         {"PATH": "{R}/bin:" + os.defpath},
     ),
     "earlier on the path": Form(
         "lint",
-        {"bin/lint": f"#!/bin/sh\n{TOUCH}"},
+        {"bin/lint": SHELL},
         {"bin/lint": "plain", "{O}/lint": "#!/bin/sh\n"},
         {"PATH": "{R}/bin:{O}:" + os.defpath},
     ),
-    "a folder in a variable": Form(
-        "sh -c '. $VIRTUAL_ENV/a.sh'", {"v/a.sh": TOUCH}, {"v/a.sh": ""}, {"VIRTUAL_ENV": "{R}/v"}
+    "a folder in a variable": of_old(
+        "sh -c '. $VIRTUAL_ENV/a.sh'", "v/a.sh", env={"VIRTUAL_ENV": "{R}/v"}
     ),
-    "a copy": Form("sh lint.sh {files}", {"lint.sh": TOUCH}, batch=("lint.sh",)),
-    "a copy in a text": Form(
-        "sh -c '. ./lint.sh' - {files}", {"lint.sh": TOUCH}, batch=("lint.sh",), refused=True
+    "a copy": of_new("sh lint.sh {files}", "lint.sh", batch=("lint.sh",)),
+    "a copy in a text": never("sh -c '. ./lint.sh' - {files}", "lint.sh", batch=("lint.sh",)),
+    "the whole workspace": never(f"env PYTHONPATH={{root}} {PYTHON} -m lint", "lint.py", MARKS),
+    "a folder above": never("sh -c 'cd {R}/.. && sh root/lint.sh'", "lint.sh"),
+    "settings beside the file": never(
+        'sh -c \'. "$(dirname "$1")/rc.sh"\' - {root}/{path}', "rc.sh"
     ),
-    "the whole workspace": Form(
-        f"env PYTHONPATH={{root}} {PYTHON} -m lint", {"lint.py": MARKS}, refused=True
-    ),
-    "a folder above": Form(
-        "sh -c 'cd {R}/.. && sh root/lint.sh'", {"lint.sh": TOUCH}, refused=True
-    ),
-    "settings beside the file": Form(
-        'sh -c \'. "$(dirname "$1")/rc.sh"\' - {root}/{path}', {"rc.sh": TOUCH}, refused=True
-    ),
-    "make -C": Form("make -C {root}/tools", {"tools/Makefile": f"all:\n\t{TOUCH}"}, refused=True),
-    "make in a text": Form(
-        "sh -c 'cd {R}/tools && make'", {"tools/Makefile": f"all:\n\t{TOUCH}"}, refused=True
-    ),
-    "make of copies": Form(
-        "make lint", {"Makefile": f"lint:\n\t{TOUCH}"}, batch=("Makefile",), refused=True
-    ),
-    "npm run": Form(
+    "make -C": never("make -C {root}/tools", "tools/Makefile", f"all:\n\t{TOUCH}"),
+    "make in a text": never("sh -c 'cd {R}/tools && make'", "tools/Makefile", f"all:\n\t{TOUCH}"),
+    "make of copies": never("make lint", "Makefile", f"lint:\n\t{TOUCH}", batch=("Makefile",)),
+    "npm run": never(
         "npm --prefix {root}/x run lint",
-        {"x/package.json": '{"scripts": {"lint": "touch MARK"}}'},
-        {"x/package.json": '{"scripts": {"lint": ""}}'},
-        refused=True,
+        "x/package.json",
+        '{"scripts": {"lint": "touch MARK"}}',
+        there={"x/package.json": '{"scripts": {"lint": ""}}'},
     ),
-    "the text": Form("sh", {"a.txt": TOUCH}, refused=True),
-    "the text as a file": Form("sh {files}", {"a.txt": TOUCH}, refused=True),
-    "the file": Form("sh {root}/{path}", {"a.txt": TOUCH}, refused=True),
-    "the root in a text": Form("sh -c '. {root}/lint.sh'", {"lint.sh": TOUCH}, refused=True),
-    "a text that is a name": Form("sh -c {root}/lint.sh", {"lint.sh": TOUCH}, refused=True),
-    "cd and ..": Form(
-        "sh -c 'cd {R}/tools && . ../lib/lint.sh'",
-        {"lib/lint.sh": TOUCH},
-        {"tools/a": "", "lib/lint.sh": ""},
+    "the text": never("sh"),
+    "the text as a file": never("sh {files}"),
+    "the file": never("sh {root}/{path}"),
+    "the root in a text": never("sh -c '. {root}/lint.sh'", "lint.sh"),
+    "a text that is a name": never("sh -c {root}/lint.sh", "lint.sh"),
+    "cd and ..": of_old("sh -c 'cd {R}/tools && . ../lib/lint.sh'", "lib/lint.sh", "tools/a"),
+    "cd and .., to the root": never(
+        "sh -c 'cd {R}/tools; cd ..; . ./lint.sh'", "lint.sh", there={"tools/a": ""}
     ),
-    "cd and .., to the root": Form(
-        "sh -c 'cd {R}/tools; cd ..; . ./lint.sh'",
-        {"lint.sh": TOUCH},
-        {"tools/a": ""},
-        refused=True,
-    ),
-    "cd outside to a link": Form(
-        "sh -c 'cd {O}/d && . ./l.sh'",
-        {"x/lint.sh": TOUCH},
-        {"x/lint.sh": "", "{O}/d/l.sh": "-> {R}/x/lint.sh"},
+    "cd outside to a link": script(
+        "sh -c 'cd {O}/d && . ./l.sh'", "x/lint.sh", "{O}/d/l.sh", "-> {R}/x/lint.sh"
     ),
     "a link in a folder outside": Form(
         f"env PYTHONPATH={{O}}/lib {PYTHON} -m lint",
         {"lint/__main__.py": MARKS},
         {"lint/__main__.py": "", "{O}/lib/lint": "-> {R}/lint"},
     ),
-    "escaped in a text": Form(
-        "sh -c '. {R}/x/my\\ lint.sh'", {"x/my lint.sh": TOUCH}, {"x/my lint.sh": ""}
+    "escaped in a text": of_old("sh -c '. {R}/x/my\\ lint.sh'", "x/my lint.sh"),
+    "quotes in a name": of_old("sh -c '. {R}/x/l\"in\"t.sh'", "x/lint.sh"),
+    "beside a script": script(
+        "sh {root}/tools/lint.sh", "tools/lib.sh", "tools/lint.sh", ". {R}/tools/lib.sh\n"
     ),
-    "quotes in a name": Form(
-        "sh -c '. {R}/x/l\"in\"t.sh'", {"x/lint.sh": TOUCH}, {"x/lint.sh": ""}
-    ),
-    "beside a script": Form(
-        "sh {root}/tools/lint.sh",
-        {"tools/lib.sh": TOUCH},
-        {"tools/lint.sh": ". {R}/tools/lib.sh\n", "tools/lib.sh": ""},
-    ),
-    "beside settings": Form(
+    "beside settings": script(
         "{O}/lint --config {root}/conf/lint.ini",
-        {"conf/plugin.sh": TOUCH},
-        {
-            "{O}/lint": "#!/bin/sh\n. {R}/conf/plugin.sh\n",
-            "conf/plugin.sh": "",
-            "conf/lint.ini": "",
-        },
+        *("conf/plugin.sh", "{O}/lint", "#!/bin/sh\n. {R}/conf/plugin.sh\n"),
+        **{"conf/lint.ini": ""},
     ),
-    "modules of Node": Form(
+    "modules of Node": script(
         "{O}/lint {R}/tools/lint.js",
-        {"node_modules/p/index.sh": TOUCH},
-        {
-            "{O}/lint": "#!/bin/sh\n. {R}/node_modules/p/index.sh\n",
-            "node_modules/p/index.sh": "",
-            "tools/lint.js": "",
-        },
+        *("node_modules/p/index.sh", "{O}/lint", "#!/bin/sh\n. {R}/node_modules/p/index.sh\n"),
+        **{"tools/lint.js": ""},
     ),
     "installed for development": Form(
-        "{root}/.venv/bin/python -m lint",
+        DOT_ENV,
         {"src/sitecustomize.py": MARKS},
         {**VENV, f"{SITE}/own.pth": "{R}/src\n", "src/a.py": ""},
     ),
-    "the root installed": Form(
-        "{root}/.venv/bin/python -m lint", {}, {**VENV, f"{SITE}/own.pth": "{R}\n"}, refused=True
-    ),
+    "the root installed": Form(DOT_ENV, {}, {**VENV, f"{SITE}/own.pth": "{R}\n"}, refused=True),
     **{
         name: Form(command, {"lint.sh": TOUCH}, {"lint.sh": "", "tools/a": ""}, refused=True)
         for name, command in {
@@ -259,59 +227,24 @@ FORMS = {
             "sh -m is no module": "sh -m ruff {root}",
         }.items()
     },
-    **{
-        command: Form(command, {"a.txt": TOUCH}, refused=True)
-        for command in (
-            "bash --norc",
-            "bash --posix",
-            "bash -s x",
-            "bash -o pipefail",
-            "busybox sh",
-            "ionice -c3 sh",
-            "flock {O}/lock sh",
-            "strace sh",
-            "setarch -R sh",
-            "chrt -o 0 sh",
-            "unshare sh",
-            "unknown-wrapper sh",
-            "script -qc sh /dev/null",
-            "env -S 'sh -e'",
-            "rbash",
-            "bash /dev/fd/0",
-            "bash /proc/self/fd/0",
-            "bash /dev/../dev/stdin",
-            "bash -c -s",
-            "sh -c sh",
-            "sh -c '. /dev/stdin'",
-            "sh -c 'bash -s'",
-            "sh -c 'eval \"$(cat)\"'",
-            "sh -c 'x=sh; $x'",
-            "sh -c '\"$@\"' x sh",
-            "sh -c 'cat >x; sh x'",
-            "sh -c 'cd .; cat >x; sh x'",
-            "sh -c 'cat >x; chmod +x x; ./x'",
-            "sh -c '`cat`'",
-            "sh -c 'true; $(cat)'",
-            "sh -c 'cat | s\\h'",
-            f"{PYTHON} -",
-            f"{PYTHON} -X utf8",
-            f"{PYTHON} -W ignore",
-            f"{PYTHON} -m code",
-            f"{PYTHON} -m pdb {{path}}",
-            f"{PYTHON} -m pytest",
-            f"{PYTHON} --check-hash-based-pycs never",
-            f"{PYTHON} -c 'exec(input())'",
-            f"{PYTHON} /dev/fd/0",
-            f"ionice {PYTHON} -",
-            "perl -x",
-            "perl -c -",
-            "perl -ne print {path}",
-            "node --input-type=commonjs",
-            "deno run -",
-            "m4 -",
-        )
-    },
 }
+READS_THE_TEXT = (
+    *("bash --norc", "bash --posix", "bash -s x", "bash -o pipefail", "busybox sh", "rbash"),
+    *("ionice -c3 sh", "flock {O}/lock sh", "strace sh", "setarch -R sh", "chrt -o 0 sh"),
+    *("unshare sh", "unknown-wrapper sh", "script -qc sh /dev/null", "env -S 'sh -e'"),
+    *("bash /dev/fd/0", "bash /proc/self/fd/0", "bash /dev/../dev/stdin", "bash -c -s"),
+    *("sh -c sh", "sh -c '. /dev/stdin'", "sh -c 'bash -s'", "sh -c 'eval \"$(cat)\"'"),
+    *("sh -c 'x=sh; $x'", "sh -c '\"$@\"' x sh", "sh -c 'cat >x; sh x'"),
+    *("sh -c 'cd .; cat >x; sh x'", "sh -c 'cat >x; chmod +x x; ./x'", "sh -c '`cat`'"),
+    *("sh -c 'true; $(cat)'", "sh -c 'cat | s\\h'", f"{PYTHON} -", f"{PYTHON} -X utf8"),
+    *(f"{PYTHON} -W ignore", f"{PYTHON} -m code", f"{PYTHON} -m pdb {{path}}"),
+    *(f"{PYTHON} -m pytest", f"{PYTHON} --check-hash-based-pycs never"),
+    *(f"{PYTHON} -c 'exec(input())'", f"{PYTHON} /dev/fd/0", f"ionice {PYTHON} -"),
+    *("perl -x", "perl -c -", "perl -ne print {path}", "node --input-type=commonjs"),
+    *("deno run -", "m4 -"),
+)
+"""Each would run what it is given."""
+FORMS |= {command: never(command) for command in READS_THE_TEXT}
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -369,31 +302,23 @@ def test_no_command_runs_what_an_agent_wrote_after_it_was_allowed(
     assert not mark.exists()
 
 
-PLAIN = {
-    "ruff check {path}": [],
-    "ruff check --stdin-filename {root}/{path} -": [],
-    "ruff check --config={root}/ruff.toml --stdin-filename {path} -": [],
-    "clang-format --assume-filename={root}/{path}": [],
-    f"{PYTHON} -m json.tool": [],
-    f"{PYTHON} -m json.tool - --indent 2": [],
-    "shellcheck -s bash -": [],
-    "sh -n": [],
-    "bash -n {files}": [],
-    "sh -c 'grep -n \"$1\" | sort' sh {path}": [],
-    "bash -euo pipefail -c 'grep -n bad - | cut -d/ -f1'": [],
-    "sed s/a/b/": [],
-    "ruff check {file}": [],
-    "ruff check --config {root}/ruff.toml {path}": [],
-    f"{PYTHON} -m json.tool {{file}}": [],
+NAMES_NOTHING = (
+    *("ruff check {path}", "ruff check --stdin-filename {root}/{path} -"),
+    "ruff check --config={root}/ruff.toml --stdin-filename {path} -",
+    *("clang-format --assume-filename={root}/{path}", f"{PYTHON} -m json.tool"),
+    *(f"{PYTHON} -m json.tool - --indent 2", "shellcheck -s bash -", "sh -n"),
+    *("bash -n {files}", "sh -c 'grep -n \"$1\" | sort' sh {path}", "sed s/a/b/"),
+    "bash -euo pipefail -c 'grep -n bad - | cut -d/ -f1'",
+    *("ruff check {file}", "ruff check --config {root}/ruff.toml {path}"),
+    *(f"{PYTHON} -m json.tool {{file}}", "shellcheck {path}", "codespell -L just -"),
+    *("grep -n http://x.y/.. -", "cut -d/ -f1", "timeout 5 lint {path}"),
+    "awk -F: '{{print NR}}' {path}",
+    'sh -c \'lint "$1" | sed "s/a/b/"\' sh {path}',
+    "sh -c 'for one; do lint \"$one\" || exit 1; done' sh {files}",
+)
+PLAIN: dict[str, list[str]] = {
+    **{command: [] for command in NAMES_NOTHING},
     f"{PYTHON} {{root}}/tools/lint.py {{file}}": ["tools/"],
-    "shellcheck {path}": [],
-    "codespell -L just -": [],
-    "grep -n http://x.y/.. -": [],
-    "cut -d/ -f1": [],
-    "timeout 5 lint {path}": [],
-    "awk -F: '{{print NR}}' {path}": [],
-    'sh -c \'lint "$1" | sed "s/a/b/"\' sh {path}': [],
-    "sh -c 'for one; do lint \"$one\" || exit 1; done' sh {files}": [],
     "lint --config {root}/tools/set.toml --stdin-filename {path}": ["tools/"],
     "sh {root}/tools/lint.sh {path}": ["tools/"],
     "sh -c 'sh {R}/tools/lint.sh \"$1\"' sh {path}": ["tools/"],
@@ -427,42 +352,27 @@ def test_what_is_allowed_is_shown(command: str, tmp_path: Path) -> None:
         trust.give()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("sh", "-c", "cat {path}"),
-        ("sh", "-c", "cat '{path}'"),
-        ("sh", "-c", '. "{root}/{path}"'),
-        ("sh", "-ec", "{path}"),
-        ("bash", "-o", "pipefail", "-c", "{path}"),
-        ("env", "A=1", "sh", "-c", "cat<{path}"),
-        ("timeout", "5", "sh", "-c", "{path}"),
-        ("xargs", "-0", "/bin/sh", "-c", "./{path}"),
-        (sys.executable, "-c", "print('{path}')"),
-        ("awk", 'END{print "{path}"}'),
-        ("eval", "{path}"),
-        ("ssh", "host", "cat", "{path}"),
-        ("bash", "-c", "--", "{path}"),
-        ("bash", "-c", "-e", "{path}"),
-        ("sh", "-ec", "-u", "{path}"),
-        ("ionice", "sh", "-c", "{path}"),
-        ("flock", "/tmp/x", "-c", "{path}"),
-        ("busybox", "sh", "-c", "{path}"),
-        ("script", "-qc", "{path}", "/dev/null"),
-        ("env", "-S", "sh -c", "{path}"),
-        ("sed", "-e", "{path}"),
-        ("awk", "{path}"),
-        ("sh", "-c", 'eval "ls $1"', "sh", "{path}"),
-        ("sh", "-c", 'sh -c "ls $1"', "sh", "{path}"),
-        ("sh", "-c", "$1", "sh", "{path}"),
-    ],
+NAMES_IN_TEXTS = (
+    *("sh -c 'cat {path}'", "sh -c \"cat '{path}'\"", "sh -c '. \"{root}/{path}\"'"),
+    *("sh -ec {path}", "bash -o pipefail -c {path}", "env A=1 sh -c 'cat<{path}'"),
+    *("timeout 5 sh -c {path}", "xargs -0 /bin/sh -c ./{path}"),
+    *(f"{PYTHON} -c \"print('{{path}}')\"", "awk 'END{print \"{path}\"}'", "eval {path}"),
+    *("ssh host cat {path}", "bash -c -- {path}", "bash -c -e {path}", "sh -ec -u {path}"),
+    *("ionice sh -c {path}", "flock /tmp/x -c {path}", "busybox sh -c {path}"),
+    *("script -qc {path} /dev/null", "env -S 'sh -c' {path}", "sed -e {path}", "awk {path}"),
+    *("sh -c 'eval \"ls $1\"' sh {path}", "sh -c 'sh -c \"ls $1\"' sh {path}"),
+    "sh -c $1 sh {path}",
 )
-def test_the_name_of_a_file_is_never_in_a_text_that_runs(words: tuple[str, ...]) -> None:
+
+
+def test_the_name_of_a_file_is_never_in_a_text_that_runs() -> None:
     """Whoever allowed it, as a program that configured the check has."""
     commands = Commands("/", lambda rule: True)
-    with pytest.raises(NotRun) as refused:
-        commands.run(Rule("*", "own", command=words), {"$(touch x);'x'.txt": b""})
-    assert refused.value.reason == "text"
+    for command in NAMES_IN_TEXTS:
+        rule = Rule("*", "own", command=tuple(shlex.split(command)))
+        with pytest.raises(NotRun) as refused:
+            commands.run(rule, {"$(touch x);'x'.txt": b""})
+        assert refused.value.reason == "text", command
 
 
 @pytest.mark.parametrize(
@@ -498,9 +408,7 @@ def test_a_second_name_below_the_root_changes_a_file_outside(tmp_path: Path) -> 
     assert not trust.is_given()
 
 
-def test_a_refused_command_does_not_stop_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refused_command_stops_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = Rule("*", "a", command=("cat",))
     refused = Rule("*", "b", command=("lint", "{root}"))
     told = (

@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
+    closing,
     contextmanager,
     suppress,
 )
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx2
 from mcp import Client, StdioServerParameters
@@ -39,6 +40,7 @@ HELLO = {
     "capabilities": {},
     "clientInfo": {"name": "test", "version": "1"},
 }
+READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 
 def request(number: object, method: str, params: Mapping[str, Any]) -> bytes:
@@ -135,7 +137,7 @@ class Raw:
             hello = self.post(request(1, "initialize", HELLO))
             assert hello.status_code == 200, hello.text
             self.headers["Mcp-Session-Id"] = hello.headers["mcp-session-id"]
-            self.post(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+            self.post(READY)
 
     def post(self, body: bytes, **headers: str) -> httpx2.Response:
         sent = {"Content-Type": "application/json", **self.headers, **headers}
@@ -189,14 +191,27 @@ class Process:
         self.late = threading.Timer(5 * SECONDS, self.process.kill)
         self.late.start()
 
-    def send(self, *lines: bytes) -> None:
+    @property
+    def given(self) -> IO[bytes]:
+        """What it reads."""
         assert self.process.stdin is not None
-        self.process.stdin.write(b"".join(line + b"\n" for line in lines))
-        self.process.stdin.flush()
+        return self.process.stdin
+
+    @property
+    def taken(self) -> IO[bytes]:
+        """What it prints."""
+        assert self.process.stdout is not None
+        return self.process.stdout
+
+    def send(self, *lines: bytes) -> None:
+        self.write(b"".join(line + b"\n" for line in lines))
+
+    def write(self, data: bytes) -> None:
+        self.given.write(data)
+        self.given.flush()
 
     def answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
+        return json.loads(self.taken.readline())
 
     def end(self) -> tuple[bytes, int]:
         """What else it prints once its input has ended, and its status."""
@@ -211,3 +226,12 @@ class Process:
             assert pipe is not None
             with suppress(BrokenPipeError):
                 pipe.close()
+
+
+@contextmanager
+def started(root: Path) -> Iterator[Process]:
+    """A server on stdio that has shaken hands."""
+    with closing(Process(root)) as found:
+        found.send(request(1, "initialize", HELLO), READY)
+        assert found.answer()["id"] == 1
+        yield found
