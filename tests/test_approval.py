@@ -14,7 +14,7 @@ from typing import Any, cast, get_args
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision, PlanVersion, Records, Verdict
 from copydesk.desk.gates import Approving, Passed, after_of, before_of, needs_person
 from copydesk.desk.member import Member, Policy

@@ -185,7 +185,8 @@ def test_refusals_are_raised_and_nothing_is_written(desk: Desk, root: Path) -> N
         HunkNotFound: lambda: desk.discard("00000000"),
         WrongMode: lambda: desk.prepare(RangeEdit(A, "1", "x"), existing_hunk_id=plan.id),
         PartialMatchFail: lambda: desk.batch("a.txt", [("four", "4"), ("five", "5")]),
-    }.items():
+    }
+    for refusal, call in calls.items():
         with pytest.raises(refusal) as raised:
             call()
         of_tools = r"list_dir|ripgrep_|[a-z]_file\b|prepare tool|content_format|old_string"

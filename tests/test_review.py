@@ -428,10 +428,7 @@ def test_another_text_is_for_a_batch_of_one_edit(opener: Open, tmp_path: Path, c
 
 def test_only_the_drafts_that_were_shown_last_are_kept(opener: Open) -> None:
     desk = opener()
-    drafts = [
-        (one.plan, one.draft)
-        for one in (show(desk, plan(desk, 5, str(n))) for n in range(MOST_DRAFTS + 2))
-    ]
+    shown = [show(desk, plan(desk, 5, str(n))) for n in range(MOST_DRAFTS + 2)]
     kept = Drafts()
     for one in shown:
         assert isinstance(one.draft, Draft)
