@@ -214,6 +214,7 @@ ERRORS: list[tuple[str, list[tuple[str, int]]]] = [
     (f"@@MOVE:{ID}@@\n@@AFTER:{OTHER}@@\n{S}\na\n{D}\nb\n{R}\n@@DELETE:{ID}@@\nx",
         [("INVALID_SEQUENCE", 3), ("UNEXPECTED_TEXT", 9)]),
     (f"@@AFTER:{ID}@@\ntext\n@@{ID}\nmore", [("INVALID_BLOCK_ID", 3)]),
+    (f"@@AFTER:{ID}@@\ntext\n@@bad.id@@\nmore", [("INVALID_BLOCK_ID", 3)]),
     (f"@@AFTER:{ID}@@\ntext\n@@delete:a b", [("INVALID_BLOCK_ID", 3)]),
     # nothing there
     (f"@@{ID}@@\n{S}\n{D}\nb\n{R}", [("EMPTY_CONTENT", 2)]),
