@@ -23,6 +23,7 @@ from copydesk.notes.protocol import (
 )
 from copydesk.store.files import Files
 from support.note_stores import folder_store, take_files_back, write_files
+from support.rows import each_row
 
 
 class Notes:
@@ -35,6 +36,10 @@ class Notes:
     def put(self, **texts: str) -> None:
         for name, text in texts.items():
             (self.root / f"{name}.md").write_bytes(text.encode())
+
+    def laid(self, **texts: str) -> dict[str, str]:
+        self.put(**texts)
+        return self.ids()
 
     def get(self, name: str) -> str:
         return (self.root / f"{name}.md").read_bytes().decode()
@@ -74,39 +79,25 @@ ONE = "# A\n\na one\n\n## B\n\n- b one\n- b two\n\n> quote\n\n# C\n\nlast\n"
 TWO = "x\r\n\r\n* y\r\n* z\r\n"
 
 MOVES: dict[str, tuple[Sequence[str], Side, str, Mapping[str, str]]] = {
-    "a paragraph up": (
-        ["p:last"], "before", "h:# A", {"One": "last\n\n" + ONE.replace("\n\nlast\n", "\n")},
-    ),
-    "a section down": (
-        ["h:## B", "l:- b one\n- b two", "b:> quote"], "after", "p:last",
-        {"One": "# A\n\na one\n\n# C\n\nlast\n\n## B\n\n- b one\n- b two\n\n> quote\n"},
-    ),
-    "a section into another document": (
-        ["h:## B", "l:- b one\n- b two", "b:> quote"], "first_in", "d:Two",
-        {
-            "One": "# A\n\na one\n\n# C\n\nlast\n",
-            "Two": "## B\r\n\r\n- b one\r\n- b two\r\n\r\n> quote\r\n\r\n" + TWO,
-        },
-    ),
-    "an item": (
-        ["i:- b two"], "before", "i:- b one",
-        {"One": ONE.replace("- b one\n- b two", "- b two\n- b one")},
-    ),
-    "an item into a list of another document": (
-        ["i:- b one"], "last_in", "l:* y\n* z",
-        {"One": ONE.replace("- b one\n", ""), "Two": TWO + "* b one\r\n"},
-    ),
-    "both items": (
-        ["i:- b one", "i:- b two"], "after", "i:* y",
-        {"One": ONE.replace("- b one\n- b two\n\n", ""), "Two": "x\r\n\r\n* y\r\n* b one\r\n* b two\r\n* z\r\n"},
-    ),
-    "into a quote": (
-        ["p:last"], "last_in", "b:> quote",
-        {"One": ONE.replace("> quote", "> quote\n>\n> last").replace("\n\nlast\n", "\n")},
-    ),
-    "the only block of a quote behind it": (
-        ["p:quote"], "after", "b:> quote", {"One": ONE.replace("> quote", "quote")},
-    ),
+    "a paragraph up": (["p:last"], "before", "h:# A",
+        {"One": "last\n\n" + ONE.replace("\n\nlast\n", "\n")}),
+    "a section down": (["h:## B", "l:- b one\n- b two", "b:> quote"], "after", "p:last",
+        {"One": "# A\n\na one\n\n# C\n\nlast\n\n## B\n\n- b one\n- b two\n\n> quote\n"}),
+    "a section into another document": (["h:## B", "l:- b one\n- b two", "b:> quote"], "first_in",
+        "d:Two",
+        {"One": "# A\n\na one\n\n# C\n\nlast\n",
+        "Two": "## B\r\n\r\n- b one\r\n- b two\r\n\r\n> quote\r\n\r\n" + TWO}),
+    "an item": (["i:- b two"], "before", "i:- b one",
+        {"One": ONE.replace("- b one\n- b two", "- b two\n- b one")}),
+    "an item into a list of another document": (["i:- b one"], "last_in", "l:* y\n* z",
+        {"One": ONE.replace("- b one\n", ""), "Two": TWO + "* b one\r\n"}),
+    "both items": (["i:- b one", "i:- b two"], "after", "i:* y",
+        {"One": ONE.replace("- b one\n- b two\n\n", ""),
+        "Two": "x\r\n\r\n* y\r\n* b one\r\n* b two\r\n* z\r\n"}),
+    "into a quote": (["p:last"], "last_in", "b:> quote",
+        {"One": ONE.replace("> quote", "> quote\n>\n> last").replace("\n\nlast\n", "\n")}),
+    "the only block of a quote behind it": (["p:quote"], "after", "b:> quote",
+        {"One": ONE.replace("> quote", "quote")}),
     "where it is": (["p:a one"], "after", "h:# A", {}),
 }  # fmt: skip
 
@@ -150,10 +141,11 @@ REFUSED: dict[str, tuple[Sequence[str], Side, str, type[Refusal]]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_moves_that_cannot_be(notes: Notes, name: str) -> None:
-    notes.put(One=ONE, Two=TWO, Three="- n\n")
-    ids, (moved, side, anchor, refusal) = notes.ids(), REFUSED[name]
+@each_row("moved side anchor refusal", REFUSED.values())
+def test_moves_that_cannot_be(
+    notes: Notes, moved: Sequence[str], side: Side, anchor: str, refusal: type[Refusal]
+) -> None:
+    ids = notes.laid(One=ONE, Two=TWO, Three="- n\n")
     with pytest.raises(refusal):
         notes.store.prepare([Move(tuple(ids[one] for one in moved), side, ids[anchor])])
     assert notes.ids() == ids
@@ -161,8 +153,7 @@ def test_moves_that_cannot_be(notes: Notes, name: str) -> None:
 
 def test_attributes_and_names_move_along(notes: Notes) -> None:
     text = 'a\n{: id="20200101000000-aaaaaaa" custom-x="1"}\n\nb ^name\n\n[l]: u\n\nc\n'
-    notes.put(One=text, Two="x\n")
-    ids = notes.ids()
+    ids = notes.laid(One=text, Two="x\n")
     blocks = notes.store.children(ids["d:One"])[:3]
     notes.apply(Move(tuple(one.id for one in blocks), "after", ids["p:x"]))
     assert notes.get("Two") == "x\n\n" + text.removesuffix("\n\nc\n") + "\n"
@@ -174,8 +165,7 @@ def test_attributes_and_names_move_along(notes: Notes) -> None:
 
 
 def test_a_move_that_is_only_planned_loses_no_block(notes: Notes, tmp_path: Path) -> None:
-    notes.put(One=ONE, Two=TWO)
-    ids = notes.ids()
+    ids = notes.laid(One=ONE, Two=TWO)
     notes.store.prepare([Move((ids["p:last"],), "first_in", ids["d:Two"])])
     notes.store.close()
     notes.store = folder_store(notes.files, str(tmp_path))
@@ -183,8 +173,7 @@ def test_a_move_that_is_only_planned_loses_no_block(notes: Notes, tmp_path: Path
 
 
 def test_a_moved_block_can_be_edited_beside(notes: Notes) -> None:
-    notes.put(One=ONE, Two=TWO)
-    ids = notes.ids()
+    ids = notes.laid(One=ONE, Two=TWO)
     notes.apply(
         Update(ids["p:last"], "last of all"),
         Move((ids["p:last"],), "first_in", ids["d:Two"]),
@@ -196,8 +185,7 @@ def test_a_moved_block_can_be_edited_beside(notes: Notes) -> None:
 
 
 def test_a_block_keeps_what_is_still_in_it(notes: Notes) -> None:
-    notes.put(One="- [ ] task\n  - [ ] inner one\n  - [x] inner two\n- [ ] other\n")
-    ids = notes.ids()
+    ids = notes.laid(One="- [ ] task\n  - [ ] inner one\n  - [x] inner two\n- [ ] other\n")
     (item,) = [key for key in ids if key.startswith("i:- [ ] task")]
     prepared = notes.apply(Update(ids[item], item[2:].replace("[ ] task", "[x] task")))
     assert prepared.notices == ()
@@ -212,8 +200,7 @@ def test_a_block_keeps_what_is_still_in_it(notes: Notes) -> None:
 
 
 def test_lists_that_become_one_are_told(notes: Notes) -> None:
-    notes.put(One="- a\n\nb\n\n- c\n")
-    ids = notes.ids()
+    ids = notes.laid(One="- a\n\nb\n\n- c\n")
     prepared = notes.store.prepare([Delete(ids["p:b"])])
     assert prepared.notices == (NoteNotice("joined", ids["p:b"], ids["l:- c"]),)
 
@@ -227,8 +214,7 @@ LINKING = {
 
 
 def test_who_links_to_a_heading_that_is_renamed_is_told(notes: Notes) -> None:
-    notes.put(**LINKING)
-    ids = notes.ids()
+    ids = notes.laid(**LINKING)
     heading = ids["h:# Old Name: it's"]
     for change in (Update(heading, "# Other words"), Delete(heading)):
         prepared = notes.store.prepare([change])
@@ -241,8 +227,7 @@ def test_who_links_to_a_heading_that_is_renamed_is_told(notes: Notes) -> None:
 
 
 def test_links_are_changed_with_the_heading(notes: Notes) -> None:
-    notes.put(**LINKING)
-    ids = notes.ids()
+    ids = notes.laid(**LINKING)
     heading = ids["h:# Old Name: it's"]
     prepared = notes.apply(Update(heading, "# New [big] *Title*"), update_links=True)
     assert prepared.notices == (

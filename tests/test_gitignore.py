@@ -71,14 +71,11 @@ def test_what_git_ignores_is_left_out(tmp_path: Path, name: str) -> None:
     assert ours == git
 
 
-@pytest.mark.parametrize(
-    ("line", "path"),
-    [
-        ("*a" * 30 + "b", "a" * 90),
-        ("**/" * 30 + "b", "a/" * 90 + "c"),
-        ("**/a*a*/" * 30 + "b", "aa/" * 90 + "c"),
-    ],
-)
+@pytest.mark.parametrize(("line", "path"), [
+    ("*a" * 30 + "b", "a" * 90),
+    ("**/" * 30 + "b", "a/" * 90 + "c"),
+    ("**/a*a*/" * 30 + "b", "aa/" * 90 + "c"),
+])  # fmt: skip
 def test_a_line_asks_for_no_more_than_its_length(tmp_path: Path, line: str, path: str) -> None:
     """It is answered at all: each of them is some years of going back, if one goes back."""
     with Files(str(tmp_path), durability="fast") as files:

@@ -35,7 +35,6 @@ class Site:
     paths: dict[str, str]
 
     def make(self, *ops: Op) -> object:
-        """Prepare and make changes."""
         return self.store.execute(self.store.prepare(changes_of(ops, self.paths)))
 
 
@@ -64,8 +63,6 @@ def made(prepare: Callable[[Site], Prepared]) -> Work:
 
 
 def in_the_note_of_today(markdown: str) -> Work:
-    """The note is there already."""
-
     def work(site: Site) -> Callable[[], object]:
         site.store.execute(site.store.prepare_daily_note(site.paths["box"]))
         return lambda: site.store.execute(
@@ -104,17 +101,13 @@ WORKS: dict[str, Work] = {
     "delete an item": diff(("delete", "2.1")),
     "a diff": diff(*ALL_OVER),
     "undo": undo(*ALL_OVER),
-    "create": made(
-        lambda site: site.store.prepare_document(
-            site.paths["box"], site.paths["doc"], "Below", "first line\n\nsecond line"
-        )
-    ),
-    "create beside": made(
-        lambda site: site.store.prepare_beside(site.paths["doc"], 0, "Beside", "first\n\nsecond")
-    ),
+    "create": made(lambda site: site.store.prepare_document(site.paths["box"], site.paths["doc"],
+        "Below", "first line\n\nsecond line")),
+    "create beside": made(lambda site: site.store.prepare_beside(site.paths["doc"], 0, "Beside",
+        "first\n\nsecond")),
     "daily note": made(lambda site: site.store.prepare_daily_note(site.paths["box"])),
     "text in the daily note": in_the_note_of_today("word one\n\nword two"),
-}
+}  # fmt: skip
 
 LOSES_TRACK = {
     "astray": "what stands elsewhere may be anybody's",
@@ -142,7 +135,6 @@ def shape(text: str, before: str) -> str:
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[FakeKernel]:
-    """One server for all, reset for each."""
     with FakeKernel() as running:
         yield running
 

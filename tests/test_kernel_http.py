@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from copydesk.notes.kernel.store import KernelStore
 from copydesk.notes.protocol import BlockNotFound, NotesUnavailable, Unavailable, Update
 from support.fake_kernel import FakeKernel
 from support.note_stores import store_of
+from support.rows import each_row
 
 
 @pytest.fixture(scope="module")
@@ -28,49 +30,34 @@ def server() -> Iterator[FakeKernel]:
 
 @pytest.fixture
 def kernel(server: FakeKernel) -> FakeKernel:
-    """A kernel with nothing in it."""
     server.reset()
     return server
 
 
-@pytest.mark.parametrize(
-    ("url", "address"),
-    [
-        ("http://127.0.0.1:6806", Address(False, "127.0.0.1", 6806, "")),
-        ("http://localhost/", Address(False, "localhost", 80, "")),
-        ("https://notes.example/siyuan/", Address(True, "notes.example", 443, "/siyuan")),
-        ("http://[::1]:6806", Address(False, "::1", 6806, "")),
-    ],
-)
+@each_row("url address", [
+    ("http://127.0.0.1:6806", Address(False, "127.0.0.1", 6806, "")),
+    ("http://localhost/", Address(False, "localhost", 80, "")),
+    ("https://notes.example/siyuan/", Address(True, "notes.example", 443, "/siyuan")),
+    ("http://[::1]:6806", Address(False, "::1", 6806, "")),
+])  # fmt: skip
 def test_an_address_is_read_from_a_url(url: str, address: Address) -> None:
     assert Address.of(url) == address
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "127.0.0.1:6806",
-        "ftp://x",
-        "http://",
-        "http://u:p@x",
-        "http://x?q=1",
-        "http://x#f",
-        "http://x:99999",
-        "http://x:y",
-        "file:///etc/passwd",
-        "http://[::1",
-    ],
+NO_URLS = (
+    "", "127.0.0.1:6806", "ftp://x", "http://", "http://u:p@x", "http://x?q=1", "http://x#f",
+    "http://x:99999", "http://x:y", "file:///etc/passwd", "http://[::1",
+)  # fmt: skip
+
+
+@each_row(
+    "url token",
+    [(url, "token") for url in NO_URLS]
+    + [("http://127.0.0.1:6806", token) for token in ("", "a\r\nHost: b", "ключ")],
 )
-def test_what_is_no_url_of_a_kernel(url: str) -> None:
+def test_what_is_no_url_or_token_of_a_kernel(url: str, token: str) -> None:
     with pytest.raises(InvalidArgs):
-        KernelStore.at(url, "token")
-
-
-@pytest.mark.parametrize("token", ["", "a\r\nHost: b", "ключ"])
-def test_what_is_no_token(token: str) -> None:
-    with pytest.raises(InvalidArgs):
-        KernelStore.at("http://127.0.0.1:6806", token)
+        KernelStore.at(url, token)
 
 
 def check_unusable(kernel: FakeKernel, reason: Unavailable, token: str | None = None) -> None:
@@ -93,11 +80,8 @@ def check_unusable(kernel: FakeKernel, reason: Unavailable, token: str | None = 
     assert kernel.habits.writes == 0
 
 
-def test_a_wrong_token(kernel: FakeKernel) -> None:
+def test_a_wrong_token_and_no_rights(kernel: FakeKernel) -> None:
     check_unusable(kernel, "token", "another-token-16")
-
-
-def test_no_rights(kernel: FakeKernel) -> None:
     kernel.habits.forbidden = True
     check_unusable(kernel, "forbidden")
 
@@ -111,16 +95,15 @@ def test_a_kernel_that_boots(kernel: FakeKernel) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("version", ["3.1.3", "2.12.0", "3.0.14"])
-def test_a_kernel_that_is_too_old(kernel: FakeKernel, version: str) -> None:
+@pytest.mark.parametrize(("version", "reason"), [
+    *((version, "version") for version in ("3.1.3", "2.12.0", "3.0.14")),
+    *((version, "answer") for version in ("", "new", "3")),
+])  # fmt: skip
+def test_a_kernel_that_is_too_old_or_tells_no_version(
+    kernel: FakeKernel, version: str, reason: Unavailable
+) -> None:
     kernel.habits.version = version
-    check_unusable(kernel, "version")
-
-
-@pytest.mark.parametrize("version", ["", "new", "3"])
-def test_what_is_no_version(kernel: FakeKernel, version: str) -> None:
-    kernel.habits.version = version
-    check_unusable(kernel, "answer")
+    check_unusable(kernel, reason)
 
 
 @pytest.mark.parametrize("version", ["3.1.4", "3.10.0", "4.0.0", "3.7.0-dev2"])
@@ -168,55 +151,52 @@ ANSWERS: dict[str, tuple[bytes, Unavailable]] = {
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-def test_what_is_no_answer(name: str) -> None:
-    answer, reason = ANSWERS[name]
+@contextmanager
+def serving(answered: Callable[[socket.socket], object], timeout_s: float) -> Iterator[KernelHttp]:
+    """A client of a server that answers its first request so."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
             connection, _ = listening.accept()
             with connection, suppress(ConnectionError):
                 connection.recv(1 << 16)
-                connection.sendall(answer)
-                connection.shutdown(socket.SHUT_WR)
-                while connection.recv(1 << 16):
-                    pass
+                answered(connection)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        http = KernelHttp(
-            Address.of(f"http://127.0.0.1:{listening.getsockname()[1]}"), "t", 5.0, 1 << 16
-        )
-        with pytest.raises(AnswerLost) as caught:
-            http.ask("/x", {})
-        http.close()
-        thread.join()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        http = KernelHttp(Address.of(url), "t", timeout_s, 1 << 16)
+        try:
+            yield http
+        finally:
+            http.close()
+            thread.join()
+
+
+@each_row("name", ANSWERS)
+def test_what_is_no_answer(name: str) -> None:
+    answer, reason = ANSWERS[name]
+
+    def answered(connection: socket.socket) -> None:
+        connection.sendall(answer)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(1 << 16):
+            pass
+
+    with serving(answered, 5.0) as http, pytest.raises(AnswerLost) as caught:
+        http.ask("/x", {})
     assert caught.value.reason == reason
 
 
 def test_an_answer_drop_by_drop_has_an_end() -> None:
-    """Each drop comes in time, the whole does not."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        done = threading.Event()
+    def answered(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:  # until the client closes it
+            connection.sendall(b" ")
+            time.sleep(0.02)
 
-        def serve() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                connection.recv(1 << 16)
-                connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-                while not done.wait(0.02):
-                    try:
-                        connection.sendall(b" ")
-                    except OSError:
-                        break
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        http = KernelHttp(Address.of(f"http://127.0.0.1:{listening.getsockname()[1]}"), "t", 0.2)
-        with pytest.raises(AnswerLost) as caught:
-            http.ask("/x", {})
-        done.set()
-        thread.join()
+    with serving(answered, 0.2) as http, pytest.raises(AnswerLost) as caught:
+        http.ask("/x", {})
     assert caught.value.reason == "timeout"
 
 
@@ -281,7 +261,6 @@ def test_connections_are_kept_for_reading_and_only_for_that(kernel: FakeKernel) 
 
 
 def test_what_is_sent_is_what_was_meant(kernel: FakeKernel) -> None:
-    """Text of all kinds goes there and comes back."""
     box = kernel.box()
     text = 'quote " and \\ and \u2028 and 狐 and 🦊 and </script> and %20'
     store = store_of(kernel)

@@ -1,11 +1,8 @@
-"""What only a store of a kernel has to get right: the kernel's ways, and those of its other clients.
-
-The numbers are those of the list of findings that the store is made against.
-"""
+"""What only a store of a kernel has to get right: the kernel's ways, and its other clients."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -29,6 +26,7 @@ from support.fake_kernel import FakeKernel
 from support.fake_kernel.kramdown import Node, fresh_id, kramdown, parse
 from support.fake_kernel.split import split
 from support.note_stores import Home, Op, changes_of, store_of
+from support.rows import each_row
 
 VERSIONS = ("3.1.4", "3.5.0", "3.7.3")
 
@@ -39,11 +37,9 @@ class Desk(Home):
     kernel: FakeKernel
 
     def make(self, document: str, *ops: Op) -> object:
-        """Make changes by places."""
         return self.apply(changes_of(ops, self.paths(document)))[1]
 
     def texts(self, document: str) -> list[str]:
-        """The blocks right in a document."""
         return [block.markdown for block in self.store.children(document)]
 
 
@@ -62,7 +58,6 @@ def open_desk(kernel: FakeKernel, version: str) -> Desk:
 
 @pytest.fixture
 def desk(server: FakeKernel) -> Iterator[Desk]:
-    """A store of the newest kernel."""
     opened = open_desk(server, "3.7.3")
     yield opened
     opened.store.close()
@@ -70,27 +65,20 @@ def desk(server: FakeKernel) -> Iterator[Desk]:
 
 @pytest.fixture(params=VERSIONS)
 def each(server: FakeKernel, request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """A store of each kernel."""
     opened = open_desk(server, request.param)
     yield opened
     opened.store.close()
 
 
-# 0.1 and 4.5.13: blocks that are dropped.
-
-
-@pytest.mark.parametrize(
-    ("markdown", "ops", "after"),
-    [
-        ("a\n\nb", [("before", "1", "n\n\nm\n\no")], ["a", "n", "m", "o", "b"]),
-        ("a\n\nb", [("first_in", "doc", "n\n\nm")], ["n", "m", "a", "b"]),
-        ("{{{row\na\n\nb\n}}}", [("first_in", "0", "n\n\nm")], ["{{{row\nn\n\nm\n\na\n\nb\n\n}}}"]),
-        ("- [ ] a", [("first_in", "0.0", "n\n\nm")], ["- [ ] n\n\n  m\n\n  a"]),
-        ("- a\n- b", [("before", "0.1", "- n\n- m")], ["- a\n- n\n- m\n- b"]),
-        ("1. a\n2. b", [("after", "0.0", "1. n\n2. m")], ["1. a\n2. n\n3. m\n4. b"]),
-        ("- a\n- b", [("after", "0.1", "- n\n  - m\n- o")], ["- a\n- b\n- n\n\n  - m\n- o"]),
-    ],
-)
+@each_row("markdown ops after", [
+    ("a\n\nb", [("before", "1", "n\n\nm\n\no")], ["a", "n", "m", "o", "b"]),
+    ("a\n\nb", [("first_in", "doc", "n\n\nm")], ["n", "m", "a", "b"]),
+    ("{{{row\na\n\nb\n}}}", [("first_in", "0", "n\n\nm")], ["{{{row\nn\n\nm\n\na\n\nb\n\n}}}"]),
+    ("- [ ] a", [("first_in", "0.0", "n\n\nm")], ["- [ ] n\n\n  m\n\n  a"]),
+    ("- a\n- b", [("before", "0.1", "- n\n- m")], ["- a\n- n\n- m\n- b"]),
+    ("1. a\n2. b", [("after", "0.0", "1. n\n2. m")], ["1. a\n2. n\n3. m\n4. b"]),
+    ("- a\n- b", [("after", "0.1", "- n\n  - m\n- o")], ["- a\n- b\n- n\n\n  - m\n- o"]),
+])  # fmt: skip
 def test_no_block_of_several_is_dropped(
     each: Desk, markdown: str, ops: list[Op], after: list[str]
 ) -> None:
@@ -99,33 +87,19 @@ def test_no_block_of_several_is_dropped(
     assert each.texts(document) == after
 
 
-def test_what_a_wrong_split_would_drop_is_no_success(desk: Desk) -> None:
+@pytest.mark.parametrize(("new", "piece"), [
+    ("new\n\nsecond", lambda text: split(text)[0]._replace(markdown=text)),
+    ("new", lambda text: BlockText("h", "h1", text)),
+])  # fmt: skip
+def test_what_a_wrong_split_would_drop_or_take_for_another_kind_is_no_success(
+    desk: Desk, new: str, piece: Callable[[str], BlockText]
+) -> None:
     """The kernel keeps the first block of an update, whatever we took the text for."""
-
-    def one(text: str) -> tuple[BlockText, ...]:
-        first = split(text)[0]
-        return (first._replace(markdown=text),)
-
     document = desk.document("a\n\nb")
-    store = store_of(desk.kernel, split=one)
+    store = store_of(desk.kernel, split=lambda text: (piece(text),) if text == new else split(text))
     a, _ = desk.store.children(document)
     before = desk.kernel.all()
-    for change in (Update(a.id, "new\n\nsecond"), InsertText("new\n\nsecond", "after", a.id)):
-        with pytest.raises(NotesRolledBack):
-            store.execute(store.prepare([change]))
-        assert desk.kernel.all() == before
-    store.close()
-
-
-def test_a_block_of_another_kind_is_no_success(desk: Desk) -> None:
-    document = desk.document("a\n\nb")
-    store = store_of(
-        desk.kernel,
-        split=lambda text: (BlockText("h", "h1", text),) if text == "new" else split(text),
-    )
-    a, _ = desk.store.children(document)
-    before = desk.kernel.all()
-    for change in (Update(a.id, "new"), InsertText("new", "after", a.id)):
+    for change in (Update(a.id, new), InsertText(new, "after", a.id)):
         with pytest.raises(NotesRolledBack):
             store.execute(store.prepare([change]))
         assert desk.kernel.all() == before
@@ -140,13 +114,9 @@ def test_behind_a_folded_heading_is_not_behind_its_section(each: Desk) -> None:
     assert each.texts(document) == ["# H", "n", "m", "a", "# G"]
 
 
-# 0.2: what the kernel says it did; more in test_kernel_habits.
-
-
 @pytest.mark.slow
 def test_the_seventh_of_ten_fails_and_nothing_is_left(each: Desk) -> None:
-    document = each.document("\n\n".join(f"p{n}\n\n> q{n}" for n in range(10)))
-    paths = each.paths(document)
+    _, paths = each.laid("\n\n".join(f"p{n}\n\n> q{n}" for n in range(10)))
     before = each.kernel.all()
     ops: list[Op] = []
     for number in range(10):
@@ -200,9 +170,6 @@ def test_what_is_written_is_not_waited_for_but_flushed(desk: Desk) -> None:
     store.close()
 
 
-# 0.3: the index lags.
-
-
 def test_nothing_but_a_search_asks_the_index(desk: Desk) -> None:
     document = desk.document("# H\n\na")
     desk.make(document, ("after", "1", "fresh"), ("delete", "0"))
@@ -244,16 +211,11 @@ def test_sql_is_read_only_where_that_can_be_said(server: FakeKernel, version: st
     desk.store.close()
 
 
-# 0.4: leaves and headings are no containers; that is the layer above's to say.
-
-
 def test_nothing_is_appended(each: Desk) -> None:
     document = each.document("# H\n\na\n\n- x")
     each.make(document, ("last_in", "doc", "n"), ("last_in", "2", "- y"), ("after", "0", "m"))
     assert not {"/api/block/appendBlock", "/api/block/prependBlock"} & set(each.kernel.habits.calls)
 
-
-# 0.5: attributes, and ids of what is inside.
 
 ATTRIBUTES = {
     "bookmark": "b",
@@ -264,16 +226,13 @@ ATTRIBUTES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("markdown", "path", "text", "kept"),
-    [
-        ("a", "0", "b", set(ATTRIBUTES)),
-        ("# a", "0", "# b", {*ATTRIBUTES, "fold"}),
-        ("# a", "0", "b", set(ATTRIBUTES)),
-        ("- a\n- b", "0.1", "- c", {*ATTRIBUTES, "fold"}),
-        ("> a", "0", "> b\n> c", {*ATTRIBUTES, "fold"}),
-    ],
-)
+@each_row("markdown path text kept", [
+    ("a", "0", "b", set(ATTRIBUTES)),
+    ("# a", "0", "# b", {*ATTRIBUTES, "fold"}),
+    ("# a", "0", "b", set(ATTRIBUTES)),
+    ("- a\n- b", "0.1", "- c", {*ATTRIBUTES, "fold"}),
+    ("> a", "0", "> b\n> c", {*ATTRIBUTES, "fold"}),
+])  # fmt: skip
 def test_attributes_survive_an_update(
     each: Desk, markdown: str, path: str, text: str, kept: set[str]
 ) -> None:
@@ -303,38 +262,28 @@ def test_attributes_that_cannot_be_kept_are_no_success(desk: Desk) -> None:
     assert desk.kernel.all() == before
 
 
-def test_what_comes_back_is_what_an_editor_had(desk: Desk) -> None:
-    document = desk.document("a\n\nb\n\nc")
-    text = desk.store.children(document)[1].id
-    desk.kernel.node(text).text = "one\n  two"  # as Markdown it would lose the blanks
+@pytest.mark.parametrize(("text", "at", "new"), [
+    ("a\n\nb\n\nc", 1, "other"),  # whose blanks Markdown would lose
+    ("> a\n>\n> - b\n>   - c\n\nd", 0, "> n"),  # with all ids inside
+])  # fmt: skip
+def test_what_comes_back_is_what_an_editor_had(desk: Desk, text: str, at: int, new: str) -> None:
+    block_id = desk.store.children(desk.document(text))[at].id
+    node = desk.kernel.node(block_id)
+    if node.children:
+        node.children[1].children[0].attributes["bookmark"] = "deep"
+    else:
+        node.text = "one\n  two"
     before = desk.kernel.all()
-    for change in (Update(text, "other"), Delete(text)):
-        prepared, done = desk.apply([change])
-        desk.take_back(prepared, done)
-        assert desk.kernel.all() == before
-
-
-def test_what_comes_back_has_the_ids_it_had_inside(desk: Desk) -> None:
-    document = desk.document("> a\n>\n> - b\n>   - c\n\nd")
-    quote, _ = desk.store.children(document)
-    desk.kernel.node(quote.id).children[1].children[0].attributes["bookmark"] = "deep"
-    before = desk.kernel.all()
-    for change in (Update(quote.id, "> n"), Delete(quote.id)):
+    for change in (Update(block_id, new), Delete(block_id)):
         prepared, done = desk.apply([change])
         assert desk.kernel.all() != before
         desk.take_back(prepared, done)
         assert desk.kernel.all() == before
 
 
-# What could not be taken back, and what must not be sent.
-
-
-@pytest.mark.parametrize(
-    "name", ["custom-avs", "custom-riff-decks", "custom-sy-av-s-text-20260101120000-abcdefg"]
-)
+@each_row("name", ["custom-avs", "custom-riff-decks", "custom-sy-av-s-text-20260101120000-abcdefg"])
 def test_what_is_bound_to_a_database_is_not_touched(desk: Desk, name: str) -> None:
-    document = desk.document("a\n\n> b")
-    paths = desk.paths(document)
+    _, paths = desk.laid("a\n\n> b")
     for bound, others in (("0", ["0"]), ("1.0", ["1.0", "1"])):
         desk.kernel.node(paths[bound]).attributes[name] = "20260101120000-abcdefg"
         for path in others:
@@ -344,17 +293,14 @@ def test_what_is_bound_to_a_database_is_not_touched(desk: Desk, name: str) -> No
     assert desk.store.prepare([InsertText("n", "after", paths["0"])])  # beside it is nothing to it
 
 
-@pytest.mark.parametrize(
-    "node",
-    [
-        Node("", "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x"),
-        Node("av", '<div data-type="NodeAttributeView" data-av-id="x"></div>'),
-        Node("p", "two\n\nblocks"),
-        Node("p", '<iframe src="x"></iframe>'),
-        Node("html", "<p>x</p>"),
-        Node("t", "|a|\n|-|\n|b|"),
-    ],
-)
+@each_row("node", [
+    Node("", "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x"),
+    Node("av", '<div data-type="NodeAttributeView" data-av-id="x"></div>'),
+    Node("p", "two\n\nblocks"),
+    Node("p", '<iframe src="x"></iframe>'),
+    Node("html", "<p>x</p>"),
+    Node("t", "|a|\n|-|\n|b|"),
+])  # fmt: skip
 def test_what_its_own_text_would_not_make_is_not_touched(desk: Desk, node: Node) -> None:
     document = desk.document("a")
     node.id = fresh_id()
@@ -366,28 +312,20 @@ def test_what_its_own_text_would_not_make_is_not_touched(desk: Desk, node: Node)
 
 
 FORBIDDEN = [
-    'a\n{: id="20260101120000-abcdefg"}',
-    'a\n{: id="x"}',
-    'a\n  {: bookmark="x"}',
-    '> a\n> {: id="20260101120000-abcdefg"}',
-    '- {: id="20260101120000-abcdefg"}a',
-    '- {: custom-avs="x"}a',
-    '1. a\n   {: memo="x"}',
-    "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x",
+    'a\n{: id="20260101120000-abcdefg"}', 'a\n{: id="x"}', 'a\n  {: bookmark="x"}',
+    '> a\n> {: id="20260101120000-abcdefg"}', '- {: id="20260101120000-abcdefg"}a',
+    '- {: custom-avs="x"}a', '1. a\n   {: memo="x"}', "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x",
     "a\n\n<<<<<<< SEARCH\nb\n=======\nc\n>>>>>>> REPLACE",
-]
+]  # fmt: skip
 
 ALLOWED = [
-    '```\n{: id="20260101120000-abcdefg"}\n```',
-    "```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n```",
-    '- x\n\n  ```\n  {: id="x"}\n  ```',
-    "the list {: id=1 } of",
-    "x\n=======\ny",
+    '```\n{: id="20260101120000-abcdefg"}\n```', "```\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n```",
+    '- x\n\n  ```\n  {: id="x"}\n  ```', "the list {: id=1 } of", "x\n=======\ny",
     '**b**{: style="color:red"} and more',
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("markdown", FORBIDDEN)
+@each_row("markdown", FORBIDDEN)
 def test_text_that_sets_ids_or_holds_conflicts_is_not_sent(desk: Desk, markdown: str) -> None:
     document = desk.document("a")
     (a,) = desk.store.children(document)
@@ -398,14 +336,11 @@ def test_text_that_sets_ids_or_holds_conflicts_is_not_sent(desk: Desk, markdown:
         desk.store.prepare_document(desk.box, "", "T", markdown)
 
 
-@pytest.mark.parametrize(
-    ("markdown", "line"),
-    [
-        ("a\n\n```py more words\nx\n```", 3),
-        ("~~~js {1,2}\nx\n~~~", 1),
-        ("- a\n\n  ```py title=x y\n  x\n  ```", 3),
-    ],
-)
+@each_row("markdown line", [
+    ("a\n\n```py more words\nx\n```", 3),
+    ("~~~js {1,2}\nx\n~~~", 1),
+    ("- a\n\n  ```py title=x y\n  x\n  ```", 3),
+])  # fmt: skip
 def test_words_that_a_fence_would_lose_are_told_with_their_line(
     desk: Desk, markdown: str, line: int
 ) -> None:
@@ -419,7 +354,7 @@ def test_words_that_a_fence_would_lose_are_told_with_their_line(
     assert desk.store.prepare([Update(a.id, "```py\nx ```py more words\n```")])
 
 
-@pytest.mark.parametrize("markdown", ALLOWED)
+@each_row("markdown", ALLOWED)
 def test_text_that_only_speaks_of_them_is_sent(desk: Desk, markdown: str) -> None:
     document = desk.document("a")
     (a,) = desk.store.children(document)
@@ -427,17 +362,6 @@ def test_text_that_only_speaks_of_them_is_sent(desk: Desk, markdown: str) -> Non
     (made,) = done.ids[0]
     (block,) = desk.store.blocks([made]).values()
     assert block.markdown == markdown
-
-
-def test_a_document_is_never_deleted_or_rewritten(each: Desk) -> None:
-    document = each.document("a")
-    for change in (Delete(document), Update(document, "x")):
-        with pytest.raises(Exception, match="INVALID_TARGET"):
-            each.store.prepare([change])
-    assert each.kernel.calls.space.unbound == 0
-
-
-# Undo, later.
 
 
 def test_undo_and_redo_as_often_as_one_likes(desk: Desk) -> None:
@@ -460,7 +384,7 @@ def test_undo_and_redo_as_often_as_one_likes(desk: Desk) -> None:
         assert desk.kernel.all() == after
 
 
-@pytest.mark.parametrize(
+@each_row(
     "op", [("update", "0", "b"), ("after", "0", "n"), ("delete", "0"), ("update", "1", "> n")]
 )
 def test_undo_does_not_run_over_what_came_later(desk: Desk, op: Op) -> None:
@@ -479,15 +403,10 @@ def test_undo_does_not_run_over_what_came_later(desk: Desk, op: Op) -> None:
     assert desk.kernel.all() == before
 
 
-def test_an_image_of_another_block_is_no_undo(desk: Desk) -> None:
-    document = desk.document("a\n\nb")
-    a, b = desk.store.children(document)
-    image = kramdown(desk.kernel.node(b.id))
+def test_what_is_no_preparation_of_this_store(desk: Desk) -> None:
+    a, b = desk.store.children(desk.document("a\n\nb"))
     with pytest.raises(InvalidArgs):
-        desk.store.prepare([Restore(a.id, image)])
-
-
-def test_what_another_store_prepared_is_not_executed(desk: Desk) -> None:
+        desk.store.prepare([Restore(a.id, kramdown(desk.kernel.node(b.id)))])
     with pytest.raises(InvalidArgs):
         desk.store.execute(Prepared((), {}, {}))
     assert isinstance(desk.store.prepare([]).held, HeldBlocks)
@@ -525,9 +444,6 @@ def test_another_who_writes_beside_is_left_alone(desk: Desk) -> None:
     assert desk.texts(document) == ["a", "b", "c", "typed"]
 
 
-# Documents.
-
-
 def test_a_document_without_all_its_text_is_no_success(desk: Desk) -> None:
     before = desk.kernel.all()
     for fault in ("cut", "cleared"):
@@ -547,13 +463,8 @@ def test_closed_notebooks_are_listed_and_not_written(desk: Desk) -> None:
         with pytest.raises(NotebookNotFound) as caught:
             call()
         assert caught.value.closed
-
-
-def test_a_document_of_another_notebook_is_no_parent(desk: Desk) -> None:
-    other = desk.kernel.box("Other")
-    document = desk.document("a")
-    with pytest.raises(InvalidArgs):
-        desk.store.prepare_document(other, document, "T", "")
+    with pytest.raises(InvalidArgs):  # a parent in another notebook
+        desk.store.prepare_document(desk.kernel.box("Other"), desk.document("a"), "T", "")
 
 
 def test_what_the_kernel_refuses_is_told_and_not_done(desk: Desk) -> None:
@@ -605,7 +516,6 @@ def test_twenty_five_notebooks_are_listed_in_few_calls(desk: Desk) -> None:
 
 
 def test_the_fake_and_the_split_agree_with_themselves() -> None:
-    """What the fake writes with ids, it reads as the same blocks."""
     for markdown in (
         "a\n\n- b\n  - c\n\n> d\n> - e",
         "1. a\n\n   b\n2. c",

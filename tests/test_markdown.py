@@ -2,128 +2,55 @@
 
 from __future__ import annotations
 
-import pytest
-
 from copydesk.notes.markdown import Block, Tree, heading_of, markdown_of, parse, section
 from support.markdown_texts import LUTE, name, outline
+from support.rows import each_row
 
 CASES = {
-    "headings": (
-        ("# a", "h1"),
-        ("#a", "p"),
-        ("####### a", "p"),
-        ("a\n===", "h1"),
-        ("a\nb\n---", "h2"),
-        ("---", "tb"),
-        ("a\n***", "p tb"),
-        ("    # a", "c"),
-        ("> a\n---", "b(p) tb"),
-    ),
-    "code": (
-        ("```\na\n```\nb", "c p"),
-        ("```\na", "c"),
-        ("~~~ a`b\n~~~", "c"),
-        ("    a\n\n    b\n\nc", "c p"),
-        ("a\n    b", "p"),
-        ("\ta", "c"),
-        ("- a\n\n      b", "l-u(i-u(p c))"),
-        ("-\t\tfoo", "l-u(i-u(c))"),
-        ("-     a", "l-u(i-u(c))"),
-        ("-    a", "l-u(i-u(p))"),
-    ),
-    "containers": (
-        ("> a\nb", "b(p)"),
-        ("> a\n\n> b", "b(p) b(p)"),
-        ("> > a\n> b", "b(b(p))"),
-        ("- a\n- b", "l-u(i-u(p) i-u(p))"),
-        ("- a\n* b", "l-u(i-u(p)) l-u(i-u(p))"),
+    "headings": (("# a", "h1"), ("#a", "p"), ("####### a", "p"), ("a\n===", "h1"),
+        ("a\nb\n---", "h2"), ("---", "tb"), ("a\n***", "p tb"), ("    # a", "c"),
+        ("> a\n---", "b(p) tb")),
+    "code": (("```\na\n```\nb", "c p"), ("```\na", "c"), ("~~~ a`b\n~~~", "c"),
+        ("    a\n\n    b\n\nc", "c p"), ("a\n    b", "p"), ("\ta", "c"),
+        ("- a\n\n      b", "l-u(i-u(p c))"), ("-\t\tfoo", "l-u(i-u(c))"),
+        ("-     a", "l-u(i-u(c))"), ("-    a", "l-u(i-u(p))")),
+    "containers": (("> a\nb", "b(p)"), ("> a\n\n> b", "b(p) b(p)"), ("> > a\n> b", "b(b(p))"),
+        ("- a\n- b", "l-u(i-u(p) i-u(p))"), ("- a\n* b", "l-u(i-u(p)) l-u(i-u(p))"),
         ("1. a\n2) b", "l-o(i-o(p)) l-o(i-o(p))"),
-        ("- a\n  1. b\n- c", "l-u(i-u(p l-o(i-o(p))) i-u(p))"),
-        ("-\n\n  a", "l-u(i-u) p"),
-        ("a\n14. b", "p"),
-        ("a\n01. b", "p l-o(i-o(p))"),
-        ("> - a\n>   b", "b(l-u(i-u(p)))"),
-    ),
-    "tasks": (
-        ("- [ ] a\n- [x] b", "l-t(i-t(p) i-t(p))"),
-        ("- [ ] a\n- b", "l-u(i-t(p) i-u(p))"),
-        ("- [ ]", "l-u(i-u(p))"),
-        ("- [ ]a", "l-u(i-u(p))"),
-        ("1. [X] a", "l-t(i-t(p))"),
-        ("- [ ]\n  a", "l-t(i-t(p))"),
-    ),
-    "tables": (
-        ("| a | b |\n|---|---|\n| 1 | 2 |", "t"),
-        ("a | b\n- | -\nc", "p l-u(i-u(p))"),
-        ("a | b\n:-|-\nc\n\nd", "t p"),
-        ("text\n| a |\n|---|", "p t"),
-        ("| a |\n|---|---|", "p"),
-        ("| a |\n|---|\n> b", "t b(p)"),
-        ("| a |\n|---|\n# b", "t h1"),
-        ("| a \\| b |\n|---|", "t"),
-        ("> | a |\n> |---|", "b(t)"),
-    ),
-    "HTML": (
-        ("<div>\na\n\nb", "html p"),
-        ("<!-- a\n\nb -->\nc", "html p"),
-        ("<b>\na\n\nb", "html p"),
-        ("a\n<b>", "p"),
-        ("a\n<div>", "p html"),
-        ("<b>a</b>", "p"),
-        ("<?php\n\n?>\na", "html p"),
-        ("<script>\n\n</script>", "html"),
-        ("<![CDATA[\n\n]]>", "html"),
-    ),
-    "definitions and notes": (
-        ("[a]: b", "def"),
-        ("[a]: b\n[c]: d\ntext", "def def p"),
-        ("[a]: b\n'title'\ntext", "def p"),
-        ("[a]: b 'title' text", "p"),
-        ("a\n[b]: c", "p"),
-        ("[a]: b\n===", "def p"),
-        ("[^1]: a\n\n    b\n\nc", "footnote(p p) p"),
-        ("- [a]: b", "l-u(i-u(def))"),
-    ),
-    "front matter": (
-        ("---\na: b\n---\n# c", "yaml h1"),
-        ("---\na: b\n...\nc", "yaml p"),
-        ("\n---\na: b\n---", "tb h2"),
-        ("---\na: b", "tb p"),
-        ("\ufeff---\na: b\n---", "yaml"),
-    ),
-    "mathematics": (
-        ("$$\na\n\n- b\n$$\nc", "m p"),
-        ("$$ a $$", "p"),
-        ("$$\na", "m"),
-        ("- $$\n  a\n  $$", "l-u(i-u(m))"),
-    ),
-    "line ends": (
-        ("# a\r\n\r\nb\r\n", "h1 p"),
-        ("# a\rb", "h1 p"),
-        ("\ufeff# a", "h1"),
-        ("a\u2028# b", "p"),
-        ("a\x0c\n# b", "p h1"),
-        ("", ""),
-        ("\n\n", ""),
-    ),
-    "attributes": (
-        ('a\n{: id="x"}\nb', "p p"),
-        ("a\n{: .note}\nb", "p"),
-        ('{: id="x"}', "p"),
-        ('- {: id="x"}a\n  {: id="y"}', "l-u(i-u(p))"),
-        ("| a |\n|---|\n\n^x\n\nb", "t p"),
-    ),
-}
+        ("- a\n  1. b\n- c", "l-u(i-u(p l-o(i-o(p))) i-u(p))"), ("-\n\n  a", "l-u(i-u) p"),
+        ("a\n14. b", "p"), ("a\n01. b", "p l-o(i-o(p))"), ("> - a\n>   b", "b(l-u(i-u(p)))")),
+    "tasks": (("- [ ] a\n- [x] b", "l-t(i-t(p) i-t(p))"), ("- [ ] a\n- b", "l-u(i-t(p) i-u(p))"),
+        ("- [ ]", "l-u(i-u(p))"), ("- [ ]a", "l-u(i-u(p))"), ("1. [X] a", "l-t(i-t(p))"),
+        ("- [ ]\n  a", "l-t(i-t(p))")),
+    "tables": (("| a | b |\n|---|---|\n| 1 | 2 |", "t"), ("a | b\n- | -\nc", "p l-u(i-u(p))"),
+        ("a | b\n:-|-\nc\n\nd", "t p"), ("text\n| a |\n|---|", "p t"), ("| a |\n|---|---|", "p"),
+        ("| a |\n|---|\n> b", "t b(p)"), ("| a |\n|---|\n# b", "t h1"), ("| a \\| b |\n|---|", "t"),
+        ("> | a |\n> |---|", "b(t)")),
+    "HTML": (("<div>\na\n\nb", "html p"), ("<!-- a\n\nb -->\nc", "html p"),
+        ("<b>\na\n\nb", "html p"), ("a\n<b>", "p"), ("a\n<div>", "p html"), ("<b>a</b>", "p"),
+        ("<?php\n\n?>\na", "html p"), ("<script>\n\n</script>", "html"),
+        ("<![CDATA[\n\n]]>", "html")),
+    "definitions and notes": (("[a]: b", "def"), ("[a]: b\n[c]: d\ntext", "def def p"),
+        ("[a]: b\n'title'\ntext", "def p"), ("[a]: b 'title' text", "p"), ("a\n[b]: c", "p"),
+        ("[a]: b\n===", "def p"), ("[^1]: a\n\n    b\n\nc", "footnote(p p) p"),
+        ("- [a]: b", "l-u(i-u(def))")),
+    "front matter": (("---\na: b\n---\n# c", "yaml h1"), ("---\na: b\n...\nc", "yaml p"),
+        ("\n---\na: b\n---", "tb h2"), ("---\na: b", "tb p"), ("\ufeff---\na: b\n---", "yaml")),
+    "mathematics": (("$$\na\n\n- b\n$$\nc", "m p"), ("$$ a $$", "p"), ("$$\na", "m"),
+        ("- $$\n  a\n  $$", "l-u(i-u(m))")),
+    "line ends": (("# a\r\n\r\nb\r\n", "h1 p"), ("# a\rb", "h1 p"), ("\ufeff# a", "h1"),
+        ("a\u2028# b", "p"), ("a\x0c\n# b", "p h1"), ("", ""), ("\n\n", "")),
+    "attributes": (('a\n{: id="x"}\nb', "p p"), ("a\n{: .note}\nb", "p"), ('{: id="x"}', "p"),
+        ('- {: id="x"}a\n  {: id="y"}', "l-u(i-u(p))"), ("| a |\n|---|\n\n^x\n\nb", "t p")),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [case for cases in CASES.values() for case in cases], ids=repr
-)
+@each_row("text expected", [case for cases in CASES.values() for case in cases])
 def test_blocks_of_a_plain_folder(text: str, expected: str) -> None:
     assert outline(parse(text).root) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), LUTE, ids=repr)
+@each_row("text expected", LUTE)
 def test_blocks_of_siyuan(text: str, expected: str) -> None:
     assert outline(parse(text, "siyuan").root) == expected
 
@@ -158,7 +85,7 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize(("text", "expected"), TEXTS, ids=repr)
+@each_row("text expected", TEXTS)
 def test_a_block_is_read_without_its_prefixes(text: str, expected: str) -> None:
     assert expected in told(parse(text))
 
@@ -167,46 +94,38 @@ def spans(tree: Tree) -> list[str]:
     return [f"{name(b)} {b.start}:{b.stop}" for b in tree.root.walk() if b.parent is not None]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("  # a  \n", ["h1 2:5"]),
-        ("é\n\n- a\n  b\n\nc", ["p 0:2", "l-u 4:11", "i-u 4:11", "p 6:11", "p 13:14"]),
-        ("\ufeff# a", ["h1 3:6"]),
-        ("> a\n>\n\nb", ["b 0:5", "p 2:3", "p 7:8"]),
-        ("```\na\n\n\nb", ["c 0:9"]),
-        ("```\na\n\n\n", ["c 0:5"]),
-        ("- [ ] a", ["l-t 0:7", "i-t 0:7", "p 6:7"]),
-        ("a\n\n[b]: c\nd", ["p 0:1", "def 3:9", "p 10:11"]),
-        ("a\n| b |\n|---|\n", ["p 0:1", "t 2:13"]),
-        ('a\n{: id="x"}\n', ["p 0:1"]),
-        ("---\nid: x\n---\na", ["yaml 0:13", "p 14:15"]),
-    ],
-    ids=repr,
-)
+@each_row("text expected", [
+    ("  # a  \n", ["h1 2:5"]),
+    ("é\n\n- a\n  b\n\nc", ["p 0:2", "l-u 4:11", "i-u 4:11", "p 6:11", "p 13:14"]),
+    ("\ufeff# a", ["h1 3:6"]),
+    ("> a\n>\n\nb", ["b 0:5", "p 2:3", "p 7:8"]),
+    ("```\na\n\n\nb", ["c 0:9"]),
+    ("```\na\n\n\n", ["c 0:5"]),
+    ("- [ ] a", ["l-t 0:7", "i-t 0:7", "p 6:7"]),
+    ("a\n\n[b]: c\nd", ["p 0:1", "def 3:9", "p 10:11"]),
+    ("a\n| b |\n|---|\n", ["p 0:1", "t 2:13"]),
+    ('a\n{: id="x"}\n', ["p 0:1"]),
+    ("---\nid: x\n---\na", ["yaml 0:13", "p 14:15"]),
+])  # fmt: skip
 def test_where_blocks_stand(text: str, expected: list[str]) -> None:
     assert spans(parse(text)) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("---\nid: x\n---\na", {"x": "d"}),
-        ("---\nid: 'x y'\n---\n", {"x y": "d"}),
-        ("---\nlist:\n  id: x\n---\n", {}),
-        ('a\n{: id="x"}', {"x": "p"}),
-        ("a ^x", {"x": "p"}),
-        ("a\nb ^x\n\n# c ^y", {"x": "p", "y": "h"}),
-        ("- a ^x\n- b", {"x": "i"}),
-        ("- a\n\n  b ^x", {"x": "p"}),
-        ("| a |\n|---|\n\n^x", {"x": "t"}),
-        ("```\na ^x\n```", {}),
-        ("a^x", {}),
-        ('- {: id="x"}a\n  {: id="y"}', {"x": "i", "y": "p"}),
-        ("a ^x\n\nb ^x", {"x": "p"}),
-    ],
-    ids=repr,
-)
+@each_row("text expected", [
+    ("---\nid: x\n---\na", {"x": "d"}),
+    ("---\nid: 'x y'\n---\n", {"x y": "d"}),
+    ("---\nlist:\n  id: x\n---\n", {}),
+    ('a\n{: id="x"}', {"x": "p"}),
+    ("a ^x", {"x": "p"}),
+    ("a\nb ^x\n\n# c ^y", {"x": "p", "y": "h"}),
+    ("- a ^x\n- b", {"x": "i"}),
+    ("- a\n\n  b ^x", {"x": "p"}),
+    ("| a |\n|---|\n\n^x", {"x": "t"}),
+    ("```\na ^x\n```", {}),
+    ("a^x", {}),
+    ('- {: id="x"}a\n  {: id="y"}', {"x": "i", "y": "p"}),
+    ("a ^x\n\nb ^x", {"x": "p"}),
+])  # fmt: skip
 def test_ids_in_the_text(text: str, expected: dict[str, str]) -> None:
     assert {key: block.kind for key, block in parse(text).anchors.items()} == expected
 
@@ -253,7 +172,7 @@ def test_the_heading_above() -> None:
         return markdown_of(tree, found) if found is not None else ""
 
     assert [above(block) for block in tree.root.children] == [
-        *("", "", "# b", "# b", "## d", "", "# f", "# f"),
+        *("", "", "# b", "# b", "## d", "", "# f", "# f")
     ]
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, parse, replacement
 from copydesk.text.change import ChangeSet
+from support.rows import each_row
 
 
 def at(tree: Tree, path: str) -> Block:
@@ -80,7 +81,7 @@ INSERTIONS: tuple[tuple[str, str, Where, str, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("text", "path", "where", "markdown", "expected"), INSERTIONS, ids=repr)
+@each_row("text path where markdown expected", INSERTIONS)
 def test_insertions(text: str, path: str, where: Where, markdown: str, expected: str) -> None:
     tree = parse(text)
     edit = insertion(tree, at(tree, path), where, markdown)
@@ -107,7 +108,7 @@ SIYUAN: tuple[tuple[str, str, Where, str, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("text", "path", "where", "markdown", "expected"), SIYUAN, ids=repr)
+@each_row("text path where markdown expected", SIYUAN)
 def test_insertions_as_siyuan_has_them(
     text: str, path: str, where: Where, markdown: str, expected: str
 ) -> None:
@@ -161,7 +162,7 @@ REPLACEMENTS = (
 )
 
 
-@pytest.mark.parametrize(("text", "path", "markdown", "expected"), REPLACEMENTS, ids=repr)
+@each_row("text path markdown expected", REPLACEMENTS)
 def test_replacements(text: str, path: str, markdown: str, expected: str) -> None:
     tree = parse(text)
     edits = replacement(tree, at(tree, path), markdown)
@@ -199,23 +200,20 @@ DELETIONS = (
 )
 
 
-@pytest.mark.parametrize(("text", "path", "expected"), DELETIONS, ids=repr)
+@each_row("text path expected", DELETIONS)
 def test_deletions(text: str, path: str, expected: str) -> None:
     tree = parse(text)
     edit = deletion(tree, at(tree, path))
     assert ChangeSet.of(len(tree.data), [edit]).apply(tree.data).decode() == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "where"),
-    [
-        ("a", "", "before"),
-        ("a", "", "after"),
-        ("a", "0", "first_in"),
-        ("# a", "0", "last_in"),
-        ("---\na: b\n---", "0", "before"),
-    ],
-)
+@each_row("text path where", [
+    ("a", "", "before"),
+    ("a", "", "after"),
+    ("a", "0", "first_in"),
+    ("# a", "0", "last_in"),
+    ("---\na: b\n---", "0", "before"),
+])  # fmt: skip
 def test_no_place(text: str, path: str, where: Where) -> None:
     tree = parse(text)
     with pytest.raises(ValueError, match="block"):

@@ -155,7 +155,6 @@ def test_megabytes_are_read_whole(case: str, profile: Profile) -> None:
 @pytest.mark.parametrize(("sign", "holders"), [("> ", 1), ("- ", 2), ("> - ", 3)])
 @pytest.mark.parametrize("depth", first(5_000, 20_000))
 def test_depth_is_no_matter(sign: str, holders: int, depth: int, profile: Profile) -> None:
-    """Nothing here calls itself: what is nested many thousand times is read and changed."""
     tree = parse(sign * depth + "a", profile)
     *_, last = tree.root.walk()
     assert markdown_of(tree, last) == "a"
@@ -164,12 +163,3 @@ def test_depth_is_no_matter(sign: str, holders: int, depth: int, profile: Profil
     (edit,) = replacement(tree, last, "b")
     assert (edit.start, edit.stop, edit.new) == (last.start, last.stop, b"b")
     assert insertion(tree, last, "after", "b").new.endswith(b"b")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("profile", ["gfm", "siyuan"])
-def test_a_large_text_is_read_whole(profile: Profile) -> None:
-    part = "# a\n\nb *c*\nd\n\n- e\n  - f\n\n> g\n\n| h |\n|---|\n\n```\ni\n```\n\n"
-    tree = parse(part * 5_000, profile)
-    kinds = [block.kind for block in tree.root.children]
-    assert kinds == ["h", "p", "l", "b", "t", "c"] * 5_000

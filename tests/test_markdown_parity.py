@@ -1,16 +1,4 @@
-"""The block tree against the engines that are the judges of it.
-
-SiYuan's own Markdown engine judges the profile `siyuan`, the reference parser
-of CommonMark what `gfm` has in common with it. Both are programs for Node, which
-`tests/parity/setup.sh` installs. The tests are skipped where there is no Node
-with npm to run it with; with one they are run, or fail.
-
-The texts are the table of oddities, Markdown files that are found in installed
-packages, and texts made at random. A block's markdown is compared through the
-engine: it must make of it what it makes of the block in its place. That takes
-all of the engine's own spelling out of the comparison, but for the numbers of
-ordered items, which it counts anew.
-"""
+"""The block tree against SiYuan's engine and the parser of CommonMark (`tests/parity/setup.sh`)."""
 
 from __future__ import annotations
 
@@ -115,8 +103,6 @@ def engines() -> Iterator[Engines]:
 
 
 def spelled(found: Outline) -> str:
-    """An engine's outline as `markdown_texts.outline` spells them."""
-
     def one(kind: str, subtype: str, inner: Outline) -> str:
         name = subtype if kind == "h" else f"{kind}-{subtype}" if subtype else kind or "?"
         return f"{name}({' '.join(one(*each) for each in inner)})" if inner else name
@@ -276,7 +262,6 @@ def test_real_files(engines: Engines, record_property: Callable[[str, object], N
 
 
 def kinds_of(made: list[dict[str, Any]]) -> Outline:
-    """The outline of an engine's blocks."""
     return [[each["type"], each["subtype"], kinds_of(each.get("children", []))] for each in made]
 
 
@@ -297,24 +282,21 @@ def common(text: str) -> str:
     return ours
 
 
-def test_common_blocks_of_random_texts(engines: Engines) -> None:
-    seeds = range(4 * RANDOM_TEXTS)
-    texts = [plain(a_text(Rolled(seed))).replace("[a]: b", "[a]: b y") for seed in seeds]
-    wrong = [
+def uncommon(engines: Engines, texts: Sequence[str]) -> list[tuple[str, str, str]]:
+    """The texts of which the parser of CommonMark makes other blocks, with ours and its own."""
+    return [
         (text, common(text), spelled(made))
         for batch in batches(texts)
         for text, made in zip(batch, engines.ask("commonmark", batch), strict=True)
         if common(text) != spelled(made)
     ]
-    assert wrong == []
+
+
+def test_common_blocks_of_random_texts(engines: Engines) -> None:
+    seeds = range(4 * RANDOM_TEXTS)
+    texts = [plain(a_text(Rolled(seed))).replace("[a]: b", "[a]: b y") for seed in seeds]
+    assert uncommon(engines, texts) == []
 
 
 def test_common_blocks_of_real_files(engines: Engines) -> None:
-    texts = [plain(text) for _, text in enough_files()]
-    wrong = [
-        text
-        for batch in batches(texts)
-        for text, made in zip(batch, engines.ask("commonmark", batch), strict=True)
-        if common(text) != spelled(made)
-    ]
-    assert wrong == []
+    assert uncommon(engines, [plain(text) for _, text in enough_files()]) == []

@@ -32,7 +32,6 @@ profiles: st.SearchStrategy[Profile] = st.sampled_from(("gfm", "siyuan"))
 
 
 def made(tree: Tree, *edits: Edit) -> Tree:
-    """The tree of the text after the edits."""
     return parse(ChangeSet.of(len(tree.data), edits).apply(tree.data), tree.profile)
 
 
@@ -60,7 +59,6 @@ def test_sources_and_what_lies_between_are_the_text(text: str, profile: Profile)
 
 @given(anything, profiles)
 def test_only_what_parts_blocks_lies_between_leaves(text: str, profile: Profile) -> None:
-    """Between leaves there are only prefixes and markers, where nothing else can be."""
     tree = parse(text.translate(dict.fromkeys(map(ord, "{^["), "x")), profile)
     leaves = [block for block in tree.root.walk() if not block.holds_blocks]
     at = tree.root.start

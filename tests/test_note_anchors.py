@@ -10,6 +10,7 @@ import pytest
 from copydesk.app.config import NotesConfig
 from copydesk.notes.folder.documents import Folder, NotesIndex
 from support.note_workspaces import Stage, edit, stage_at
+from support.rows import each_row
 
 FILES = {
     "One.md": "para ^abc\n\nsee [[#^loc]]\n\n- item ^it-1\n- other\n\n> quote\n> more\n\n^quo\n\nin ^loc\n",
@@ -20,7 +21,6 @@ FILES = {
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A folder with notes that link to each other."""
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -28,18 +28,15 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    ("address", "text"),
-    [
-        ("^abc", "para ^abc"),
-        ("^it-1", "item ^it-1"),
-        ("One#^quo", "> quote\n> more"),
-        ("^quo", "> quote\n> more"),
-        ("Two#^same", "q ^same"),
-        ("sub/Three.md#^same", "dup ^same"),
-        ("three#^same", "dup ^same"),
-    ],
-)
+@each_row("address text", [
+    ("^abc", "para ^abc"),
+    ("^it-1", "item ^it-1"),
+    ("One#^quo", "> quote\n> more"),
+    ("^quo", "> quote\n> more"),
+    ("Two#^same", "q ^same"),
+    ("sub/Three.md#^same", "dup ^same"),
+    ("three#^same", "dup ^same"),
+])  # fmt: skip
 def test_a_name_is_an_address(stage: Stage, address: str, text: str) -> None:
     found = stage.done("getBlockContent", blockId=address)
     assert found["content"].removeprefix("- ") == text

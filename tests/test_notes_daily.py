@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from bench.notes_daily import MOST_CALLS, MOST_TOKENS, NOTES, Day, told
 
-from support.cost import tokens
+from support.cost import first, tokens
 from support.note_workspaces import STORES, stage_at
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", first(*STORES))
 def test_a_day_with_notes(tmp_path: Path, store: str) -> None:
     with stage_at(tmp_path, store) as stage:
         ids = {title: stage.document(text, title) for title, text in NOTES.items()}

@@ -1,7 +1,7 @@
 """The tools of notes on a kernel that lies, loses answers and drops blocks.
 
-Whatever it does to one write: a tool that reports a success has had it, one that
-refuses has left all as it was or names what it could not put back.
+A tool that reports a success has had it; one that refuses has left all as it was or names what it
+could not put back.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from copydesk.notes.protocol import ChangesDone, KeepUndo, Prepared, Update, kep
 from copydesk.notes.tools import notes_of
 from copydesk.tools import messages
 from support.cost import spread
+from support.fake_kernel import FakeKernel
 from support.fake_kernel.habits import FAULTS, Fault
 from support.note_workspaces import TEN, Stage, edit, stage_at
 
@@ -29,9 +30,14 @@ TORN = "NOT_ROLLED_BACK"
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A kernel with an empty notebook."""
     with stage_at(tmp_path, "kernel") as opened:
         yield opened
+
+
+@pytest.fixture
+def kernel(stage: Stage) -> FakeKernel:
+    assert stage.kernel is not None
+    return stage.kernel
 
 
 def arguments_of(stage: Stage, tool: str, document: str) -> dict[str, Any]:
@@ -75,16 +81,15 @@ EXPECTED = {
     ),
 )
 def test_no_tool_reports_what_did_not_happen(
-    stage: Stage, tool: str, fault: Fault, at: int
+    stage: Stage, kernel: FakeKernel, tool: str, fault: Fault, at: int
 ) -> None:
-    assert stage.kernel is not None
     document = stage.document(TEN)
     arguments = arguments_of(stage, tool, document)
-    before, token = stage.state(), stage.kernel.token
-    stage.kernel.habits.begin(**{f"at_{at}": fault})
+    before, token = stage.state(), kernel.token
+    kernel.habits.begin(**{f"at_{at}": fault})
     answer = stage.call(tool, **arguments)
-    stage.kernel.habits.begin()
-    stage.kernel.token, stage.kernel.gone = token, False
+    kernel.habits.begin()
+    kernel.token, kernel.gone = token, False
     (entry,) = stage.opened.history("local") or (None,)
     if not answer.is_error:
         shown = answer.data["docId"] if tool == "createNewDoc" else document
@@ -102,34 +107,36 @@ def test_no_tool_reports_what_did_not_happen(
 
 def test_ten_hunks_of_which_the_kernel_refuses_the_seventh_leave_all_as_it_was(
     stage: Stage,
+    kernel: FakeKernel,
 ) -> None:
-    assert stage.kernel is not None
     ids = stage.ids(stage.document(TEN))
     diff = "".join(f"@@AFTER:{one}@@\nq{i}\n" for i, one in enumerate(ids))
-    stage.kernel.habits.begin(at_7="refused")
+    kernel.habits.begin(at_7="refused")
     found = stage.refused("applyBlockDiff", diff=diff)
     assert (found["error"], found["index"], found["block_id"]) == ("ROLLED_BACK", 6, ids[6])
-    stage.kernel.habits.begin()
+    kernel.habits.begin()
     assert stage.done("applyBlockDiff", diff=diff)["changed"]
 
 
-def test_ten_new_texts_are_one_request_that_leaves_all_as_it_was_if_refused(stage: Stage) -> None:
-    assert stage.kernel is not None
+def test_ten_new_texts_are_one_request_that_leaves_all_as_it_was_if_refused(
+    stage: Stage, kernel: FakeKernel
+) -> None:
     ids = stage.ids(stage.document(TEN))
     diff = "".join(edit(one, f"p{i}", f"q{i}") for i, one in enumerate(ids))
-    stage.kernel.habits.begin(at_1="refused")
+    kernel.habits.begin(at_1="refused")
     found = stage.refused("applyBlockDiff", diff=diff)
     assert (found["error"], found["index"], found["block_id"]) == ("ROLLED_BACK", 0, ids[0])
-    stage.kernel.habits.begin()
+    kernel.habits.begin()
     assert stage.done("applyBlockDiff", diff=diff)["changed"]
-    assert stage.kernel.habits.writes == 1
+    assert kernel.habits.writes == 1
 
 
-def test_the_blocks_that_go_from_a_container_are_told_before(stage: Stage) -> None:
-    assert stage.kernel is not None
+def test_the_blocks_that_go_from_a_container_are_told_before(
+    stage: Stage, kernel: FakeKernel
+) -> None:
     document = stage.document("> one\n>\n> two\n>\n> three")
     (quote,) = stage.ids(document)
-    two = stage.kernel.node(quote).children[1].id
+    two = kernel.node(quote).children[1].id
     diff = f"@@REPLACE:{quote}@@\n> one\n>\n> three"
     for dry in (True, False):
         answer = stage.call("applyBlockDiff", diff=diff, dryRun=dry)
@@ -138,10 +145,9 @@ def test_the_blocks_that_go_from_a_container_are_told_before(stage: Stage) -> No
         assert warning.endswith(two)
 
 
-def test_a_kernel_that_is_gone_is_told(stage: Stage) -> None:
-    assert stage.kernel is not None
+def test_a_kernel_that_is_gone_is_told(stage: Stage, kernel: FakeKernel) -> None:
     document = stage.document("a")
-    stage.kernel.gone = True
+    kernel.gone = True
     for tool, arguments in (
         ("getBlockContent", {"blockId": document}),
         ("listNotebooks", {}),
@@ -153,22 +159,20 @@ def test_a_kernel_that_is_gone_is_told(stage: Stage) -> None:
     assert all(messages.has(code) for code in ("ROLLED_BACK", TORN, "NOTES_UNAVAILABLE"))
 
 
-def test_attributes_survive_an_update_4_5_13(stage: Stage) -> None:
-    assert stage.kernel is not None
+def test_attributes_survive_an_update_4_5_13(stage: Stage, kernel: FakeKernel) -> None:
     document = stage.document("a\n\nb")
     (one, _) = stage.ids(document)
-    stage.kernel.node(one).attributes |= {"bookmark": "mine", "custom-x": "1"}
+    kernel.node(one).attributes |= {"bookmark": "mine", "custom-x": "1"}
     stage.done("applyBlockDiff", diff=edit(one, "a", "# A"))
     assert stage.done("getBlockInfo", ids=one)["block"]["bookmark"] == "mine"
-    attributes = stage.kernel.node(one).attributes
+    attributes = kernel.node(one).attributes
     assert (attributes["bookmark"], attributes["custom-x"]) == ("mine", "1")
 
 
-def test_what_cannot_be_brought_back_is_refused(stage: Stage) -> None:
-    assert stage.kernel is not None
+def test_what_cannot_be_brought_back_is_refused(stage: Stage, kernel: FakeKernel) -> None:
     document = stage.document("a\n\nb")
     (one, two) = stage.ids(document)
-    stage.kernel.node(one).attributes["custom-avs"] = "20200101000000-dataset"
+    kernel.node(one).attributes["custom-avs"] = "20200101000000-dataset"
     diff = edit(two, "b", "B") + f"@@DELETE:{one}@@"
     assert stage.refused("applyBlockDiff", diff=diff)["error"] == "NOT_INVERTIBLE"
     assert stage.refused("applyBlockDiff", diff=edit(two, "b", 'x\n{: id="x"}'))["error"] == (
@@ -177,7 +181,6 @@ def test_what_cannot_be_brought_back_is_refused(stage: Stage) -> None:
 
 
 def test_a_block_that_moves_before_the_write_is_not_written_over(stage: Stage) -> None:
-    """What the kernel holds at the moment of the write is what was planned on, or nothing is."""
     document = stage.document("a\n\nb")
     (_, two) = stage.ids(document)
     home = notes_of(stage.opened.desk).reading.home(stage.opened.member("local"))
@@ -225,20 +228,21 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     assert notes_of(stage.opened.desk).recover(stage.opened.member("local")) == ()
 
 
-def test_a_kernel_that_dies_is_recovered_from_when_it_is_back(stage: Stage) -> None:
-    assert stage.kernel is not None
+def test_a_kernel_that_dies_is_recovered_from_when_it_is_back(
+    stage: Stage, kernel: FakeKernel
+) -> None:
     document = stage.document(TEN)
     ids = stage.ids(document)
     diff = edit(ids[0], "p0", "q0") + f"@@DELETE:{ids[3]}@@\n@@AFTER:{ids[5]}@@\nnew\n"
     before = stage.state()
-    stage.kernel.habits.begin(at_3="gone")
+    kernel.habits.begin(at_3="gone")
     answer = stage.call("applyBlockDiff", diff=diff)
     assert answer.is_error
     member = stage.opened.member("local")
     (left,) = notes_of(stage.opened.desk).recover(member)
     assert left.state == "unsure"  # it is not back yet
-    stage.kernel.gone = False
-    stage.kernel.habits.begin()
+    kernel.gone = False
+    kernel.habits.begin()
     assert stage.state() != before
     (recovered,) = notes_of(stage.opened.desk).recover(member)
     assert recovered.state == "failed"

@@ -1,7 +1,4 @@
-"""What block diffs become: where each hunk acts, what cannot go together, how it is taken back.
-
-Every plan is done by a dumb model, one operation after the other, and undone.
-"""
+"""What block diffs become; every plan is done by a dumb model, one by one, and undone."""
 
 from __future__ import annotations
 
@@ -11,34 +8,25 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from copydesk.notes.grammar import (
-    Action,
-    BlockDiffRefused,
-    BlockHunk,
-    Problem,
-    parse_block_diff,
-)
+from copydesk.notes.grammar import Action, BlockDiffRefused, BlockHunk, Problem, parse_block_diff
 from copydesk.notes.plan import BlockPlan, BlockTree, as_item, heading_level, plan_blocks
 from copydesk.notes.protocol import Delete, InsertText, Update
 from support.cost import bounded, check_linear
 from support.note_model import Model, Spec, known, split
+from support.rows import each_row
 
 S, D, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 DOC: Spec = (
     "doc",
     "d",
     "",
-    [
-        ("h1", "h", "# One", []),
-        ("p1", "p", "first", []),
-        ("h2", "h", "## Two", []),
+    [("h1", "h", "# One", []), ("p1", "p", "first", []), ("h2", "h", "## Two", []),
         ("p2", "p", "second", []),
         ("l1", "l", "", [("i1", "i", "- a", [("ip", "p", "a", [])]), ("i2", "i", "- b", [])]),
         ("h3", "h", "# Three", []),
         ("b1", "b", "", [("q1", "p", "quoted", []), ("q2", "p", "more", [])]),
-        ("c1", "c", "```\ncode\n```", []),
-    ],
-)
+        ("c1", "c", "```\ncode\n```", [])],
+)  # fmt: skip
 BASE = "# One | first | ## Two | second | l(- a, - b) | # Three | b(quoted, more) | ```/code/```"
 
 
@@ -72,97 +60,74 @@ def check_document(diff: str, expected: str) -> None:
 
 
 def base(old: str, new: str) -> str:
-    """The base with one part of it replaced."""
     assert BASE.count(old) == 1
     return BASE.replace(old, new)
 
 
-@pytest.mark.parametrize(
-    ("diff", "expected"),
-    [
-        # the operations of the table
-        (edit("p1", "first", "new"), base("first", "new")),
-        (edit("p1", "\nfirst\n\n", "\n  new \n"), base("first", "  new ")),
-        (edit("p1", "first", ""), base("first | ", "")),
-        ("@@DELETE:p1@@", base("first | ", "")),
-        ("@@REPLACE:p1@@\nnew", base("first", "new")),
-        ("@@BEFORE:p1@@\nnew", base("first", "new | first")),
-        ("@@AFTER:p1@@\nnew", base("first", "first | new")),
-        ("@@PREPEND:b1@@\nnew", base("quoted", "new, quoted")),
-        ("@@APPEND:b1@@\nnew", base("more", "more, new")),
-        ("@@PREPEND:doc@@\nnew", f"new | {BASE}"),
-        ("@@APPEND:doc@@\nnew", f"{BASE} | new"),
-        ("@@BEFORE:h1@@\nnew", f"new | {BASE}"),
-        ("@@AFTER:c1@@\nnew", f"{BASE} | new"),
-        # text of several blocks
-        (edit("p1", "first", "a\n\nb\n\n- c\n- d"), base("first", "a | b | - c/- d")),
-        ("@@REPLACE:p1@@\nfirst\n\nb", base("first", "first | b")),
-        ("@@AFTER:p1@@\na\n\nb", base("first", "first | a | b")),
-        ("@@BEFORE:p1@@\na\n\nb", base("first", "a | b | first")),
-        ("@@PREPEND:b1@@\na\n\nb", base("quoted", "a, b, quoted")),
-        # headings: the line, and the section
-        ("@@DELETE:h2@@", base("## Two | ", "")),
-        ("@@AFTER:h2@@\nnew", base("## Two", "## Two | new")),
-        ("@@PREPEND:h2@@\nnew", base("## Two", "## Two | new")),
-        ("@@APPEND:h2@@\nnew", base("l(- a, - b)", "l(- a, - b) | new")),
-        ("@@APPEND:h1@@\nnew", base("l(- a, - b)", "l(- a, - b) | new")),
-        ("@@APPEND:h3@@\nnew", f"{BASE} | new"),
-        ("@@APPEND:h2@@\nx\n@@APPEND:h1@@\ny", base("- b)", "- b) | x | y")),
-        (
-            "@@APPEND:h1@@\n# X\n@@APPEND:h1@@\ny\n@@APPEND:h2@@\nz",
-            base("- b)", "- b) | z | # X | y"),
-        ),
-        (
-            "@@DELETE:h3@@\n@@APPEND:h1@@\nx",
-            base("# Three | ", "").replace("```/code/```", "```/code/``` | x"),
-        ),
-        ("@@BEFORE:h3@@\nx\n@@APPEND:h1@@\ny", base("- b)", "- b) | x | y")),
-        ("@@AFTER:p1@@\n# X\n\nx\n@@APPEND:h1@@\ny", base("first", "first | y | # X | x")),
-        ("@@PREPEND:h1@@\nx\n@@AFTER:h1@@\ny", base("# One", "# One | x | y")),
-        # lists take items
-        ("@@AFTER:i1@@\n- x", base("- a", "- a, - x")),
-        ("@@AFTER:i1@@\n- x\n- y", base("- a", "- a, - x, - y")),
-        ("@@APPEND:l1@@\n- x\n  more\n- y", base("- b", "- b, - x/  more, - y")),
-        ("@@PREPEND:l1@@\n- x", base("- a", "- x, - a")),
-        (edit("i1", "- a", "- x\n- y\n- z"), base("- a", "- x, - y, - z")),
-        (edit("i1", "- a", "- x"), base("- a", "- x")),
-        ("@@AFTER:l1@@\n- x", base("l(- a, - b)", "l(- a, - b) | - x")),
-        ("@@DELETE:i1@@", base("- a, ", "")),
-        ("@@DELETE:i2@@\n@@DELETE:i1@@", base("l(- a, - b) | ", "")),
-        ("@@DELETE:l1@@", base("l(- a, - b) | ", "")),
-        ("@@DELETE:i2@@\n@@DELETE:i1@@\n@@APPEND:l1@@\n- x", base("- a, - b", "- x")),
-        ("@@DELETE:i2@@\n@@AFTER:l1@@\nx\n@@DELETE:i1@@", base("l(- a, - b)", "x")),
-        # containers as a whole
-        ("@@REPLACE:l1@@\ntext", base("l(- a, - b)", "text")),
-        (edit("b1", "> quoted\n>\n> more", "> other"), base("b(quoted, more)", "> other")),
-        (edit("l1", "- a\n- b", "- a\n- b\n- c"), base("l(- a, - b)", "- a/- b/- c")),
-        # several hunks beside one block
-        ("@@AFTER:p1@@\nx\n@@AFTER:p1@@\ny\n@@AFTER:p1@@\nz", base("first", "first | x | y | z")),
-        ("@@BEFORE:p1@@\nx\n@@BEFORE:p1@@\ny", base("first", "x | y | first")),
-        ("@@PREPEND:b1@@\nx\n@@PREPEND:b1@@\ny", base("quoted", "x, y, quoted")),
-        ("@@APPEND:b1@@\nx\n@@APPEND:b1@@\ny", base("more", "more, x, y")),
-        (edit("p1", "first", "new") + "\n@@AFTER:p1@@\nx", base("first", "new | x")),
-        ("@@AFTER:p1@@\nx\n" + edit("p1", "first", "new"), base("first", "new | x")),
-        (
-            "@@BEFORE:p1@@\nx\n@@REPLACE:p1@@\na\n\nb\n@@AFTER:p1@@\ny",
-            base("first", "x | a | b | y"),
-        ),
-        (
-            "@@AFTER:p1@@\ny\n@@REPLACE:p1@@\na\n\nb\n@@AFTER:p1@@\nz",
-            base("first", "a | b | y | z"),
-        ),
-        ("@@AFTER:p1@@\nx\n@@BEFORE:h2@@\ny\n@@AFTER:p1@@\nz", base("first", "first | x | z | y")),
-        ("@@BEFORE:h2@@\ny\n@@AFTER:p1@@\nx\n@@BEFORE:h2@@\nz", base("first", "first | x | y | z")),
-        ("@@AFTER:p1@@\nx\n@@BEFORE:p1@@\ny\n@@DELETE:p1@@", base("first", "y | x")),
-        ("@@AFTER:p1@@\nx\n@@DELETE:h2@@\n@@BEFORE:p2@@\ny", base("## Two", "x | y")),
-        ("@@DELETE:p1@@\n@@BEFORE:h2@@\nx\n@@AFTER:h1@@\ny", base("first", "y | x")),
-        ("@@AFTER:q2@@\nx\n@@APPEND:b1@@\ny\n@@AFTER:q2@@\nz", base("more", "more, x, z, y")),
-        ("@@AFTER:b1@@\nx\n@@APPEND:b1@@\ny", base("more)", "more, y) | x")),
-        ("@@DELETE:q1@@\n@@DELETE:q2@@\n@@APPEND:b1@@\nx", base("quoted, more", "x")),
-        # nothing to do
-        ("@@REPLACE:p1@@\nfirst", BASE),
-    ],
-)
+@each_row("diff expected", [
+    # the operations of the table
+    (edit("p1", "first", "new"), base("first", "new")),
+    (edit("p1", "\nfirst\n\n", "\n  new \n"), base("first", "  new ")),
+    (edit("p1", "first", ""), base("first | ", "")),
+    ("@@DELETE:p1@@", base("first | ", "")),
+    ("@@REPLACE:p1@@\nnew", base("first", "new")),
+    ("@@BEFORE:p1@@\nnew", base("first", "new | first")),
+    ("@@AFTER:p1@@\nnew", base("first", "first | new")),
+    ("@@PREPEND:b1@@\nnew", base("quoted", "new, quoted")),
+    ("@@APPEND:b1@@\nnew", base("more", "more, new")),
+    ("@@PREPEND:doc@@\nnew", f"new | {BASE}"),
+    ("@@APPEND:doc@@\nnew", f"{BASE} | new"),
+    ("@@BEFORE:h1@@\nnew", f"new | {BASE}"),
+    ("@@AFTER:c1@@\nnew", f"{BASE} | new"),
+    # text of several blocks
+    (edit("p1", "first", "a\n\nb\n\n- c\n- d"), base("first", "a | b | - c/- d")),
+    ("@@REPLACE:p1@@\nfirst\n\nb", base("first", "first | b")),
+    ("@@AFTER:p1@@\na\n\nb", base("first", "first | a | b")),
+    # headings: the line, and the section
+    ("@@DELETE:h2@@", base("## Two | ", "")),
+    ("@@AFTER:h2@@\nnew", base("## Two", "## Two | new")),
+    ("@@PREPEND:h2@@\nnew", base("## Two", "## Two | new")),
+    ("@@APPEND:h2@@\nnew", base("l(- a, - b)", "l(- a, - b) | new")),
+    ("@@APPEND:h1@@\nnew", base("l(- a, - b)", "l(- a, - b) | new")),
+    ("@@APPEND:h3@@\nnew", f"{BASE} | new"),
+    ("@@APPEND:h2@@\nx\n@@APPEND:h1@@\ny", base("- b)", "- b) | x | y")),
+    ("@@APPEND:h1@@\n# X\n@@APPEND:h1@@\ny\n@@APPEND:h2@@\nz", base("- b)", "- b) | z | # X | y")),
+    ("@@DELETE:h3@@\n@@APPEND:h1@@\nx",
+        base("# Three | ", "").replace("```/code/```", "```/code/``` | x")),
+    ("@@BEFORE:h3@@\nx\n@@APPEND:h1@@\ny", base("- b)", "- b) | x | y")),
+    ("@@AFTER:p1@@\n# X\n\nx\n@@APPEND:h1@@\ny", base("first", "first | y | # X | x")),
+    ("@@PREPEND:h1@@\nx\n@@AFTER:h1@@\ny", base("# One", "# One | x | y")),
+    # lists take items
+    ("@@AFTER:i1@@\n- x", base("- a", "- a, - x")),
+    ("@@APPEND:l1@@\n- x\n  more\n- y", base("- b", "- b, - x/  more, - y")),
+    ("@@PREPEND:l1@@\n- x", base("- a", "- x, - a")),
+    (edit("i1", "- a", "- x\n- y\n- z"), base("- a", "- x, - y, - z")),
+    ("@@AFTER:l1@@\n- x", base("l(- a, - b)", "l(- a, - b) | - x")),
+    ("@@DELETE:i1@@", base("- a, ", "")),
+    ("@@DELETE:i2@@\n@@DELETE:i1@@", base("l(- a, - b) | ", "")),
+    ("@@DELETE:l1@@", base("l(- a, - b) | ", "")),
+    ("@@DELETE:i2@@\n@@DELETE:i1@@\n@@APPEND:l1@@\n- x", base("- a, - b", "- x")),
+    ("@@DELETE:i2@@\n@@AFTER:l1@@\nx\n@@DELETE:i1@@", base("l(- a, - b)", "x")),
+    # containers as a whole
+    ("@@REPLACE:l1@@\ntext", base("l(- a, - b)", "text")),
+    (edit("b1", "> quoted\n>\n> more", "> other"), base("b(quoted, more)", "> other")),
+    (edit("l1", "- a\n- b", "- a\n- b\n- c"), base("l(- a, - b)", "- a/- b/- c")),
+    # several hunks beside one block
+    ("@@AFTER:p1@@\nx\n@@AFTER:p1@@\ny\n@@AFTER:p1@@\nz", base("first", "first | x | y | z")),
+    (edit("p1", "first", "new") + "\n@@AFTER:p1@@\nx", base("first", "new | x")),
+    ("@@BEFORE:p1@@\nx\n@@REPLACE:p1@@\na\n\nb\n@@AFTER:p1@@\ny", base("first", "x | a | b | y")),
+    ("@@AFTER:p1@@\ny\n@@REPLACE:p1@@\na\n\nb\n@@AFTER:p1@@\nz", base("first", "a | b | y | z")),
+    ("@@AFTER:p1@@\nx\n@@BEFORE:h2@@\ny\n@@AFTER:p1@@\nz", base("first", "first | x | z | y")),
+    ("@@BEFORE:h2@@\ny\n@@AFTER:p1@@\nx\n@@BEFORE:h2@@\nz", base("first", "first | x | y | z")),
+    ("@@AFTER:p1@@\nx\n@@BEFORE:p1@@\ny\n@@DELETE:p1@@", base("first", "y | x")),
+    ("@@AFTER:p1@@\nx\n@@DELETE:h2@@\n@@BEFORE:p2@@\ny", base("## Two", "x | y")),
+    ("@@DELETE:p1@@\n@@BEFORE:h2@@\nx\n@@AFTER:h1@@\ny", base("first", "y | x")),
+    ("@@AFTER:q2@@\nx\n@@APPEND:b1@@\ny\n@@AFTER:q2@@\nz", base("more", "more, x, z, y")),
+    ("@@AFTER:b1@@\nx\n@@APPEND:b1@@\ny", base("more)", "more, y) | x")),
+    ("@@DELETE:q1@@\n@@DELETE:q2@@\n@@APPEND:b1@@\nx", base("quoted, more", "x")),
+    # nothing to do
+    ("@@REPLACE:p1@@\nfirst", BASE),
+])  # fmt: skip
 def test_what_a_diff_makes(diff: str, expected: str) -> None:
     check_document(diff, expected)
 
@@ -174,68 +139,46 @@ def move(block_id: str, place: str) -> str:
 TAIL = "l(- a, - b) | # Three | b(quoted, more) | ```/code/```"
 
 
-@pytest.mark.parametrize(
-    ("diff", "expected"),
-    [
-        # beside, at the ends of a container, into another one
-        (move("p1", "AFTER:p2"), f"# One | ## Two | second | first | {TAIL}"),
-        (move("c1", "BEFORE:h1"), "```/code/``` | " + BASE.removesuffix(" | ```/code/```")),
-        (move("p1", "APPEND:doc"), f"{BASE.replace('first | ', '')} | first"),
-        (move("c1", "PREPEND:b1"), base("quoted", "```/code/```, quoted").rpartition(" | ")[0]),
-        (
-            move("q2", "AFTER:p1"),
-            base("first", "first | more").replace("(quoted, more)", "(quoted)"),
-        ),
-        (move("p1", "APPEND:b1"), base("more", "more, first").replace("first | ", "", 1)),
-        (move("i2", "BEFORE:i1"), base("- a, - b", "- b, - a")),
-        (move("i1", "APPEND:l1"), base("- a, - b", "- b, - a")),
-        # where it is already
-        (move("p1", "AFTER:h1"), BASE),
-        (move("p2", "BEFORE:l1"), BASE),
-        # a heading takes its section along, and goes after the section of another heading
-        (move("h2", "BEFORE:p1"), f"# One | ## Two | second | l(- a, - b) | first | {TAIL[14:]}"),
-        (
-            move("h1", "AFTER:h3"),
-            "# Three | b(quoted, more) | ```/code/``` | # One | first | ## Two | second | l(- a, - b)",
-        ),
-        (
-            move("h2", "APPEND:h3"),
-            "# One | first | # Three | b(quoted, more) | ```/code/``` | ## Two | second | l(- a, - b)",
-        ),
-        (move("p1", "APPEND:h2"), f"# One | ## Two | second | l(- a, - b) | first | {TAIL[14:]}"),
-        (move("p1", "PREPEND:h3"), base("# Three", "# Three | first").replace("first | ", "", 1)),
-        # with other hunks
-        (
-            f"@@REPLACE:p1@@\nnew\n{move('p1', 'AFTER:p2')}",
-            f"# One | ## Two | second | new | {TAIL}",
-        ),
-        (
-            f"@@AFTER:p2@@\nx\n{move('p1', 'AFTER:p2')}\n@@AFTER:p2@@\ny",
-            f"# One | ## Two | second | x | first | y | {TAIL}",
-        ),
-        (
-            f"{move('p1', 'AFTER:p2')}\n@@AFTER:p1@@\nx\n@@BEFORE:p1@@\ny",
-            f"# One | ## Two | second | y | first | x | {TAIL}",
-        ),
-        (
-            f"{move('p1', 'AFTER:p2')}\n{move('c1', 'AFTER:p1')}",
-            f"# One | ## Two | second | first | ```/code/``` | {TAIL.rpartition(' | ')[0]}",
-        ),
-        (
-            f"@@APPEND:h2@@\nx\n{move('h2', 'APPEND:doc')}\n@@APPEND:h2@@\ny",
-            "# One | first | # Three | b(quoted, more) | ```/code/``` | ## Two | second"
-            " | l(- a, - b) | x | y",
-        ),
-        (
-            f"@@DELETE:p2@@\n{move('h2', 'BEFORE:h1')}",
-            "## Two | l(- a, - b) | # One | first | # Three | b(quoted, more) | ```/code/```",
-        ),
-        (f"{move('i1', 'AFTER:i2')}\n@@DELETE:i2@@", base("- a, - b", "- a")),
-        (f"{move('q1', 'AFTER:p1')}\n@@DELETE:b1@@", None),
-    ],
-)
+@each_row("diff expected", [
+    # beside, at the ends of a container, into another one
+    (move("p1", "AFTER:p2"), f"# One | ## Two | second | first | {TAIL}"),
+    (move("c1", "BEFORE:h1"), "```/code/``` | " + BASE.removesuffix(" | ```/code/```")),
+    (move("p1", "APPEND:doc"), f"{BASE.replace('first | ', '')} | first"),
+    (move("c1", "PREPEND:b1"), base("quoted", "```/code/```, quoted").rpartition(" | ")[0]),
+    (move("q2", "AFTER:p1"), base("first", "first | more").replace("(quoted, more)", "(quoted)")),
+    (move("p1", "APPEND:b1"), base("more", "more, first").replace("first | ", "", 1)),
+    (move("i2", "BEFORE:i1"), base("- a, - b", "- b, - a")),
+    (move("i1", "APPEND:l1"), base("- a, - b", "- b, - a")),
+    # where it is already
+    (move("p1", "AFTER:h1"), BASE),
+    (move("p2", "BEFORE:l1"), BASE),
+    # a heading takes its section along, and goes after the section of another heading
+    (move("h2", "BEFORE:p1"), f"# One | ## Two | second | l(- a, - b) | first | {TAIL[14:]}"),
+    (move("h1", "AFTER:h3"),
+        "# Three | b(quoted, more) | ```/code/``` | # One | first | ## Two | second | l(- a, - b)"),
+    (move("h2", "APPEND:h3"),
+        "# One | first | # Three | b(quoted, more) | ```/code/``` | ## Two | second | l(- a, - b)"),
+    (move("p1", "APPEND:h2"), f"# One | ## Two | second | l(- a, - b) | first | {TAIL[14:]}"),
+    (move("p1", "PREPEND:h3"), base("# Three", "# Three | first").replace("first | ", "", 1)),
+    # with other hunks
+    (f"@@REPLACE:p1@@\nnew\n{move('p1', 'AFTER:p2')}", f"# One | ## Two | second | new | {TAIL}"),
+    (f"@@AFTER:p2@@\nx\n{move('p1', 'AFTER:p2')}\n@@AFTER:p2@@\ny",
+        f"# One | ## Two | second | x | first | y | {TAIL}"),
+    (f"{move('p1', 'AFTER:p2')}\n@@AFTER:p1@@\nx\n@@BEFORE:p1@@\ny",
+        f"# One | ## Two | second | y | first | x | {TAIL}"),
+    (f"{move('p1', 'AFTER:p2')}\n{move('c1', 'AFTER:p1')}",
+        f"# One | ## Two | second | first | ```/code/``` | {TAIL.rpartition(' | ')[0]}"),
+    (
+        f"@@APPEND:h2@@\nx\n{move('h2', 'APPEND:doc')}\n@@APPEND:h2@@\ny",
+        "# One | first | # Three | b(quoted, more) | ```/code/``` | ## Two | second"
+        " | l(- a, - b) | x | y",
+    ),
+    (f"@@DELETE:p2@@\n{move('h2', 'BEFORE:h1')}",
+        "## Two | l(- a, - b) | # One | first | # Three | b(quoted, more) | ```/code/```"),
+    (f"{move('i1', 'AFTER:i2')}\n@@DELETE:i2@@", base("- a, - b", "- a")),
+    (f"{move('q1', 'AFTER:p1')}\n@@DELETE:b1@@", None),
+])  # fmt: skip
 def test_what_a_move_makes(diff: str, expected: str | None) -> None:
-    """Ids stay: the model moves blocks, and takes each move back."""
     if expected is None:
         assert [one.code for one in problems(diff)] == ["CONFLICTING_HUNKS"]
     else:
@@ -246,40 +189,28 @@ TASKS: Spec = (
     "doc",
     "d",
     "",
-    [
-        (
-            "l1",
-            "l",
-            "",
-            [
-                ("i1", "i", "- [ ] order lamps\n  of glass\n  - [ ] two", [
-                    ("ip", "p", "order lamps\nof glass", []),
-                    ("l2", "l", "", [("i3", "i", "- [ ] two", [("iq", "p", "two", [])])]),
-                ]),
-                ("i2", "i", "- plain", [("ir", "p", "plain", [])]),
-            ],
-        )
-    ],
+    [("l1", "l", "",
+        [("i1", "i", "- [ ] order lamps\n  of glass\n  - [ ] two",
+        [("ip", "p", "order lamps\nof glass", []),
+        ("l2", "l", "", [("i3", "i", "- [ ] two", [("iq", "p", "two", [])])])]),
+        ("i2", "i", "- plain", [("ir", "p", "plain", [])])])],
 )  # fmt: skip
 HEAD, DONE = "- [ ] order lamps\n  of glass", "- [x] order lamps"
 
 
-@pytest.mark.parametrize(
-    ("diff", "block_id", "text"),
-    [
-        (edit("i1", HEAD, DONE), "i1", f"{DONE}\n  - [ ] two"),
-        (edit("ip", HEAD, DONE), "i1", f"{DONE}\n  - [ ] two"),
-        (edit("ip", "order lamps\nof glass", DONE), "i1", f"{DONE}\n  - [ ] two"),
-        (f"@@REPLACE:ip@@\n{DONE}", "i1", f"{DONE}\n  - [ ] two"),
-        (f"@@REPLACE:i1@@\n{DONE}", "i1", f"{DONE}\n  - [ ] two"),
-        (edit("iq", "two", "- [x] two"), "i3", "- [x] two"),
-        # other texts are those of the block that is named
-        (edit("ip", "order lamps\nof glass", "order bulbs"), "ip", "order bulbs"),
-        (f"@@REPLACE:i1@@\n{DONE}\n  - [ ] three", "i1", f"{DONE}\n  - [ ] three"),
-        (edit("i1", f"{HEAD}\n  - [ ] two", DONE), "i1", DONE),
-        (edit("ir", "plain", "- [x] plain"), "ir", "- [x] plain"),
-    ],
-)
+@each_row("diff block_id text", [
+    (edit("i1", HEAD, DONE), "i1", f"{DONE}\n  - [ ] two"),
+    (edit("ip", HEAD, DONE), "i1", f"{DONE}\n  - [ ] two"),
+    (edit("ip", "order lamps\nof glass", DONE), "i1", f"{DONE}\n  - [ ] two"),
+    (f"@@REPLACE:ip@@\n{DONE}", "i1", f"{DONE}\n  - [ ] two"),
+    (f"@@REPLACE:i1@@\n{DONE}", "i1", f"{DONE}\n  - [ ] two"),
+    (edit("iq", "two", "- [x] two"), "i3", "- [x] two"),
+    # other texts are those of the block that is named
+    (edit("ip", "order lamps\nof glass", "order bulbs"), "ip", "order bulbs"),
+    (f"@@REPLACE:i1@@\n{DONE}\n  - [ ] three", "i1", f"{DONE}\n  - [ ] three"),
+    (edit("i1", f"{HEAD}\n  - [ ] two", DONE), "i1", DONE),
+    (edit("ir", "plain", "- [x] plain"), "ir", "- [x] plain"),
+])  # fmt: skip
 def test_a_task_is_edited_as_its_item(diff: str, block_id: str, text: str) -> None:
     found = plan_blocks(parse_block_diff(diff), Model.of(TASKS).tree, split)
     assert [one.change for one in found.operations] == [Update(block_id, text)]
@@ -307,6 +238,8 @@ REFUSED: list[tuple[str, list[tuple[Any, ...]]]] = [
     (edit("p1", " first", ""), [("CONTENT_MISMATCH", "blanks", 1, None)]),
     # two that write one block
     ("@@REPLACE:p1@@\nx\n" + edit("p1", "first", "y"), [("CONFLICTING_HUNKS", "same", 3, 1)]),
+    (edit("p1", "first", "x") + "\n" + edit("p1", "no", "y"), [("CONFLICTING_HUNKS", "same", 7, 1)]),
+    (edit("p1", "first", "x") + "\n" + edit("p2", "first", "y"), [("CONTENT_MISMATCH", "text", 7, None)]),
     ("@@REPLACE:p1@@\nx\n@@DELETE:p1@@", [("CONFLICTING_HUNKS", "same", 3, 1)]),
     ("@@DELETE:p1@@\n@@REPLACE:p1@@\nx", [("CONFLICTING_HUNKS", "same", 2, 1)]),
     ("@@DELETE:p1@@\n@@DELETE:p1@@", [("CONFLICTING_HUNKS", "same", 2, 1)]),
@@ -356,20 +289,14 @@ REFUSED: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("@@REPLACE:b1@@\n> x\n" + move("q1", "AFTER:p2"), [("CONFLICTING_HUNKS", "inside", 3, 1)]),
     (move("p1", "APPEND:b1") + "\n@@DELETE:b1@@", [("CONFLICTING_HUNKS", "contains", 3, 1)]),
     # all at once, each judged by itself
-    (
-        edit("p1", "no", "x")
-        + "\n@@DELETE:p9@@\n@@DELETE:p2@@\n@@AFTER:p1@@\nx\n@@AFTER:p2@@\nx\n@@DELETE:p1@@",
-        [
-            ("CONTENT_MISMATCH", "text", 1, None),
-            ("BLOCK_NOT_FOUND", None, 7, None),
-            ("ANCHOR_DELETED", None, 11, 8),
-            ("CONFLICTING_HUNKS", "same", 13, 1),
-        ],
-    ),
-]
+    (edit("p1", "no",
+        "x") + "\n@@DELETE:p9@@\n@@DELETE:p2@@\n@@AFTER:p1@@\nx\n@@AFTER:p2@@\nx\n@@DELETE:p1@@",
+        [("CONTENT_MISMATCH", "text", 1, None), ("BLOCK_NOT_FOUND", None, 7, None),
+        ("ANCHOR_DELETED", None, 11, 8), ("CONFLICTING_HUNKS", "same", 13, 1)]),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("diff", "expected"), REFUSED)
+@each_row("diff expected", REFUSED)
 def test_what_is_refused(diff: str, expected: list[tuple[Any, ...]]) -> None:
     found = [(one.code, one.reason, one.line, one.other_line) for one in problems(diff)]
     assert found == expected
@@ -424,26 +351,21 @@ def test_what_the_plan_tells() -> None:
     assert (delete.change, delete.lines) == (Delete("l1"), (5, 14))
 
 
-@pytest.mark.parametrize(
-    ("diff", "places"),
-    [
-        ("@@AFTER:p1@@\nx", [("after", "p1", "x")]),
-        ("@@AFTER:c1@@\nx", [("after", "c1", "x")]),
-        ("@@BEFORE:p1@@\nx", [("before", "p1", "x")]),
-        ("@@BEFORE:h1@@\nx", [("before", "h1", "x")]),
-        ("@@PREPEND:b1@@\nx", [("first_in", "b1", "x")]),
-        ("@@APPEND:b1@@\nx\n@@APPEND:b1@@\ny", [("last_in", "b1", "x"), ("last_in", "b1", "y")]),
-        ("@@APPEND:h1@@\nx", [("after", "l1", "x")]),
-        ("@@APPEND:i1@@\n- x", [("last_in", "i1", "- x")]),
-        ("@@AFTER:p1@@\nx\n@@AFTER:p1@@\ny", [("after", "p1", "y"), ("after", "p1", "x")]),
-        ("@@REPLACE:i1@@\n- x\n- y\n- z", [("after", "i1", "- y\n- z")]),
-        ("@@REPLACE:p1@@\nx\n\n\ny\n\n\nz", [("after", "p1", "y\n\nz")]),
-        (
-            "@@BEFORE:h2@@\ny\n@@APPEND:h1@@\nw\n@@AFTER:p1@@\nx",
-            [("after", "p1", "x"), ("before", "h2", "y"), ("after", "l1", "w")],
-        ),
-    ],
-)
+@each_row("diff places", [
+    ("@@AFTER:p1@@\nx", [("after", "p1", "x")]),
+    ("@@AFTER:c1@@\nx", [("after", "c1", "x")]),
+    ("@@BEFORE:p1@@\nx", [("before", "p1", "x")]),
+    ("@@BEFORE:h1@@\nx", [("before", "h1", "x")]),
+    ("@@PREPEND:b1@@\nx", [("first_in", "b1", "x")]),
+    ("@@APPEND:b1@@\nx\n@@APPEND:b1@@\ny", [("last_in", "b1", "x"), ("last_in", "b1", "y")]),
+    ("@@APPEND:h1@@\nx", [("after", "l1", "x")]),
+    ("@@APPEND:i1@@\n- x", [("last_in", "i1", "- x")]),
+    ("@@AFTER:p1@@\nx\n@@AFTER:p1@@\ny", [("after", "p1", "y"), ("after", "p1", "x")]),
+    ("@@REPLACE:i1@@\n- x\n- y\n- z", [("after", "i1", "- y\n- z")]),
+    ("@@REPLACE:p1@@\nx\n\n\ny\n\n\nz", [("after", "p1", "y\n\nz")]),
+    ("@@BEFORE:h2@@\ny\n@@APPEND:h1@@\nw\n@@AFTER:p1@@\nx",
+        [("after", "p1", "x"), ("before", "h2", "y"), ("after", "l1", "w")]),
+])  # fmt: skip
 def test_new_blocks_are_put_where_the_hunk_says(
     diff: str, places: list[tuple[str, str, str]]
 ) -> None:
@@ -463,23 +385,19 @@ def test_a_hunk_that_changes_nothing_has_no_operation() -> None:
 
 
 def test_one_block_is_taken_as_it_was_written() -> None:
-    """Whatever the splitting makes of it: indentation, trailing blanks, comments."""
     for text in ("\u3000\u3000first", "  two", "x  ", "text\n\n% comment"):
         (update,) = planned(f"@@REPLACE:p1@@\n{text}").operations
         assert update.change == Update("p1", text)
 
 
-@pytest.mark.parametrize(
-    ("markdown", "level"),
-    [
-        *((f"{'#' * n} x", n) for n in range(1, 7)),
-        ("#", 1),
-        ("   ###\tx ##", 3),
-        ("x\n===", 1),
-        ("x\ny\n---  \n", 2),
-        ("x\n=", 1),
-    ],
-)
+@each_row("markdown level", [
+    *((f"{'#' * n} x", n) for n in range(1, 7)),
+    ("#", 1),
+    ("   ###\tx ##", 3),
+    ("x\n===", 1),
+    ("x\ny\n---  \n", 2),
+    ("x\n=", 1),
+])  # fmt: skip
 def test_heading_levels(markdown: str, level: int) -> None:
     assert heading_level(markdown) == level
 
@@ -511,57 +429,12 @@ def test_the_time_of_very_many_hunks_is_bounded() -> None:
     assert len(found.operations) == count + count // 4 + count
 
 
-# The bugs of the plugin, by their numbers in the notes on it.
-
-
-def test_plugin_1_empty_replace_deletes_what_matches() -> None:
-    check_document(edit("p1", "first", ""), base("first | ", ""))
-    assert problems(edit("p1", "else", ""))[0].code == "CONTENT_MISMATCH"
-
-
-def test_plugin_3_every_hunk_counts_and_is_compared_with_its_own_text() -> None:
-    both = edit("p1", "first", "new") + "\n@@AFTER:p1@@\nx\n@@BEFORE:p1@@\ny"
-    check_document(both, base("first", "y | new | x"))
-    twice = edit("p1", "first", "x") + "\n" + edit("p1", "never there", "y")
-    assert [one.code for one in problems(twice)] == ["CONFLICTING_HUNKS"]
-    other = edit("p1", "first", "x") + "\n" + edit("p2", "first", "y")
-    assert [(one.code, one.block_id) for one in problems(other)] == [("CONTENT_MISMATCH", "p2")]
-
-
-def test_plugin_10_indentation_counts_and_a_loose_match_is_asked_for() -> None:
-    indented = edit("p1", "\u3000first", "x")
-    assert problems(indented)[0].code == "CONTENT_MISMATCH"
-    assert planned(indented, strict=False).operations
-    check_document(edit("p1", "first", "\u3000\u3000x"), base("first", "\u3000\u3000x"))
-
-
-def test_plugin_11_nothing_is_planned_when_one_hunk_is_wrong() -> None:
-    found = problems("@@DELETE:p1@@\n" + edit("p2", "stale", "x") + "\n@@DELETE:gone@@")
-    assert [(one.code, one.line) for one in found] == [
-        ("CONTENT_MISMATCH", 2),
-        ("BLOCK_NOT_FOUND", 8),
-    ]
-    assert len(planned("@@REPLACE:p1@@\na\n\nb\n@@DELETE:p2@@").operations) == 3
-
-
-def test_plugin_13_no_block_is_lost() -> None:
-    check_document(edit("p1", "first", "a\n\nb\n\nc"), base("first", "a | b | c"))
-    check_document("@@AFTER:i1@@\n- x\n- y\n- z", base("- a", "- a, - x, - y, - z"))
-    check_document("@@AFTER:p1@@\nx\n@@AFTER:p1@@\ny", base("first", "first | x | y"))
-    assert problems("@@DELETE:doc@@")[0].code == "INVALID_TARGET"
-    assert problems("@@DELETE:p1@@\n@@AFTER:p1@@\nx")[0].code == "ANCHOR_DELETED"
-    assert problems("@@REPLACE:b1@@\nx\n@@AFTER:q1@@\ny")[0].code == "CONFLICTING_HUNKS"
-
-
-# Any diff of any document, against what it should come to.
-
 TEXTS = ("one", "one\n\ntwo", "- one", "- one\n- two", "- one\n\n- two", "# one", "one\n\n- two")
 ACTIONS: tuple[Action, ...] = ("EDIT", "DELETE", "REPLACE", "BEFORE", "AFTER", "PREPEND", "APPEND")
 
 
 @st.composite
 def specs(draw: st.DrawFn, names: list[int], depth: int = 0) -> Spec:
-    """A block and what it holds."""
     names.append(0)
     number = len(names)
     kinds = ("p", "h", "l", "b") if depth < 3 else ("p", "h")
@@ -703,7 +576,6 @@ class Oracle:
 
 
 def outcome(hunks: list[BlockHunk], tree: BlockTree) -> BlockPlan | BlockDiffRefused:
-    """The plan, or why there is none."""
     try:
         return plan_blocks(hunks, tree, split)
     except BlockDiffRefused as refused:
@@ -742,16 +614,13 @@ def test_the_tree_may_be_no_more_than_is_asked_for() -> None:
     assert [one.change for one in emptied.operations] == [Delete("l1")]
 
 
-@pytest.mark.parametrize(
-    ("text", "items", "expected"),
-    [
-        ("a", [], "- a"),
-        ("a\n\nb\n", ["* x"], "* a\n\n  b"),
-        ("a\r\nb", ["1. x", "9) y"], "10) a\n    b"),
-        ("a\nb", ["- [x] done"], "- [ ] a\n  b"),
-        ("a", ["- x", "no item"], "- a"),
-    ],
-)
+@each_row("text items expected", [
+    ("a", [], "- a"),
+    ("a\n\nb\n", ["* x"], "* a\n\n  b"),
+    ("a\r\nb", ["1. x", "9) y"], "10) a\n    b"),
+    ("a\nb", ["- [x] done"], "- [ ] a\n  b"),
+    ("a", ["- x", "no item"], "- a"),
+])  # fmt: skip
 def test_a_text_becomes_an_item_as_the_last_one_is(
     text: str, items: list[str], expected: str
 ) -> None:

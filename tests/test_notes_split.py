@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from copydesk.notes.kernel.blocks import split_blocks
 from copydesk.notes.markdown import Profile, parse
 from support.fake_kernel.split import split as split_of_the_fake
 from support.markdown_texts import anything
+from support.rows import each_row
 
 ID = '{: id="20200101000000-abcdefg"}'
 DOCUMENT = '{: id="20200101000000-abcdefh" type="doc"}'
@@ -42,7 +42,7 @@ CASES: tuple[tuple[Profile, str, tuple[str, ...]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("profile", "text", "pieces"), CASES)
+@each_row("profile text pieces", CASES)
 def test_pieces_of_a_text(profile: Profile, text: str, pieces: tuple[str, ...]) -> None:
     found = split_as(profile)(text)
     assert tuple(f"{piece.kind} {piece.markdown}" for piece in found) == pieces
@@ -85,18 +85,12 @@ def test_a_kernel_gets_the_blocks_of_its_engine(text: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "a\n\nb\nc",
-        "# h\n\n- a\n  - b\n\n    c\n- d\n\n> e\n> - f",
-        "1. a\n2. b\n\n```py\nx\n\ny\n```\n\n---\n\n$$\nx\n$$",
-        "- [x] a\n- [ ] b\n\n| a | b |\n| --- | --- |\n| 1 | 2 |",
-        "{{{col\na\n\n- b\n\n}}}",
-        "<div>\na\n</div>\n\nb",
-    ],
-)
+@each_row("text", [
+    "", "a\n\nb\nc", "# h\n\n- a\n  - b\n\n    c\n- d\n\n> e\n> - f",
+    "1. a\n2. b\n\n```py\nx\n\ny\n```\n\n---\n\n$$\nx\n$$",
+    "- [x] a\n- [ ] b\n\n| a | b |\n| --- | --- |\n| 1 | 2 |", "{{{col\na\n\n- b\n\n}}}",
+    "<div>\na\n</div>\n\nb",
+])  # fmt: skip
 def test_the_fake_kernel_splits_ordinary_texts_the_same(text: str) -> None:
     """Its parser is one of its own: two that agree are two witnesses."""
     ours, others = split_blocks(text), split_of_the_fake(text)
@@ -109,7 +103,6 @@ def test_the_fake_kernel_splits_ordinary_texts_the_same(text: str) -> None:
 
 
 def test_no_line_for_a_kernel_is_lost_unsaid() -> None:
-    """What a kernel does not take stands in a piece, so that the store refuses it."""
     config = Config(notes=NotesConfig(siyuan_url="http://127.0.0.1:1", siyuan_token="x"))
     found = kernel_notes(config).split(f"a\n{ID}\n\nb")
     assert [piece.markdown for piece in found] == [f"a\n{ID}", "b"]

@@ -22,13 +22,13 @@ from copydesk.text.search import (
 )
 from copydesk.text.snapshot import Snapshot
 from support.cost import bounded, spread
+from support.rows import each_row
 
 SMALL = st.text(st.sampled_from("ab\n"), max_size=40)
 NEEDLES = st.lists(st.text(st.sampled_from("ab\n"), min_size=1, max_size=7), max_size=40)
 
 
 def brute(text: str, wanted: str) -> list[int]:
-    """Every place, also those that overlap."""
     return [at for at in range(len(text)) if text.startswith(wanted, at)]
 
 
@@ -43,76 +43,66 @@ def check_spans(
         assert found.count == len(spans)
 
 
-@pytest.mark.parametrize(
-    ("data", "wanted", "spans"),
-    [
-        (b"", "a", []),
-        (b"abc", "abc", [(0, 3)]),
-        (b"aaa", "aa", [(0, 2), (1, 3)]),
-        (b"abababa", "aba", [(0, 3), (2, 5), (4, 7)]),
-        # a line feed is any line end, a whole one
-        (b"a\r\nb\nc", "a\nb\nc", [(0, 6)]),
-        (b"a\r\nb", "a\r\nb", [(0, 4)]),
-        (b"a\nb", "a\r\nb", [(0, 3)]),
-        (b"a\r\nb", "\n", [(1, 3)]),
-        (b"a\r\nb", "\r", []),
-        (b"a\r\nb", "a\r", []),
-        (b"a\rb", "a\r", [(0, 2)]),
-        (b"a\rb", "a\nb", []),
-        (b"a\r\r\nb", "\r\n", [(2, 4)]),
-        (b"a\r\r\nb", "\r\r\n", [(1, 4)]),
-        (b"a\r\r\nb", "a\r", [(0, 2)]),
-        (b"\r\n\r\n\n", "\n\n", [(0, 4), (2, 5)]),
-        # other ends of lines are none
-        ("a\u2028b\x85c\x0bd".encode(), "b\x85c", [(4, 8)]),
-        # the byte order mark is no part of the text
-        (b"\xef\xbb\xbfab", "ab", [(3, 5)]),
-        (b"\xef\xbb\xbfa\r\nb", "a\nb", [(3, 7)]),
-        (b"\xef\xbb\xbfab", "\ufeffab", []),
-        (b"\xef\xbb\xbf\xef\xbb\xbfab", "\ufeffab", [(3, 8)]),
-        # bytes that do not decode stand between what does
-        (b"a\xffb\xc3c", "b", [(2, 3)]),
-        (b"\xe9t\xe9", "\xe9", []),
-        ("é".encode(), "é", [(0, 2)]),
-        ("🎉é🎉".encode(), "é🎉", [(4, 10)]),
-    ],
-)
+@each_row("data wanted spans", [
+    (b"", "a", []),
+    (b"abc", "abc", [(0, 3)]),
+    (b"aaa", "aa", [(0, 2), (1, 3)]),
+    (b"abababa", "aba", [(0, 3), (2, 5), (4, 7)]),
+    # a line feed is any line end, a whole one
+    (b"a\r\nb\nc", "a\nb\nc", [(0, 6)]),
+    (b"a\r\nb", "a\r\nb", [(0, 4)]),
+    (b"a\nb", "a\r\nb", [(0, 3)]),
+    (b"a\r\nb", "\n", [(1, 3)]),
+    (b"a\r\nb", "\r", []),
+    (b"a\r\nb", "a\r", []),
+    (b"a\rb", "a\r", [(0, 2)]),
+    (b"a\rb", "a\nb", []),
+    (b"a\r\r\nb", "\r\n", [(2, 4)]),
+    (b"a\r\r\nb", "\r\r\n", [(1, 4)]),
+    (b"a\r\r\nb", "a\r", [(0, 2)]),
+    (b"\r\n\r\n\n", "\n\n", [(0, 4), (2, 5)]),
+    # other ends of lines are none
+    ("a\u2028b\x85c\x0bd".encode(), "b\x85c", [(4, 8)]),
+    # the byte order mark is no part of the text
+    (b"\xef\xbb\xbfab", "ab", [(3, 5)]),
+    (b"\xef\xbb\xbfa\r\nb", "a\nb", [(3, 7)]),
+    (b"\xef\xbb\xbfab", "\ufeffab", []),
+    (b"\xef\xbb\xbf\xef\xbb\xbfab", "\ufeffab", [(3, 8)]),
+    # bytes that do not decode stand between what does
+    (b"a\xffb\xc3c", "b", [(2, 3)]),
+    (b"\xe9t\xe9", "\xe9", []),
+    ("é".encode(), "é", [(0, 2)]),
+    ("🎉é🎉".encode(), "é🎉", [(4, 10)]),
+    (b"\xff\xfe\0\0\xff\xff\xff\xffa\0\0\0", "a", [(8, 12)]),
+])  # fmt: skip
 def test_one(data: bytes, wanted: str, spans: list[tuple[int, int]]) -> None:
     check_spans(data, wanted, *spans)
 
 
-@pytest.mark.parametrize(
-    ("named", "data", "wanted", "spans"),
-    [
-        ("latin-1", b"\xe9t\xe9\r\n", "t\xe9\n", [(1, 5)]),
-        ("gb18030", "中文\r\n中".encode("gb18030"), "文\n", [(2, 6)]),
-        ("gb18030", "中文\r\n中".encode("gb18030"), "中", [(0, 2), (6, 8)]),
-        ("gb18030", "\U0001f389a".encode("gb18030") + b"\xff\r\nb", "\nb", [(6, 9)]),
-        # the second byte of a character is no character: 0x5C is a backslash elsewhere
-        ("cp932", "表\\".encode("cp932"), "\\", [(2, 3)]),
-        ("shift_jis", "日本\r\n".encode("shift_jis"), "本", [(2, 4)]),
-        # the two spellings of one character
-        ("cp932", b"\x87\x54\r\n\xfa\x4a x", "Ⅰ", [(0, 2), (4, 6)]),
-        ("cp932", b"\xfa\x4a\xfa\x4ax\r\n\xfa\x4ay", "Ⅰy", [(7, 10)]),
-        (None, b"\xff\xfe" + "a\r\nb".encode("utf-16-le"), "a\nb", [(2, 10)]),
-        (None, b"\xff\xfe" + "a漢".encode("utf-16-le"), "漢", [(4, 6)]),
-        (None, b"\xff\xfe" + "\u0a00\u6100a".encode("utf-16-le"), "a", [(6, 8)]),
-        (None, b"\xfe\xff" + "🎉é".encode("utf-16-be"), "é", [(6, 8)]),
-        # a lone half of a pair, and half a unit at the end
-        (None, b"\xff\xfe\x00\xd8" + "ab".encode("utf-16-le") + b"\x41", "b", [(6, 8)]),
-        (None, b"\xff\xfe\0\0" + "a\r\nb".encode("utf-32-le"), "\nb", [(8, 20)]),
-        (None, b"\xff\xfe" + "\ufeffa".encode("utf-16-le"), "\ufeffa", [(2, 6)]),
-    ],
-)
+@each_row("named data wanted spans", [
+    ("latin-1", b"\xe9t\xe9\r\n", "t\xe9\n", [(1, 5)]),
+    ("gb18030", "中文\r\n中".encode("gb18030"), "文\n", [(2, 6)]),
+    ("gb18030", "中文\r\n中".encode("gb18030"), "中", [(0, 2), (6, 8)]),
+    ("gb18030", "\U0001f389a".encode("gb18030") + b"\xff\r\nb", "\nb", [(6, 9)]),
+    # the second byte of a character is no character: 0x5C is a backslash elsewhere
+    ("cp932", "表\\".encode("cp932"), "\\", [(2, 3)]),
+    ("shift_jis", "日本\r\n".encode("shift_jis"), "本", [(2, 4)]),
+    # the two spellings of one character
+    ("cp932", b"\x87\x54\r\n\xfa\x4a x", "Ⅰ", [(0, 2), (4, 6)]),
+    ("cp932", b"\xfa\x4a\xfa\x4ax\r\n\xfa\x4ay", "Ⅰy", [(7, 10)]),
+    (None, b"\xff\xfe" + "a\r\nb".encode("utf-16-le"), "a\nb", [(2, 10)]),
+    (None, b"\xff\xfe" + "a漢".encode("utf-16-le"), "漢", [(4, 6)]),
+    (None, b"\xff\xfe" + "\u0a00\u6100a".encode("utf-16-le"), "a", [(6, 8)]),
+    (None, b"\xfe\xff" + "🎉é".encode("utf-16-be"), "é", [(6, 8)]),
+    # a lone half of a pair, and half a unit at the end
+    (None, b"\xff\xfe\x00\xd8" + "ab".encode("utf-16-le") + b"\x41", "b", [(6, 8)]),
+    (None, b"\xff\xfe\0\0" + "a\r\nb".encode("utf-32-le"), "\nb", [(8, 20)]),
+    (None, b"\xff\xfe" + "\ufeffa".encode("utf-16-le"), "\ufeffa", [(2, 6)]),
+])  # fmt: skip
 def test_one_in_another_encoding(
     named: str | None, data: bytes, wanted: str, spans: list[tuple[int, int]]
 ) -> None:
     check_spans(data, wanted, *spans, named=named)
-
-
-def test_what_is_no_character_is_no_hindrance() -> None:
-    (found,) = find_all(Snapshot.of(b"\xff\xfe\0\0\xff\xff\xff\xffa\0\0\0"), ["a"])
-    assert found.spans == ((8, 12),)
 
 
 @pytest.fixture(params=["as it is", "small chunks", "nothing installed", "popular at once"])
@@ -197,15 +187,12 @@ def test_the_many_places_of_one_text_are_all_counted(text: str, wanted: str) -> 
     assert find_all(Snapshot.of(text.encode()), [wanted])[0].count == len(brute(text, wanted))
 
 
-@pytest.mark.parametrize(
-    ("data", "pattern", "found"),
-    [
-        (b"aaa", "aa", [((0, 2), "aa"), ((1, 3), "aa")]),
-        (b"\xef\xbb\xbfa\r\nba", "a\n?", [((3, 6), "a\n"), ((7, 8), "a")]),
-        (b"\xe9a\xe9", "a.", [((1, 3), "a\\xe9")]),
-        ("\ufeffé\r\né".encode("utf-16-le"), "é", [((2, 4), "é"), ((8, 10), "é")]),
-    ],
-)
+@each_row("data pattern found", [
+    (b"aaa", "aa", [((0, 2), "aa"), ((1, 3), "aa")]),
+    (b"\xef\xbb\xbfa\r\nba", "a\n?", [((3, 6), "a\n"), ((7, 8), "a")]),
+    (b"\xe9a\xe9", "a.", [((1, 3), "a\\xe9")]),
+    ("\ufeffé\r\né".encode("utf-16-le"), "é", [((2, 4), "é"), ((8, 10), "é")]),
+])  # fmt: skip
 def test_a_pattern(data: bytes, pattern: str, found: list[tuple[tuple[int, int], str]]) -> None:
     plain = NormalizedText.of(Snapshot.of(data))
     shown = plain.base.encoding.decode
@@ -277,22 +264,13 @@ def test_bounded(text: str, wanted: list[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        # pieces of 8 or 16 bytes stand in thousands of places, the texts in few
-        (
-            "".join(f"{i * 2654435761 % 2**32:032b}" for i in range(60_000)),
-            [f"{i * 40503 % 2**14:014b}" for i in range(800)],
-        ),
-        (" " * 2_000_000, [f"{' ' * (100 + i)}x{' ' * i}" for i in range(400)]),
-        (
-            " " * 1_000_000 + "y" + " " * 1_000_000,
-            [f"{' ' * (100 + i)}y{' ' * i}" for i in range(400)],
-        ),
-    ],
-    ids=["two digits", "blanks that are not there", "blanks that are there"],
-)
+@pytest.mark.parametrize(("text", "wanted"), [
+    # pieces of 8 or 16 bytes stand in thousands of places, the texts in few
+    ("".join(f"{i * 2654435761 % 2**32:032b}" for i in range(60_000)),
+        [f"{i * 40503 % 2**14:014b}" for i in range(800)]),
+    (" " * 2_000_000, [f"{' ' * (100 + i)}x{' ' * i}" for i in range(400)]),
+    (" " * 1_000_000 + "y" + " " * 1_000_000, [f"{' ' * (100 + i)}y{' ' * i}" for i in range(400)]),
+], ids=["two digits", "blanks that are not there", "blanks that are there"])  # fmt: skip
 def test_many_texts_cost_no_pass_each(text: str, wanted: list[str]) -> None:
     """Of a few tries one counts: what else the process does can only make it seem dearer."""
     base = Snapshot.of(text.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
@@ -33,6 +33,8 @@ from copydesk.search.ripgrep import (
 from copydesk.store.files import Files
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from support.desks import Setup
+from support.rows import each_row
 
 RG = find_rg()
 pytestmark = pytest.mark.skipif(RG is None, reason="no ripgrep (rg) on this machine")
@@ -40,18 +42,9 @@ ROOT = RelPath(())
 
 
 @contextmanager
-def tree(files: dict[str, bytes], **more: object) -> Iterator[Search]:
-    """A search of a folder with these files."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, data in files.items():
-            path = Path(folder) / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-        opened = Files(folder)
-        try:
-            yield Search(RG, opened, lambda _: True, **more)  # type: ignore[arg-type]
-        finally:
-            opened.close()
+def tree(files: Mapping[str, bytes], **more: object) -> Iterator[Search]:
+    with tempfile.TemporaryDirectory() as folder, Files(lay(Path(folder), files)) as opened:
+        yield Search(RG, opened, lambda _: True, **more)  # type: ignore[arg-type]
 
 
 def ask(pattern: str, path: str = ".") -> Query:
@@ -59,7 +52,6 @@ def ask(pattern: str, path: str = ".") -> Query:
 
 
 def lines_of(found: Snippets | Raw) -> list[FoundLine]:
-    """Every line of a result, once."""
     if isinstance(found, Lines):
         return list(found.rows)
     assert isinstance(found, Snippets)
@@ -115,7 +107,7 @@ def test_every_line_stands_in_its_version(data: list[bytes], around: int) -> Non
             assert one.real == RelPath.parse(one.path)
 
 
-@pytest.mark.parametrize("options", [["-o"], ["-U"], ["-C1"], ["-v"], ["-M5"], ["--crlf"]])
+@each_row("options", [["-o"], ["-U"], ["-C1"], ["-v"], ["-M5"], ["--crlf"]])
 def test_every_line_stands_in_its_version_whatever_the_options(options: list[str]) -> None:
     text = b"one needle\r\ntwo\nneedle and needle\rneedle\n\xe9 needle\r\n" + b"x" * 900 + b"needle"
     with tree({"a.txt": text}) as search:
@@ -169,15 +161,12 @@ def test_a_search_reads_no_more_for_versions_than_its_share(
     check_versions(found, lines_of(found), [*"ab"])
 
 
-@pytest.mark.parametrize(
-    ("now", "known"),
-    [
+@pytest.mark.parametrize(("now", "known"), [
         (b"0\nneedle\n2\n3 other\n", True),  # elsewhere
-        (b"0\nneedle\n2 \n3\n", False),
-        (b"new\n0\nneedle\n2\n3\n", False),
-        (b"", False),
-    ],
-)
+    (b"0\nneedle\n2 \n3\n", False),
+    (b"new\n0\nneedle\n2\n3\n", False),
+    (b"", False),
+])  # fmt: skip
 def test_a_version_is_that_of_bytes_with_every_line_shown(
     now: bytes, known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,21 +197,16 @@ def test_lines_shown_whole_are_told_as_runs() -> None:
     with tree({"a": data}) as search:
         found = search_snippets(search, ask("needle"), 9, 1, 1)
         only = search_raw(search, "needle", ROOT, parse_rg_args(["-o"]), 9)
-    assert [runs for _, runs in lines_shown(found, lines_of(found))] == [
-        ((1, 4), (6, 7), (8, 10)),
-    ]
+    assert [runs for _, runs in lines_shown(found, lines_of(found))] == [((1, 4), (6, 7), (8, 10))]
     assert [runs for _, runs in lines_shown(only, lines_of(only))] == [()]
     assert list(lines_shown(found, ())) == []
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("ripgrep_snippets", {"pattern": "beta"}),
-        ("ripgrep_fixed", {"literal": "beta"}),
-        ("ripgrep_search", {"pattern": "beta"}),
-    ],
-)
+@pytest.mark.parametrize(("tool", "arguments"), [
+    ("ripgrep_snippets", {"pattern": "beta"}),
+    ("ripgrep_fixed", {"literal": "beta"}),
+    ("ripgrep_search", {"pattern": "beta"}),
+])  # fmt: skip
 def test_the_line_numbers_of_a_search_can_be_used_in_an_edit(
     tmp_path: Path, tool: str, arguments: dict[str, object]
 ) -> None:
@@ -239,27 +223,17 @@ def test_the_line_numbers_of_a_search_can_be_used_in_an_edit(
     assert (tmp_path / "a.txt").read_text() == "by somebody else\nalpha\nB\ngamma\n"
 
 
-# Ignore files
-
 IGNORING = {
     ".gitignore": b"*.log\n/dist\n!keep.log\nnode_modules/\n",
-    "a.txt": b"x",
-    "a.log": b"x",
-    "keep.log": b"x",
-    "dist/a.txt": b"x",
-    "sub/dist/a.txt": b"x",
     "sub/.gitignore": b"*.txt\n!dist/\n!b.txt\n/deep/own.md\n",
-    "sub/a.txt": b"x",
-    "sub/b.txt": b"x",
-    "sub/c.log": b"x",
-    "sub/deep/c.log": b"x",
-    "sub/deep/own.md": b"x",
-    "sub/deep/b.txt": b"x",
     "sub/deep/.gitignore": b"!c.log\n",
-    "node_modules/m/a.js": b"x",
     ".ignore": b"by_ignore\n",
-    "by_ignore": b"x",
-}
+    **dict.fromkeys((
+        "a.txt", "a.log", "keep.log", "dist/a.txt", "sub/dist/a.txt", "sub/a.txt", "sub/b.txt",
+        "sub/c.log", "sub/deep/c.log", "sub/deep/own.md", "sub/deep/b.txt", "node_modules/m/a.js",
+        "by_ignore",
+    ), b"x"),
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -272,22 +246,16 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def lay(root: Path, files: dict[str, bytes]) -> Path:
-    for name, data in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+def lay(root: Path, files: Mapping[str, bytes]) -> Path:
+    Setup(files=files).lay_files(root)
     return root
 
 
 def found_in(root: Path, path: str = ".", *options: str) -> set[str]:
-    opened = Files(root)
-    try:
+    with Files(root) as opened:
         search = Search(RG, opened, lambda _: True)
         raw = search_raw(search, "x", RelPath.parse(path), parse_rg_args(["-l", *options]), 1000)
         plain = search_files(search, ask("x", path), 1000)
-    finally:
-        opened.close()
     paths = set(getattr(raw, "paths", ()))
     assert options or paths == set(plain.paths)
     return paths
@@ -301,18 +269,18 @@ def by_rg(root: Path, path: str = ".") -> set[str]:
     return {str(RelPath.parse(line)) for line in said.stdout.splitlines()}
 
 
-@pytest.mark.parametrize("path", [".", "sub", "sub/deep", "dist"])
 @pytest.mark.parametrize("above", [False, True])
-def test_gitignore_counts_without_git_as_with_it(outside: Path, path: str, above: bool) -> None:
+def test_gitignore_counts_without_git_as_with_it(outside: Path, above: bool) -> None:
     plain, git = outside / "plain", outside / "git"
-    for root in (plain, git):
-        lay(root, IGNORING)
-    (git / ".git").mkdir()
+    files = IGNORING
     if above:  # as of a home folder
         (outside / ".gitignore").write_bytes(b"*\n")
-        (git / "sub/.gitignore").write_bytes(b"*.txt\n!dist/\n!b.txt\ndeep/own.md\nown.md\n")
-        (plain / "sub/.gitignore").write_bytes(b"*.txt\n!dist/\n!b.txt\ndeep/own.md\nown.md\n")
-    assert found_in(plain, path) == by_rg(git, path) == found_in(git, path)
+        files = files | {"sub/.gitignore": b"*.txt\n!dist/\n!b.txt\ndeep/own.md\nown.md\n"}
+    for root in (plain, git):
+        lay(root, files)
+    (git / ".git").mkdir()
+    for path in (".", "sub", "sub/deep", "dist"):
+        assert found_in(plain, path) == by_rg(git, path) == found_in(git, path)
 
 
 @pytest.mark.parametrize("above", [b"", b"*\n"])
@@ -323,26 +291,14 @@ def test_what_is_ignored_without_git(outside: Path, above: bytes) -> None:
     assert found_in(root) == {"a.txt", "keep.log", "sub/b.txt", "sub/deep/b.txt", "sub/deep/c.log"}
     assert "a.log" in found_in(root, ".", "--no-ignore-vcs")
     assert {"dist/a.txt", "node_modules/m/a.js", "by_ignore"} <= found_in(root, ".", "-u")
-    assert found_in(root, "sub/deep", "-u") == {
-        f"sub/deep/{name}" for name in ("c.log", "own.md", "b.txt")
-    }
+    deep = {f"sub/deep/{name}" for name in ("c.log", "own.md", "b.txt")}
+    assert found_in(root, "sub/deep", "-u") == deep
 
 
 def test_a_repository_above_the_root_and_one_below_it(outside: Path) -> None:
-    outer = lay(
-        outside / "outer",
-        {".git/HEAD": b"", ".gitignore": b"out\n", "root/out": b"x", "root/in": b"x"},
-    )
+    above = {".git/HEAD": b"", ".gitignore": b"out\n", "root/out": b"x", "root/in": b"x"}
+    outer = lay(outside / "outer", above)
     assert found_in(outer / "root") == by_rg(outer / "root") == {"in"}
-    inner = lay(
-        outside / "inner",
-        {
-            "repo/.git/info/exclude": b"secret\n",
-            "repo/secret": b"x",
-            "repo/open": b"x",
-            "plain/.gitignore": b"gone\n",
-            "plain/gone": b"x",
-            "plain/here": b"x",
-        },
-    )
-    assert found_in(inner) == {"repo/open", "plain/here"}
+    below = {"repo/.git/info/exclude": b"secret\n", "plain/.gitignore": b"gone\n"}
+    files = dict.fromkeys(("repo/secret", "repo/open", "plain/gone", "plain/here"), b"x")
+    assert found_in(lay(outside / "inner", below | files)) == {"repo/open", "plain/here"}

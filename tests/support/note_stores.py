@@ -45,7 +45,7 @@ class Home:
     """A store with an empty notebook.
 
     `write` puts what was prepared into files, where notes are files. `back`
-    takes a change back. `ask` asks the kernel, where there is one; `live` if that is a real one.
+    takes a change back. `ask` asks the kernel, where there is one.
     """
 
     store: NoteStore
@@ -53,11 +53,17 @@ class Home:
     write: Callable[[Prepared], None] = lambda prepared: None
     back: Callable[[Prepared, ChangesDone], object] | None = None
     ask: Callable[[str, Mapping[str, object]], object] = lambda path, body: None
-    live: bool = False
 
     def document(self, markdown: str, title: str = "One", parent: str = "") -> str:
         """A new document; its id."""
         return self.made(title, markdown, parent).id
+
+    def laid(
+        self, markdown: str, title: str = "One", parent: str = ""
+    ) -> tuple[str, dict[str, str]]:
+        """A new document: its id, and those of its blocks by their places."""
+        document = self.document(markdown, title, parent)
+        return document, self.paths(document)
 
     def made(self, title: str, markdown: str, parent: str = "") -> NoteBlock:
         """A new document."""
@@ -172,7 +178,7 @@ def live_home(url: str, token: str) -> Iterator[Home]:
     box = cast(dict[str, dict[str, str]], made)["notebook"]["id"]
     store = KernelStore(http, split_blocks)
     try:
-        yield Home(store, box, ask=http.ask, live=True)
+        yield Home(store, box, ask=http.ask)
     finally:
         with suppress(KernelRefused):  # "directory not empty", while it writes its index
             http.ask("/api/notebook/removeNotebook", {"notebook": box})

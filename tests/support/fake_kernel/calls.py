@@ -28,18 +28,11 @@ from support.fake_kernel.workspace import CONTAINERS, Document, Workspace
 Body = dict[str, Any]
 
 WRITES = {
-    "/api/block/insertBlock",
-    "/api/block/appendBlock",
-    "/api/block/prependBlock",
-    "/api/block/updateBlock",
-    "/api/block/batchUpdateBlock",
-    "/api/block/deleteBlock",
-    "/api/block/moveBlock",
-    "/api/attr/setBlockAttrs",
-    "/api/filetree/createDocWithMd",
-    "/api/filetree/createDailyNote",
-    "/api/filetree/removeDoc",
-}
+    "/api/block/insertBlock", "/api/block/appendBlock", "/api/block/prependBlock",
+    "/api/block/updateBlock", "/api/block/batchUpdateBlock", "/api/block/deleteBlock",
+    "/api/block/moveBlock", "/api/attr/setBlockAttrs", "/api/filetree/createDocWithMd",
+    "/api/filetree/createDailyNote", "/api/filetree/removeDoc",
+}  # fmt: skip
 
 NODES = {
     "d": "NodeDocument", "h": "NodeHeading", "l": "NodeList", "i": "NodeListItem", "c": "NodeCodeBlock",
@@ -50,19 +43,9 @@ NODES = {
 }  # fmt: skip
 
 COLUMNS = [
-    "id",
-    "parent_id",
-    "root_id",
-    "box",
-    "path",
-    "hpath",
-    "content",
-    "markdown",
-    "type",
-    "subtype",
-    "updated",
-    "ial",
-]
+    "id", "parent_id", "root_id", "box", "path", "hpath", "content", "markdown", "type", "subtype",
+    "updated", "ial",
+]  # fmt: skip
 _FORM = re.compile(r"[0-9]{14}-[0-9a-z]{7}")
 
 
@@ -298,12 +281,9 @@ class Calls:
             assert above is not None
             at = (above[1], above[2])
         rows = [
-            {
-                "id": document.root.id,
-                "name": box + self.space.hpath(document),
-                "type": "NodeDocument",
-            }
-        ]
+            {"id": document.root.id, "name": box + self.space.hpath(document),
+                "type": "NodeDocument"},
+        ]  # fmt: skip
         for one in reversed(crumbs):
             name = "" if one is node else html.escape(content(one))
             rows.append({"id": one.id, "name": name, "type": NODES[one.kind]})
