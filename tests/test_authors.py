@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.text.authors import BASE, Authored, NetHunk
+from support.rows import each_row
 
 AGENTS = (1, 2)
 PERSON = 7
@@ -66,9 +67,7 @@ def made(changes: Iterable[tuple[int, int, int, int]]) -> Model:
 
 
 @given(CHANGES)
-def test_the_net_change_makes_the_text_of_what_the_others_wrote(
-    changes: list[tuple[int, int, int, int]],
-) -> None:
+def test_the_net_change_is_of_what_others_wrote(changes: list[tuple[int, int, int, int]]) -> None:
     model = made(changes)
     base, hunks = model.lines.net(is_agent)
     assert after(base, hunks) == model.now
@@ -87,7 +86,7 @@ def test_the_net_change_makes_the_text_of_what_the_others_wrote(
 
 
 @given(CHANGES, st.sets(st.integers(0, 6)))
-def test_what_is_kept_is_context_and_the_rest_stays(
+def test_what_is_kept_is_context(
     changes: list[tuple[int, int, int, int]], chosen: set[int]
 ) -> None:
     model = made(changes)
@@ -102,7 +101,7 @@ def test_what_is_kept_is_context_and_the_rest_stays(
 
 
 @given(CHANGES, st.sets(st.integers(0, 6)))
-def test_what_a_person_undoes_is_no_change_any_more(
+def test_what_a_person_undoes_is_none(
     changes: list[tuple[int, int, int, int]], chosen: set[int]
 ) -> None:
     model = made(changes)
@@ -123,63 +122,66 @@ def test_what_is_committed_is_context(changes: list[tuple[int, int, int, int]]) 
     assert model.lines.net(is_agent) == (model.now, [])
 
 
-def test_a_line_that_is_put_back_is_the_one_that_was_there() -> None:
-    lines = Authored([b"a\n", b"b\n", b"c\n"])
-    lines.change([(1, 2, [b"x\n"])], 1)
-    lines.change([(1, 2, [b"b\n"])], BASE)
-    assert lines.net(is_agent) == ([b"a\n", b"b\n", b"c\n"], [])
+def lines_of(text: str) -> list[bytes]:
+    """A line for each word."""
+    return [f"{word}\n".encode() for word in text.split()]
 
 
-def test_what_others_put_in_place_of_it_is_theirs() -> None:
-    lines = Authored([b"a\n", b"b\n", b"c\n"])
-    lines.change([(1, 2, [b"x\n"])], 1)
-    lines.change([(1, 2, [b"y\n"])], BASE)
-    assert lines.net(is_agent) == ([b"a\n", b"y\n", b"c\n"], [])
+def changed(text: str, *changes: tuple[int, list[tuple[int, int, str]]]) -> Authored:
+    """The lines of a text after what authors did: the places, each with its words."""
+    lines = Authored(lines_of(text))
+    for author, places in changes:
+        lines.change([(start, stop, lines_of(new)) for start, stop, new in places], author)
+    return lines
+
+
+def words(lines: list[bytes]) -> str:
+    return b"".join(lines).decode().replace("\n", " ").strip()
+
+
+def said(found: Iterable[NetHunk]) -> list[tuple[str, str]]:
+    return [(words(one.old), words(one.new)) for one in found]
+
+
+def test_what_others_put_in_place_of_a_line_is_theirs_or_the_one_that_was_there() -> None:
+    for new in "by":
+        lines = changed("a b c", (1, [(1, 2, "x")]), (BASE, [(1, 2, new)]))
+        assert lines.net(is_agent) == (lines_of(f"a {new} c"), [])
 
 
 def test_who_removed_a_part_of_it_is_named() -> None:
-    lines = Authored([b"a\n"])
-    lines.change([(1, 1, [b"x\n", b"y\n"])], 1)
-    lines.change([(1, 2, [])], PERSON)
-    (hunk,) = lines.net(is_agent)[1]
+    (hunk,) = changed("a", (1, [(1, 1, "x y")]), (PERSON, [(1, 2, "")])).net(is_agent)[1]
     assert (hunk.new, hunk.authors, hunk.touched_by) == ([b"y\n"], {1}, {PERSON})
 
 
 def test_only_what_the_commit_lacks_stays_open() -> None:
-    lines = Authored([b"a\n", b"b\n"])
-    lines.change([(0, 1, [b"x\n"]), (2, 2, [b"y\n", b"z\n"])], 1)
-    lines = lines.settled_by([b"x\n", b"b\n", b"y\n"], is_agent)
-    base, hunks = lines.net(is_agent)
-    assert (base, texts(hunks)) == ([b"x\n", b"b\n"], [([], [b"y\n", b"z\n"])])
+    lines = changed("a b", (1, [(0, 1, "x"), (2, 2, "y z")]))
+    base, hunks = lines.settled_by(lines_of("x b y"), is_agent).net(is_agent)
+    assert (base, said(hunks)) == (lines_of("x b"), [("", "y z")])
 
 
 def test_what_was_never_committed_is_not_taken_for_removed_by_the_commit() -> None:
-    lines = Authored([b"a\n", b"mine\n", b"b\n", b"c\n"])
-    lines.change([(1, 2, []), (3, 4, [b"x\n"])], 1)
-    lines = lines.settled_by([b"a\n", b"b\n", b"c\n"], is_agent)
-    assert texts(lines.net(is_agent)[1]) == [([b"mine\n"], []), ([b"c\n"], [b"x\n"])]
+    lines = changed("a mine b c", (1, [(1, 2, ""), (3, 4, "x")]))
+    lines = lines.settled_by(lines_of("a b c"), is_agent)
+    assert said(lines.net(is_agent)[1]) == [("mine", ""), ("c", "x")]
 
 
 def test_what_is_kept_of_one_author_leaves_what_another_removed() -> None:
-    lines = Authored([b"a\n", b"b\n", b"c\n"])
-    lines.change([(0, 1, [b"x\n"])], 1)
-    lines.change([(1, 2, [])], 2)
+    lines = changed("a b c", (1, [(0, 1, "x")]), (2, [(1, 2, "")]))
     kept = lines.net(lambda author: author == 1)[1]
     lines = lines.settled(kept, lambda author: author == 1)
-    assert texts(lines.net(is_agent)[1]) == [([b"b\n"], [])]
+    assert said(lines.net(is_agent)[1]) == [("b", "")]
 
 
 def test_the_lines_that_are_there_are_counted_by_author() -> None:
-    lines = Authored([b"a\n", b"b\n", b"c\n"])
-    lines.change([(0, 1, [b"x\n", b"y\n"])], 1)
-    lines.change([(2, 3, [])], 2)
+    lines = changed("a b c", (1, [(0, 1, "x y")]), (2, [(2, 3, "")]))
     assert lines.counts() == {1: 2, 2: 0, BASE: 1}
 
 
-@pytest.mark.parametrize("old", [0, 1, 2, 3])
+@each_row("old", [0, 1, 2, 3])
 @pytest.mark.parametrize("new", [2, 3, 4])
 @pytest.mark.parametrize("author", [BASE, PERSON])
-def test_what_is_left_of_a_change_is_touched_where_others_replaced_the_rest(
+def test_what_is_left_is_touched_where_others_replaced_the_rest(
     old: int, new: int, author: int
 ) -> None:
     """Unless it replaced nothing: then nothing could fail to come back."""
@@ -196,43 +198,34 @@ def test_what_is_left_of_a_change_is_touched_where_others_replaced_the_rest(
         assert [line for hunk in near for line in hunk.new] == ours[:start] + ours[stop:]
 
 
-def touched(lines: Authored) -> list[tuple[list[bytes], bool]]:
-    return [(hunk.new, bool(hunk.touched_by)) for hunk in lines.net(is_agent)[1]]
+def touched(lines: Authored) -> list[tuple[str, bool]]:
+    return [(words(one.new), bool(one.touched_by)) for one in lines.net(is_agent)[1]]
 
 
 def test_all_parts_of_a_change_are_touched_whatever_stands_between_them() -> None:
-    lines = Authored([b"a\n", b"b\n", b"c\n"])
-    lines.change([(1, 2, [b"X\n", b"Y\n", b"W\n", b"V\n"])], 1)
-    lines.change([(2, 2, [b"p\n"]), (3, 3, [b"q\n"]), (4, 5, [b"Q\n"])], BASE)
-    assert touched(lines) == [([b"X\n"], True), ([b"Y\n"], True), ([b"W\n"], True)]
-    lines = Authored([b"a\n", b"b\n", b"c\n"])
-    lines.change([(1, 2, [b"X\n", b"Y\n", b"W\n"])], 1)
-    lines.change([(1, 3, [b"Z1\n", b"Z2\n"])], BASE)
-    lines.change([(2, 2, [b"n\n"])], 2)
-    assert touched(lines) == [([b"n\n"], False), ([b"W\n"], True)]
+    theirs = (BASE, [(2, 2, "p"), (3, 3, "q"), (4, 5, "Q")])
+    lines = changed("a b c", (1, [(1, 2, "X Y W V")]), theirs)
+    assert touched(lines) == [("X", True), ("Y", True), ("W", True)]
+    ours = (1, [(1, 2, "X Y W")])
+    lines = changed("a b c", ours, (BASE, [(1, 3, "Z1 Z2")]), (2, [(2, 2, "n")]))
+    assert touched(lines) == [("n", False), ("W", True)]
 
 
 @pytest.mark.parametrize("author", [BASE, 1])
 def test_lines_that_were_there_before_a_change_part_its_places(author: int) -> None:
-    lines = Authored([b"a\n", b"p\n", b"c\n"])
-    lines.change([(1, 2, [b"q\n"])], author)
-    lines.change([(0, 1, [b"X\n"]), (2, 3, [b"Y\n"])], 2)
-    lines.change([(0, 1, [b"Z\n"])], BASE)
+    ours = (2, [(0, 1, "X"), (2, 3, "Y")])
+    lines = changed("a p c", (author, [(1, 2, "q")]), ours, (BASE, [(0, 1, "Z")]))
     (hunk,) = lines.net(lambda one: one == 2)[1]
     assert (hunk.old, hunk.new, hunk.touched_by) == ([b"c\n"], [b"Y\n"], set())
 
 
 def test_what_took_nothing_out_is_not_touched_where_others_replaced_a_part() -> None:
-    lines = Authored([b"a\n", b"old\n", b"c\n"])
-    lines.change([(0, 1, [b"X\n"]), (2, 2, [b"U\n", b"V\n"])], 1)
-    lines.change([(2, 3, [b"theirs\n"])], BASE)
-    assert touched(lines) == [([b"X\n"], False), ([b"V\n"], False)]
+    lines = changed("a old c", (1, [(0, 1, "X"), (2, 2, "U V")]), (BASE, [(2, 3, "theirs")]))
+    assert touched(lines) == [("X", False), ("V", False)]
 
 
 def test_a_change_stays_whole_after_another_was_kept() -> None:
-    lines = Authored([b"a\n", b"b\n", b"c\n", b"d\n"])
-    lines.change([(1, 2, [b"X\n", b"Y\n", b"W\n"])], 1)
-    lines.change([(5, 6, [b"kept\n"])], 2)
+    lines = changed("a b c d", (1, [(1, 2, "X Y W")]), (2, [(5, 6, "kept")]))
     lines = lines.settled(lines.net(lambda one: one == 2)[1], lambda one: one == 2)
-    lines.change([(2, 2, [b"theirs\n"]), (3, 4, [b"too\n"])], BASE)
-    assert touched(lines) == [([b"X\n"], True), ([b"Y\n"], True)]
+    lines.change([(2, 2, lines_of("theirs")), (3, 4, lines_of("too"))], BASE)
+    assert touched(lines) == [("X", True), ("Y", True)]
