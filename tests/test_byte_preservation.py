@@ -59,47 +59,49 @@ class Kind:
 
 LATIN, CHINESE, JAPANESE = "größer ÷ ¶", "鸢尾花 漢字 㐂", "表示ソース 日本語"
 
+CRLF = ("\r\n",)
+LE16 = Kind(bom=codecs.BOM_UTF16_LE, codec="utf-16-le")
+BE16 = Kind(bom=codecs.BOM_UTF16_BE, codec="utf-16-be")
+LE32 = Kind(bom=codecs.BOM_UTF32_LE, codec="utf-32-le")
+BE32 = Kind(bom=codecs.BOM_UTF32_BE, codec="utf-32-be")
+SHIFT_JIS = Kind(own=JAPANESE, new="表ソ", codec="shift_jis", named="shift_jis")
+
+
+def alien(text: str, codec: str, new: str = "plain") -> Kind:
+    """Nobody says how it is coded, so that only ASCII is put in."""
+    refuses = None if new == "plain" else "ENCODING_ERROR"
+    return Kind(own=text.encode(codec), new=new, refuses=refuses)
+
+
 KINDS: dict[str, Kind] = {
     "LF": Kind(),
-    "CRLF": Kind(terminators=("\r\n",)),
+    "CRLF": Kind(terminators=CRLF),
     "mixed LF and CRLF": Kind(terminators=("\n", "\r\n", "\r\n")),
     "lone CR within lines": Kind(own="one\rtwo\r3"),
-    "CRLF, and CR before it": Kind(own="one\r\rtwo\r", terminators=("\r\n",)),
+    "CRLF, and CR before it": Kind(own="one\r\rtwo\r", terminators=CRLF),
     "UTF-8 with BOM": Kind(bom=codecs.BOM_UTF8),
-    "UTF-16 LE with BOM": Kind(bom=codecs.BOM_UTF16_LE, codec="utf-16-le"),
-    "UTF-16 BE with BOM, CRLF": Kind(
-        bom=codecs.BOM_UTF16_BE, codec="utf-16-be", terminators=("\r\n",)
-    ),
-    "UTF-16 LE, characters with the byte 0A": Kind(
-        own="ਊ ఊ Ċ 砊", new="਀ Ċ", bom=codecs.BOM_UTF16_LE, codec="utf-16-le"
-    ),
-    "UTF-32 LE with BOM": Kind(bom=codecs.BOM_UTF32_LE, codec="utf-32-le"),
-    "UTF-32 BE with BOM, CRLF": Kind(
-        bom=codecs.BOM_UTF32_BE, codec="utf-32-be", terminators=("\r\n",)
-    ),
-    "Latin-1, ASCII put in": Kind(own=LATIN.encode("latin-1"), new="plain"),
-    "Latin-1, its own script put in": Kind(
-        own=LATIN.encode("latin-1"), new="größer", refuses="ENCODING_ERROR"
-    ),
+    "UTF-16 LE with BOM": LE16,
+    "UTF-16 BE with BOM, CRLF": replace(BE16, terminators=CRLF),
+    "UTF-16 LE, characters with the byte 0A": replace(LE16, own="ਊ ఊ Ċ 砊", new="਀ Ċ"),
+    "UTF-32 LE with BOM": LE32,
+    "UTF-32 BE with BOM, CRLF": replace(BE32, terminators=CRLF),
+    "Latin-1, ASCII put in": alien(LATIN, "latin-1"),
+    "Latin-1, its own script put in": alien(LATIN, "latin-1", "größer"),
     "Latin-1 configured": Kind(own=LATIN, new="größer", codec="latin-1", named="latin-1"),
-    "GB18030, ASCII put in": Kind(own=CHINESE.encode("gb18030"), new="plain"),
-    "GB18030, its own script put in": Kind(
-        own=CHINESE.encode("gb18030"), new="鸢尾", refuses="ENCODING_ERROR"
-    ),
+    "GB18030, ASCII put in": alien(CHINESE, "gb18030"),
+    "GB18030, its own script put in": alien(CHINESE, "gb18030", "鸢尾"),
     "GB18030 configured": Kind(own=CHINESE, new="鸢尾 🐢", codec="gb18030", named="gb18030"),
-    "Shift-JIS, ASCII put in": Kind(own=JAPANESE.encode("shift_jis"), new="plain"),
-    "Shift-JIS, its own script put in": Kind(
-        own=JAPANESE.encode("shift_jis"), new="表", refuses="ENCODING_ERROR"
-    ),
-    "Shift-JIS configured": Kind(own=JAPANESE, new="表ソ", codec="shift_jis", named="shift_jis"),
-    "Shift-JIS configured, a script it has not": Kind(
-        own=JAPANESE, new="🐢", codec="shift_jis", named="shift_jis", refuses="ENCODING_ERROR"
+    "Shift-JIS, ASCII put in": alien(JAPANESE, "shift_jis"),
+    "Shift-JIS, its own script put in": alien(JAPANESE, "shift_jis", "表"),
+    "Shift-JIS configured": SHIFT_JIS,
+    "Shift-JIS configured, a script it has not": replace(
+        SHIFT_JIS, new="🐢", refuses="ENCODING_ERROR"
     ),
     "invalid UTF-8, ASCII put in": Kind(own=b"\xff\xc3 \xe6\xbc \x80\xfe", new="plain"),
     "invalid UTF-8, other text put in": Kind(own=b"\xff\xc3\x80", refuses="ENCODING_ERROR"),
     "no final newline": Kind(last_open=True),
-    "no final newline, CRLF": Kind(last_open=True, terminators=("\r\n",)),
-    "no final newline, UTF-16 LE": Kind(last_open=True, bom=codecs.BOM_UTF16_LE, codec="utf-16-le"),
+    "no final newline, CRLF": Kind(last_open=True, terminators=CRLF),
+    "no final newline, UTF-16 LE": replace(LE16, last_open=True),
     "form feed and vertical tab": Kind(own="one\x0ctwo\x0bthree\x0c", new="\x0cpage"),
     "U+2028 and U+2029": Kind(own="one\u2028two\u2029three", new="x\u2028y"),
     "U+0085": Kind(own="one\x85two", new="x\x85y"),
@@ -201,17 +203,13 @@ def arguments(kind: Kind, change: Change, version: str) -> dict[str, Any]:
     content = "".join(f"{line.format(kind.new)}\n" for line in change.lines)
     if kind.terminators == ("\r\n",) and change.start % 2:
         content = content.replace("\n", "\r\n")
+    block = {"start_anchor": "begin block", "end_anchor": "end block"}
     own: dict[str, dict[str, Any]] = {
         "prepare_file_range_edit": {"range": str(first + change.start + 1), "version": version},
         "prepare_file_append": {},
         "prepare_file_insert_after": {"anchor": "anchor here"},
         "prepare_file_insert_before": {"anchor": "nchor h"},
-        "prepare_file_block_replace": {
-            "start_anchor": "begin block",
-            "end_anchor": "end block",
-            "match": "equals",
-            "version": version,
-        },
+        "prepare_file_block_replace": {**block, "match": "equals", "version": version},
         "overwrite_entire_file": {
             "known_old_total_lines": len(built(kind).starts) - 1,
             "known_old_total_bytes": len(built(kind).data),
@@ -296,11 +294,8 @@ def check_bytes(kind: Kind, change: Change, way: Way) -> str:
         if report.is_error:
             now = os.stat(real)
             assert real.read_bytes() == data
-            assert (now.st_mtime_ns, now.st_ctime_ns, now.st_ino) == (
-                stat.st_mtime_ns,
-                stat.st_ctime_ns,
-                stat.st_ino,
-            )
+            for field in ("st_mtime_ns", "st_ctime_ns", "st_ino"):
+                assert getattr(now, field) == getattr(stat, field), field
             return str(report.fields["error"])
         wanted, eof_added = expected(kind, change)
         found = real.read_bytes()
@@ -415,17 +410,12 @@ def test_a_file_of_lone_carriage_returns_is_one_line(
     [("gb18030", CHINESE), ("shift_jis", JAPANESE), ("latin-1", LATIN), ("utf-16-le", CHINESE)],
 )
 @pytest.mark.parametrize("tool", ["create_new_file", "prepare_file_append"])
-def test_a_new_file_has_the_configured_encoding(
-    tmp_path: Path, codec: str, text: str, tool: str
-) -> None:
+def test_a_new_file_has_its_encoding(tmp_path: Path, codec: str, text: str, tool: str) -> None:
     config = Config(durability="fast", encodings=(("legacy/**", codec),))
     with open_workspace(str(tmp_path), config, shared=False) as opened:
-        made = opened.call(
-            "local",
-            tool,
-            {"path": "legacy/new.txt", "content": f"{text}\n"}
-            | ({"apply": "auto"} if tool.startswith("prepare") else {}),
-        )
+        given = {"path": "legacy/new.txt", "content": f"{text}\n"}
+        at_once = {"apply": "auto"} if tool.startswith("prepare") else {}
+        made = opened.call("local", tool, {**given, **at_once})
         assert not made.is_error, made.text
         shown = opened.call("local", "read_file", {"path": "legacy/new.txt"})
     assert (tmp_path / "legacy" / "new.txt").read_bytes() == f"{text}\n".encode(codec)
@@ -458,25 +448,19 @@ def test_a_byte_order_mark_is_not_doubled(tmp_path: Path, before: bytes, after: 
     (tmp_path / "f").write_bytes(before)
     known = {"known_old_total_lines": 1, "known_old_total_bytes": len(before)}
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        made = opened.call(
-            "local", "overwrite_entire_file", {"path": "f", "content": "\ufeffb\n", **known}
-        )
+        given = {"path": "f", "content": "\ufeffb\n", **known}
+        made = opened.call("local", "overwrite_entire_file", given)
     assert not made.is_error, made.text
     assert (tmp_path / "f").read_bytes() == after
 
 
-@pytest.mark.parametrize(
-    ("range", "before", "after"),
-    [
-        ("1", b"\xef\xbb\xbfa\nb\n", b"\xef\xbb\xbfc\nb\n"),
-        ("1", b"\xff\xfea\0\n\0", b"\xff\xfec\0\n\0"),
-        ("2", b"\xef\xbb\xbfa\nb\n", b"\xef\xbb\xbfa\n\xef\xbb\xbfc\n"),
-        ("1", b"a\n", b"\xef\xbb\xbfc\n"),
-    ],
-)
-def test_a_byte_order_mark_is_not_doubled_by_lines(
-    tmp_path: Path, range: str, before: bytes, after: bytes
-) -> None:
+@pytest.mark.parametrize(("range", "before", "after"), [
+    ("1", b"\xef\xbb\xbfa\nb\n", b"\xef\xbb\xbfc\nb\n"),
+    ("1", b"\xff\xfea\0\n\0", b"\xff\xfec\0\n\0"),
+    ("2", b"\xef\xbb\xbfa\nb\n", b"\xef\xbb\xbfa\n\xef\xbb\xbfc\n"),
+    ("1", b"a\n", b"\xef\xbb\xbfc\n"),
+])  # fmt: skip
+def test_lines_double_no_mark(tmp_path: Path, range: str, before: bytes, after: bytes) -> None:
     (tmp_path / "f").write_bytes(before)
     with Desk(tmp_path) as desk:
         desk.apply(desk.prepare(RangeEdit(desk.path("f"), range, "\ufeffc\n")).id)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.text.change import ChangeSet, Collision, Edit
+from support.rows import each_row
 from support.texts import changes, files
 
 pairs = files.flatmap(lambda data: st.tuples(st.just(data), changes(data), changes(data)))
@@ -23,31 +24,28 @@ def made(length: int, spelled: str) -> ChangeSet:
     return ChangeSet.of(length, edits)
 
 
-@pytest.mark.parametrize(
-    ("length", "spelled", "line", "new_length"),
-    [
-        (0, "", "0", 0),
-        (9, "", "9", 9),
-        (0, "0-0=ab", "0:2", 2),
-        (9, "0-0=ab", "0:2 9", 11),
-        (9, "9-9=ab", "9 0:2", 11),
-        (9, "0-9=", "9:0", 0),
-        (9, "0-9=ab", "9:2", 2),
-        (55, "12-15=abcde", "12 3:5 40", 57),
-        (9, "2-3=x 6-8=", "2 1:1 3 2:0 1", 7),
-        # the order given does not matter
-        (9, "6-8= 2-3=x", "2 1:1 3 2:0 1", 7),
-        # what touches is one
-        (9, "2-3=x 3-5=y", "2 3:2 4", 8),
-        (9, "3-3=x 3-5=y", "3 2:2 4", 9),
-        (9, "3-5=y 5-5=x", "3 2:2 4", 9),
-        (9, "3-3=x 3-3=y", "3 0:2 6", 11),
-        # what does nothing vanishes, what replaces a text by itself does not
-        (9, "3-3=", "9", 9),
-        (9, "3-3= 3-5=", "3 2:0 4", 7),
-        (9, "3-4=x", "3 1:1 5", 9),
-    ],
-)
+@each_row("length spelled line new_length", [
+    (0, "", "0", 0),
+    (9, "", "9", 9),
+    (0, "0-0=ab", "0:2", 2),
+    (9, "0-0=ab", "0:2 9", 11),
+    (9, "9-9=ab", "9 0:2", 11),
+    (9, "0-9=", "9:0", 0),
+    (9, "0-9=ab", "9:2", 2),
+    (55, "12-15=abcde", "12 3:5 40", 57),
+    (9, "2-3=x 6-8=", "2 1:1 3 2:0 1", 7),
+    # the order given does not matter
+    (9, "6-8= 2-3=x", "2 1:1 3 2:0 1", 7),
+    # what touches is one
+    (9, "2-3=x 3-5=y", "2 3:2 4", 8),
+    (9, "3-3=x 3-5=y", "3 2:2 4", 9),
+    (9, "3-5=y 5-5=x", "3 2:2 4", 9),
+    (9, "3-3=x 3-3=y", "3 0:2 6", 11),
+    # what does nothing vanishes, what replaces a text by itself does not
+    (9, "3-3=", "9", 9),
+    (9, "3-3= 3-5=", "3 2:0 4", 7),
+    (9, "3-4=x", "3 1:1 5", 9),
+])  # fmt: skip
 def test_one_spelling(length: int, spelled: str, line: str, new_length: int) -> None:
     """The change has this one-line form and makes a text of this length."""
     change = made(length, spelled)
@@ -61,7 +59,7 @@ def test_insertions_at_one_place_keep_their_order() -> None:
     assert made(2, "1-2=b 1-1=x").apply(b"ab") == b"axb"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "spelled",
     ["0-3=x 2-4=y", "0-3=x 1-1=y", "0-9=x 3-3=y", "0-3=x 0-3=x", "0-10=", "10-10=x", "5-4=x"],
 )
@@ -80,31 +78,28 @@ def test_only_for_its_own_text(text: bytes) -> None:
         change.rebase(ChangeSet.of(len(text), []))
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "expected"),
-    [
-        ("3-4=x", "", "3 1:1 5"),
-        ("3-4=x", "0-0=ab", "5 1:1 5"),
-        ("3-4=x", "0-2=", "1 1:1 5"),
-        ("3-4=x", "7-9=abc", "3 1:1 6"),
-        # spans that only touch
-        ("3-4=x", "4-6=", "3 1:1 3"),
-        ("3-4=x", "1-3=", "1 1:1 5"),
-        ("3-3=x", "3-5=", "3 0:1 4"),
-        ("5-5=x", "3-5=", "3 0:1 4"),
-        ("3-5=x", "3-3=ab", "5 2:1 4"),
-        ("3-5=x", "5-5=ab", "3 2:1 6"),
-        # theirs removes what kept two of mine apart
-        ("3-3=x 5-5=y", "3-5=", "3 0:2 4"),
-        # collisions
-        ("3-5=x", "4-6=y", None),
-        ("3-5=x", "3-5=x", None),
-        ("3-3=x", "3-3=y", None),
-        ("4-4=x", "3-5=y", None),
-        ("3-5=x", "4-4=y", None),
-        ("0-1=x 4-4=x", "8-9=z 4-4=y", None),
-    ],
-)
+@each_row("mine theirs expected", [
+    ("3-4=x", "", "3 1:1 5"),
+    ("3-4=x", "0-0=ab", "5 1:1 5"),
+    ("3-4=x", "0-2=", "1 1:1 5"),
+    ("3-4=x", "7-9=abc", "3 1:1 6"),
+    # spans that only touch
+    ("3-4=x", "4-6=", "3 1:1 3"),
+    ("3-4=x", "1-3=", "1 1:1 5"),
+    ("3-3=x", "3-5=", "3 0:1 4"),
+    ("5-5=x", "3-5=", "3 0:1 4"),
+    ("3-5=x", "3-3=ab", "5 2:1 4"),
+    ("3-5=x", "5-5=ab", "3 2:1 6"),
+    # theirs removes what kept two of mine apart
+    ("3-3=x 5-5=y", "3-5=", "3 0:2 4"),
+    # collisions
+    ("3-5=x", "4-6=y", None),
+    ("3-5=x", "3-5=x", None),
+    ("3-3=x", "3-3=y", None),
+    ("4-4=x", "3-5=y", None),
+    ("3-5=x", "4-4=y", None),
+    ("0-1=x 4-4=x", "8-9=z 4-4=y", None),
+])  # fmt: skip
 def test_rebase(mine: str, theirs: str, expected: str | None) -> None:
     found = made(9, mine).rebase(made(9, theirs))
     back = made(9, theirs).rebase(made(9, mine))
@@ -117,26 +112,23 @@ def test_a_collision_names_the_two_that_meet() -> None:
     assert found == Collision(Edit(4, 5, b"p"), Edit(4, 6, b"q"))
 
 
-@pytest.mark.parametrize(
-    ("first", "later", "expected"),
-    [
-        ("", "", "9"),
-        ("3-4=x", "", "3 1:1 5"),
-        ("", "3-4=x", "3 1:1 5"),
-        # what was put in is replaced, in part or with more
-        ("3-3=abc", "4-5=", "3 0:2 6"),
-        ("3-5=abc", "3-6=x", "3 2:1 4"),
-        ("3-5=abc", "2-7=x", "2 4:1 3"),
-        ("3-3=abc", "3-6=", "9"),
-        # apart, touching
-        ("1-2=", "6-7=yy", "1 1:0 5 1:2 1"),
-        ("6-7=yy", "1-2=", "1 1:0 4 1:2 2"),
-        ("3-5=", "3-4=x", "3 3:1 3"),
-        ("3-4=x", "3-3=y", "3 1:2 5"),
-        ("0-9=", "0-0=xyz", "9:3"),
-        ("0-0=a 9-9=b", "0-11=", "9:0"),
-    ],
-)
+@each_row("first later expected", [
+    ("", "", "9"),
+    ("3-4=x", "", "3 1:1 5"),
+    ("", "3-4=x", "3 1:1 5"),
+    # what was put in is replaced, in part or with more
+    ("3-3=abc", "4-5=", "3 0:2 6"),
+    ("3-5=abc", "3-6=x", "3 2:1 4"),
+    ("3-5=abc", "2-7=x", "2 4:1 3"),
+    ("3-3=abc", "3-6=", "9"),
+    # apart, touching
+    ("1-2=", "6-7=yy", "1 1:0 5 1:2 1"),
+    ("6-7=yy", "1-2=", "1 1:0 4 1:2 2"),
+    ("3-5=", "3-4=x", "3 3:1 3"),
+    ("3-4=x", "3-3=y", "3 1:2 5"),
+    ("0-9=", "0-0=xyz", "9:3"),
+    ("0-0=a 9-9=b", "0-11=", "9:0"),
+])  # fmt: skip
 def test_one_after_the_other_is_one(first: str, later: str, expected: str) -> None:
     one = made(9, first)
     assert str(one.then(made(one.new_length, later))) == expected
@@ -148,9 +140,7 @@ def test_a_later_change_is_of_the_text_after() -> None:
 
 
 @given(ones.flatmap(lambda case: st.tuples(st.just(case), changes(case[1].apply(case[0])))))
-def test_both_are_what_one_makes_of_the_other(
-    case: tuple[tuple[bytes, ChangeSet], ChangeSet],
-) -> None:
+def test_both_are_one_after_the_other(case: tuple[tuple[bytes, ChangeSet], ChangeSet]) -> None:
     (data, first), later = case
     both = first.then(later)
     assert both.apply(data) == later.apply(first.apply(data))
@@ -159,27 +149,22 @@ def test_both_are_what_one_makes_of_the_other(
 
 
 @given(ones)
-def test_edits_are_apart_and_in_order(case: tuple[bytes, ChangeSet]) -> None:
+def test_edits_are_apart_and_in_order_and_taken_back(case: tuple[bytes, ChangeSet]) -> None:
     data, change = case
     assert change == ChangeSet.of(len(data), reversed(change.edits))
     for one, other in zip(change.edits, change.edits[1:], strict=False):
         assert one.stop < other.start
     assert all(e.start < e.stop or e.new for e in change.edits)
-    assert len(change.apply(data)) == change.new_length
-    assert b"".join(change.pieces(data)) == change.apply(data)
-
-
-@given(ones)
-def test_invert_undoes_and_a_double_inverse_is_the_same(case: tuple[bytes, ChangeSet]) -> None:
-    data, change = case
-    after = change.apply(data)
-    back = change.invert(data)
+    after, back = change.apply(data), change.invert(data)
+    assert len(after) == change.new_length
+    assert b"".join(change.pieces(data)) == after
     assert back.apply(after) == data
     assert back.invert(after) == change
 
 
 @given(pairs)
 def test_those_that_do_not_collide_converge(case: tuple[bytes, ChangeSet, ChangeSet]) -> None:
+    """A rebased set replaces the same bytes."""
     data, a, b = case
     mine, theirs = a.rebase(b), b.rebase(a)
     if isinstance(mine, Collision) or isinstance(theirs, Collision):
@@ -188,17 +173,8 @@ def test_those_that_do_not_collide_converge(case: tuple[bytes, ChangeSet, Change
         assert mine.mine in a.edits
         assert mine.theirs in b.edits
         return
-    assert mine.apply(b.apply(data)) == theirs.apply(a.apply(data))
-
-
-@given(pairs)
-def test_a_rebased_set_replaces_the_same_bytes(case: tuple[bytes, ChangeSet, ChangeSet]) -> None:
-    data, a, b = case
-    mine = a.rebase(b)
-    if isinstance(mine, Collision):
-        return
     now = b.apply(data)
-    assert b"".join(now[e.start : e.stop] for e in mine.edits) == b"".join(
-        data[e.start : e.stop] for e in a.edits
-    )
+    assert mine.apply(now) == theirs.apply(a.apply(data))
+    replaced = b"".join(data[e.start : e.stop] for e in a.edits)
+    assert b"".join(now[e.start : e.stop] for e in mine.edits) == replaced
     assert b"".join(e.new for e in mine.edits) == b"".join(e.new for e in a.edits)

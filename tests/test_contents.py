@@ -68,9 +68,7 @@ def test_pieces_are_gathered(tmp_path: Path, parts: list[Piece], start: bool) ->
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("count", [0, 1, 19, 20, 21, 41, 3_000])
-def test_a_short_write_of_many_goes_on(
-    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_write_goes_on(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
     def shorter(fd: int, parts: Sequence[bytes | memoryview]) -> int:
@@ -127,9 +125,7 @@ def replaced(root: Path, before_rename: Callable[[str], None]) -> None:
 NEW = OLD[:1_000] + b"new" + OLD[2_000:]
 
 
-def test_the_flush_goes_on_beside_and_ends_before_the_rename(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flush_ends_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f").write_bytes(OLD)
     asked, flushed = threading.Event(), threading.Event()
     order: list[str] = []
@@ -159,9 +155,7 @@ def test_the_flush_goes_on_beside_and_ends_before_the_rename(
     assert (tmp_path / "f").read_bytes() == NEW
 
 
-def test_a_flush_that_fails_beside_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_flush_leaves_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f").write_bytes(OLD)
     handles = len(os.listdir("/dev/fd"))
     sync = _os.sync

@@ -6,14 +6,15 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from copydesk import Desk
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import open_workspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import DeleteFile, MoveFile, RangeEdit, Request
 from copydesk.errors import (
     AccessDenied,
@@ -26,7 +27,8 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.relpath import RelPath
-from support.processes import Facts, outcome
+from support.cost import spread
+from support.processes import outcome
 from support.redis_servers import RedisServer
 
 Tree = dict[str, tuple[object, ...]]
@@ -101,9 +103,7 @@ def git_applies(tmp: Path, diff: bytes, before: Path) -> Tree:
 
 
 @pytest.mark.parametrize("kind", CONTENTS)
-def test_a_file_is_deleted_and_comes_back_as_it_was(
-    root: Path, desk: Desk, tmp_path: Path, kind: str
-) -> None:
+def test_a_deleted_file_comes_back(root: Path, desk: Desk, tmp_path: Path, kind: str) -> None:
     path = root / "d/file.txt"
     path.parent.mkdir()
     path.write_bytes(CONTENTS[kind])
@@ -127,9 +127,10 @@ def test_a_file_is_deleted_and_comes_back_as_it_was(
     assert tree(root) == before
 
 
-@pytest.mark.parametrize("kind", CONTENTS)
-@pytest.mark.parametrize("to", ["other.txt", "d/x", "new/deep/er.txt"])
-def test_a_file_is_moved_and_stays_the_same_file(
+@pytest.mark.parametrize(
+    ("kind", "to"), spread(CONTENTS, ("other.txt", "d/x", "new/deep/er.txt"), of=2)
+)
+def test_a_moved_file_is_the_same(
     root: Path, desk: Desk, tmp_path: Path, kind: str, to: str
 ) -> None:
     (root / "d").mkdir()
@@ -169,56 +170,41 @@ def test_names_of_one_file_stay_so(root: Path, desk: Desk) -> None:
     assert (root / "sub/two").read_text() == "another\n"
 
 
-REFUSED: dict[str, tuple[type[Refusal], str | None]] = {
-    "missing.txt": (FileNotFound, "new.txt"),
-    "dir": (NotAFile, "new.txt"),
-    "link": (NotAFile, "new.txt"),
-    "../out.txt": (InvalidPath, "new.txt"),
+REFUSED: dict[str, type[Refusal]] = {
+    "missing.txt": FileNotFound,
+    "dir": NotAFile,
+    "link": NotAFile,
+    "../out.txt": InvalidPath,
+}
+NOWHERE: dict[str, type[Refusal]] = {
+    "a.txt": FileExists,
+    "b.txt": FileExists,
+    "dir": NotAFile,
+    "link": NotAFile,
+    "dangling": NotAFile,
+    "b.txt/below": NotAFile,
+    "side/a.txt": FileExists,
+    ".minds/a.txt": AccessDenied,
+    ".copydesk/a.txt": AccessDenied,
+    "out/a.txt": InvalidPath,
 }
 
 
-@pytest.mark.parametrize("path", REFUSED)
-@pytest.mark.parametrize("moves", [True, False])
-def test_what_is_no_file_is_neither_deleted_nor_moved(
-    root: Path, desk: Desk, path: str, moves: bool
-) -> None:
+def test_what_cannot_go_or_where_a_file_cannot_go(root: Path, desk: Desk, tmp_path: Path) -> None:
     (root / "dir").mkdir()
-    (root / "a.txt").write_text("a\n")
-    (root / "link").symlink_to("a.txt")
+    for name in "ab":
+        (root / f"{name}.txt").write_text(f"{name}\n")
+    for name, to in {"link": "b.txt", "dangling": "nowhere", "side": ".", "out": tmp_path}.items():
+        (root / name).symlink_to(to)
     before = tree(root)
-    with pytest.raises(REFUSED[path][0]):
-        desk.prepare(move(desk, path, "new.txt") if moves else delete(desk, path))
-    assert tree(root) == before
-
-
-@pytest.mark.parametrize(
-    ("to", "refusal"),
-    [
-        ("a.txt", FileExists),
-        ("b.txt", FileExists),
-        ("dir", NotAFile),
-        ("link", NotAFile),
-        ("dangling", NotAFile),
-        ("b.txt/below", NotAFile),
-        ("side/a.txt", FileExists),
-        (".minds/a.txt", AccessDenied),
-        (".copydesk/a.txt", AccessDenied),
-        ("out/a.txt", InvalidPath),
-    ],
-)
-def test_where_a_file_cannot_go(
-    root: Path, desk: Desk, to: str, refusal: type[Refusal], tmp_path: Path
-) -> None:
-    (root / "dir").mkdir()
-    (root / "a.txt").write_text("a\n")
-    (root / "b.txt").write_text("b\n")
-    (root / "link").symlink_to("b.txt")
-    (root / "dangling").symlink_to("nowhere")
-    (root / "side").symlink_to(".")
-    (root / "out").symlink_to(tmp_path)
-    before = tree(root)
-    with pytest.raises(refusal):
-        desk.prepare(move(desk, "a.txt", to))
+    for path, refusal in REFUSED.items():
+        with pytest.raises(refusal):
+            desk.prepare(move(desk, path, "new.txt"))
+        with pytest.raises(refusal):
+            desk.prepare(delete(desk, path))
+    for to, refusal in NOWHERE.items():
+        with pytest.raises(refusal):
+            desk.prepare(move(desk, "a.txt", to))
     assert tree(root) == before
 
 
@@ -245,9 +231,7 @@ def test_the_case_of_a_name_is_changed(root: Path, desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("moves", [True, False])
-def test_a_file_that_changed_since_is_refused_and_the_plan_waits(
-    root: Path, desk: Desk, moves: bool
-) -> None:
+def test_a_changed_file_is_refused_and_the_plan_waits(root: Path, desk: Desk, moves: bool) -> None:
     path = root / "a.txt"
     path.write_text("one\ntwo\n")
     plan = desk.prepare(move(desk, "a.txt", "b.txt") if moves else delete(desk, "a.txt"))
@@ -255,6 +239,14 @@ def test_a_file_that_changed_since_is_refused_and_the_plan_waits(
     with pytest.raises(ContentChanged):
         desk.apply(plan.id)
     assert path.read_text() == "one\ntwo \n"
+    path.rename(root / "c.txt")
+    path.symlink_to("c.txt")
+    before = tree(root)
+    for write in (desk.apply, desk.apply_all):
+        with pytest.raises(NotAFile):
+            write(plan.id)
+    assert tree(root) == before
+    path.unlink()
     path.write_text("one\ntwo\n")
     desk.apply(plan.id)
     assert not path.exists()
@@ -274,19 +266,6 @@ def test_a_target_that_came_since_is_not_replaced(root: Path, desk: Desk) -> Non
     (root / "d/b.txt").unlink()
     desk.apply(plan.id)
     assert (root / "d/b.txt").read_text() == "a\n"
-
-
-@pytest.mark.parametrize("moves", [True, False])
-def test_a_link_that_took_the_name_since_is_left_alone(root: Path, desk: Desk, moves: bool) -> None:
-    (root / "a.txt").write_text("a\n")
-    plan = desk.prepare(move(desk, "a.txt", "b.txt") if moves else delete(desk, "a.txt"))
-    (root / "a.txt").rename(root / "c.txt")
-    (root / "a.txt").symlink_to("c.txt")
-    before = tree(root)
-    for write in (desk.apply, desk.apply_all):
-        with pytest.raises(NotAFile):
-            write(plan.id)
-    assert tree(root) == before
 
 
 def test_all_or_none_with_edits_of_the_moved_file_and_of_others(root: Path, desk: Desk) -> None:
@@ -317,40 +296,31 @@ def test_all_or_none_with_edits_of_the_moved_file_and_of_others(root: Path, desk
     assert tree(root) == before
 
 
-@pytest.mark.parametrize(
-    "requests",
-    [
-        [("delete", "a.txt", ""), ("edit", "a.txt", "")],
-        [("delete", "a.txt", ""), ("move", "a.txt", "x")],
-        [("move", "a.txt", "x"), ("move", "a.txt", "y")],
-        [("move", "a.txt", "x"), ("move", "b.txt", "x")],
-        [("delete", "one", ""), ("edit", "two", "")],
-    ],
-)
-def test_plans_that_contradict_each_other(
-    root: Path, desk: Desk, requests: list[tuple[str, str, str]]
-) -> None:
+CONTRADICTIONS = [
+    [("delete", "a.txt", ""), ("edit", "a.txt", "")],
+    [("delete", "a.txt", ""), ("move", "a.txt", "x")],
+    [("move", "a.txt", "x"), ("move", "a.txt", "y")],
+    [("move", "a.txt", "x"), ("move", "b.txt", "x")],
+    [("delete", "one", ""), ("edit", "two", "")],
+]
+
+
+def test_plans_that_contradict_each_other(root: Path, desk: Desk) -> None:
     for name in ("a.txt", "b.txt", "one"):
         (root / name).write_text("one\ntwo\n")
     os.link(root / "one", root / "two")
     before = tree(root)
-    made = [
-        move(desk, path, to)
-        if kind == "move"
-        else delete(desk, path)
-        if kind == "delete"
-        else line(desk, path, 1, "eins")
-        for kind, path, to in requests
-    ]
-    ids = [desk.prepare(request).id for request in made]
-    with pytest.raises((InvalidArgs, FileExists)):
-        desk.apply_all(*ids)
-    assert tree(root) == before
+    for requests in CONTRADICTIONS:
+        ids: list[str] = []
+        for kind, path, to in requests:
+            edit = delete(desk, path) if kind == "delete" else line(desk, path, 1, "eins")
+            ids.append(desk.prepare(move(desk, path, to) if kind == "move" else edit).id)
+        with pytest.raises((InvalidArgs, FileExists)):
+            desk.apply_all(*ids)
+        assert tree(root) == before
 
 
-def test_an_edit_before_a_move_and_one_after_it_are_taken_back_wherever_the_file_is(
-    root: Path, desk: Desk
-) -> None:
+def test_edits_before_and_after_a_move_are_taken_back_where_it_is(root: Path, desk: Desk) -> None:
     (root / "a.txt").write_text("one\ntwo\nthree\n")
     first = done(desk, line(desk, "a.txt", 1, "eins"))
     moved = done(desk, move(desk, "a.txt", "d/b.txt"))
@@ -422,31 +392,41 @@ def test_a_directory_that_was_there_or_is_used_stays(root: Path, desk: Desk) -> 
 # As tools
 
 
+@contextmanager
+def tools(
+    root: Path, members: dict[str, MemberConfig] | None = None, **settings: Any
+) -> Iterator[OpenWorkspace]:
+    config = Config(durability="fast", **({"members": members} if members else {}), **settings)
+    with open_workspace(str(root), config, shared=False) as opened:
+        yield opened
+
+
+def approve(opened: OpenWorkspace, hunk_id: str) -> None:
+    """As a person does who was shown the plan."""
+    ann, review = opened.member("ann", "ws_mod"), opened.desk.review
+    shown = review.show(ann, hunk_id)
+    assert shown.decision is None
+    review.approve(ann, hunk_id, shown.before, shown.after)
+
+
 def test_the_tools_answer_as_the_others_do(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "b.bin").write_bytes(b"\0\1")
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+    with tools(tmp_path) as opened:
         plan = outcome(opened, "prepare_file_move", path="a.txt", to="d/c.txt", why="tidy")
         assert (plan["action"], plan["to"]) == ("file_move", "d/c.txt")
         assert "rename from a.txt\nrename to d/c.txt\n" in plan["diff"]
         (row,) = outcome(opened, "list_pending")["hunks"]
         assert (row["action"], row["why"]) == ("file_move", "tidy")
-        again = outcome(
-            opened,
-            "prepare_file_move",
-            path="a.txt",
-            to="e.txt",
-            existing_hunk_id=plan["hunk_id"],
-        )
+        anew = {"path": "a.txt", "to": "e.txt", "existing_hunk_id": plan["hunk_id"]}
+        again = outcome(opened, "prepare_file_move", **anew)
         assert again["hunk_id"] == plan["hunk_id"]
         assert outcome(opened, "show_hunk", hunk_id=plan["hunk_id"])["status"] == "ok"
         done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert (done["path"], done["to"], done["changed"]) == ("a.txt", "e.txt", True)
         edits = outcome(opened, "list_edits")["edits"]
-        assert [(one["path"], one["kind"]) for one in edits] == [
-            ("e.txt", "create"),
-            ("a.txt", "remove"),
-        ]
+        kinds = [(one["path"], one["kind"]) for one in edits]
+        assert kinds == [("e.txt", "create"), ("a.txt", "remove")]
         assert (edits[0]["moved_from"], edits[1]["moved_to"]) == ("a.txt", "e.txt")
         back = outcome(opened, "undo_file_modification", edit_id=edits[1]["edit_id"])
         assert (back["path"], back["to"], back["action"]) == ("e.txt", "a.txt", "file_move")
@@ -466,7 +446,7 @@ def test_the_tools_answer_as_the_others_do(tmp_path: Path) -> None:
 
 def test_auto_moves_at_once_and_deletes_what_was_shown(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+    with tools(tmp_path) as opened:
         moved = outcome(opened, "prepare_file_move", path="a.txt", to="b.txt", apply="auto")
         assert moved["changed"]
         brief = {"path": "b.txt", "apply": "auto", "report": "brief"}
@@ -487,7 +467,7 @@ def test_a_stale_version_is_refused_with_what_changed(tmp_path: Path, tool: str)
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\nthree\n")
     args = {"path": "a.txt", **({"to": "b.txt"} if tool.endswith("move") else {})}
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+    with tools(tmp_path) as opened:
         version = outcome(opened, "read_file", path="a.txt")["version"]
         path.write_text("one\nzwei\nthree\nfour\n")
         known = outcome(opened, tool, **args, version=version)
@@ -503,8 +483,7 @@ def test_a_stale_version_is_refused_with_what_changed(tmp_path: Path, tool: str)
 
 def test_a_stale_version_of_a_file_that_is_too_large_to_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n" * 100)
-    config = Config(durability="fast", limit_bytes=50)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
+    with tools(tmp_path, limit_bytes=50) as opened:
         args = {"path": "a.txt", "to": "b.txt", "version": "0123456789ab"}
         stale = outcome(opened, "prepare_file_move", **args)
         assert stale["error"] == "STALE_READ"
@@ -516,21 +495,16 @@ def test_a_stale_version_of_a_file_that_is_too_large_to_be_read(tmp_path: Path) 
 def test_a_person_approves_and_both_paths_count(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/a.txt").write_text("one\n")
-    members = {
-        "local": MemberConfig(approval="human", lists={"write_dirs": ("src", "out")}),
-        "ann": MemberConfig(),
-    }
-    config = Config(durability="fast", members=members)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
+    human = MemberConfig(approval="human", lists={"write_dirs": ("src", "out")})
+    members = {"local": human, "ann": MemberConfig()}
+    with tools(tmp_path, members) as opened:
         denied = outcome(opened, "prepare_file_move", path="src/a.txt", to="lib/a.txt")
         assert denied["error"] == "ACCESS_DENIED"
         plan = outcome(opened, "prepare_file_move", path="src/a.txt", to="out/a.txt")
         waits = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert waits["status"] == "pending"
         assert (tmp_path / "src/a.txt").exists()
-        ann = opened.member("ann", "ws_mod")
-        shown = opened.desk.review.show(ann, plan["hunk_id"])
-        opened.desk.review.approve(ann, plan["hunk_id"], shown.before, shown.after)
+        approve(opened, plan["hunk_id"])
         done = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert done["changed"], done
         assert (tmp_path / "out/a.txt").read_text() == "one\n"
@@ -542,20 +516,15 @@ def test_an_approved_move_goes_where_the_person_saw_it_go(tmp_path: Path) -> Non
     (tmp_path / "f.txt").write_text("one\n")
     (tmp_path / "to").symlink_to("a")
     members = {"local": MemberConfig(approval="human"), "ann": MemberConfig()}
-    config = Config(durability="fast", members=members)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
+    with tools(tmp_path, members) as opened:
         plan = outcome(opened, "prepare_file_move", path="f.txt", to="to/f.txt")
-        ann = opened.member("ann", "ws_mod")
-        shown = opened.desk.review.show(ann, plan["hunk_id"])
-        opened.desk.review.approve(ann, plan["hunk_id"], shown.before, shown.after)
+        approve(opened, plan["hunk_id"])
         (tmp_path / "to").unlink()
         (tmp_path / "to").symlink_to("b")
         waits = outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
         assert (waits["status"], waits["error"]) == ("pending", "APPROVAL_REQUIRED")
         assert (tmp_path / "f.txt").exists()
-        again = opened.desk.review.show(ann, plan["hunk_id"])
-        assert again.decision is None
-        opened.desk.review.approve(ann, plan["hunk_id"], again.before, again.after)
+        approve(opened, plan["hunk_id"])
         assert outcome(opened, "apply_file_modification", hunk_id=plan["hunk_id"])["changed"]
     assert (tmp_path / "b/f.txt").read_text() == "one\n"
 
@@ -565,8 +534,7 @@ def test_a_move_tells_nothing_of_a_place_that_may_not_be_read(tmp_path: Path) ->
     (tmp_path / "private/there.txt").write_text("x\n")
     (tmp_path / "a.txt").write_text("a\n")
     members = {"local": MemberConfig(lists={"no_read_dirs": ("private",)})}
-    config = Config(durability="fast", members=members)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
+    with tools(tmp_path, members) as opened:
         for name in ("there.txt", "not.txt"):
             to = {"path": "a.txt", "to": f"private/{name}"}
             assert outcome(opened, "prepare_file_move", **to)["error"] == "ACCESS_DENIED"
@@ -576,9 +544,7 @@ def test_nobody_is_told_where_another_moves_a_file_that_may_not_look_there(tmp_p
     (tmp_path / "private").mkdir()
     (tmp_path / "a.txt").write_text("a\n")
     members = {"local": MemberConfig(), "ann": MemberConfig({"no_read_dirs": ("private",)})}
-    with open_workspace(
-        str(tmp_path), Config(durability="fast", members=members), shared=False
-    ) as opened:
+    with tools(tmp_path, members) as opened:
         desk, ann = opened.desk, opened.member("ann")
         plan = outcome(opened, "prepare_file_move", path="a.txt", to="private/name.txt")["hunk_id"]
         assert desk.waiting(opened.member("local"))
@@ -599,15 +565,11 @@ def test_nobody_is_told_where_another_moves_a_file_that_may_not_look_there(tmp_p
 
 def test_what_was_shown_of_a_file_is_known_after_an_edit_and_a_move_of_it(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("1\n2\n3\n")
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+    with tools(tmp_path) as opened:
         assert outcome(opened, "read_file", path="x.txt")["version"]
-        ids = [
-            outcome(opened, tool, path="x.txt", **arguments)["hunk_id"]
-            for tool, arguments in (
-                ("prepare_file_range_edit", {"range": "2", "content": "two"}),
-                ("prepare_file_move", {"to": "d/y.txt"}),
-            )
-        ]
+        two = {"path": "x.txt", "range": "2", "content": "two"}
+        ids = [outcome(opened, "prepare_file_range_edit", **two)["hunk_id"]]
+        ids.append(outcome(opened, "prepare_file_move", path="x.txt", to="d/y.txt")["hunk_id"])
         done = outcome(opened, "apply_file_modifications", hunk_ids=ids)
         assert [row["lines"]["delta"] for row in done["hunks"]] == [0, 0]
         edit = {"path": "d/y.txt", "range": "1", "content": "one", "apply": "auto"}
@@ -620,21 +582,16 @@ def test_undo_brings_nothing_back_that_the_member_might_not_read_there(tmp_path:
     (tmp_path / "private/x.txt").write_text("user\npassword\nend\n")
     lists = {"read_dirs": ("public",), "write_dirs": ("public",)}
     members = {"local": MemberConfig(), "ann": MemberConfig(lists=lists)}
-    config = Config(durability="fast", members=members)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        edit = {"path": "private/x.txt", "range": "2", "content": "", "apply": "auto"}
-        edit |= {"expected_old": "password"}
-        cut = outcome(opened, "prepare_file_range_edit", **edit)
+    with tools(tmp_path, members) as opened:
+        edit = {"path": "private/x.txt", "range": "2", "expected_old": "password", "apply": "auto"}
+        cut = outcome(opened, "prepare_file_range_edit", **edit, content="")
         to = {"path": "private/x.txt", "to": "public/x.txt", "apply": "auto"}
         assert outcome(opened, "prepare_file_move", **to)["changed"]
-
-        def ann(tool: str, **arguments: object) -> Facts:
-            return dict(opened.call("ann", tool, arguments).data)
-
-        refused = ann("undo_file_modification", edit_id=cut["edit_id"])
-        assert refused["error"] == "ACCESS_DENIED"
+        asked = {"edit_id": cut["edit_id"]}
+        refused = opened.call("ann", "undo_file_modification", asked)
+        assert refused.data["error"] == "ACCESS_DENIED"
         assert (tmp_path / "public/x.txt").read_text() == "user\nend\n"
-        assert "private" not in str(ann("list_edits"))
+        assert "private" not in str(opened.call("ann", "list_edits", {}).data)
         assert "private" in str(outcome(opened, "list_edits"))
         assert outcome(opened, "undo_file_modification", edit_id=cut["edit_id"])["changed"]
 

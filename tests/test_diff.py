@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from copydesk.text import diff, unified
 from copydesk.text.diff import Alignment, Common, Run, align, common_ends, longest, weigh
 from support.cost import bounded, spread
+from support.rows import each_row
 
 FEW = st.lists(st.sampled_from("abc"), max_size=12)
 MANY = st.lists(st.integers(0, 40), max_size=40)
@@ -39,40 +40,34 @@ def check_runs(base: str, now: str, expected: str) -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    ("base", "now", "expected"),
-    [
-        ("", "", ""),
-        ("", "abc", ""),
-        ("abc", "abc", "0+0*3"),
-        ("abc", "abxc", "0+0*2 2+3*1"),
-        ("abxc", "abc", "0+0*2 3+2*1"),
-        ("abcd", "axyd", "0+0*1 3+3*1"),
-        ("aaaa", "aaa", "0+0*3"),
-        ("xfoo", "yfoo", "1+1*3"),
-        # the one unique line that would cross the others is left out
-        ("pabcdq", "rbcdas", "2+1*3"),
-        # lines unique within a gap only
-        ("pabmbaq", "rbamabs", "2+1*1 3+3*1 5+4*1"),
-        # nothing to match behind the unique line, but before it
-        ("paaqUz", "rabasU", "1+1*1 2+3*1 4+5*1"),
-        ("paaqU", "rabasUz", "1+1*1 2+3*1 4+5*1"),
-    ],
-)
+@each_row("base now expected", [
+    ("", "", ""),
+    ("", "abc", ""),
+    ("abc", "abc", "0+0*3"),
+    ("abc", "abxc", "0+0*2 2+3*1"),
+    ("abxc", "abc", "0+0*2 3+2*1"),
+    ("abcd", "axyd", "0+0*1 3+3*1"),
+    ("aaaa", "aaa", "0+0*3"),
+    ("xfoo", "yfoo", "1+1*3"),
+    # the one unique line that would cross the others is left out
+    ("pabcdq", "rbcdas", "2+1*3"),
+    # lines unique within a gap only
+    ("pabmbaq", "rbamabs", "2+1*1 3+3*1 5+4*1"),
+    # nothing to match behind the unique line, but before it
+    ("paaqUz", "rabasU", "1+1*1 2+3*1 4+5*1"),
+    ("paaqU", "rabasUz", "1+1*1 2+3*1 4+5*1"),
+])  # fmt: skip
 def test_one_alignment(base: str, now: str, expected: str) -> None:
     check_runs(base, now, expected)
 
 
-@pytest.mark.parametrize(
-    ("base", "now", "expected"),
-    [
-        ("cababd", "eaabbf", "1+1*1 4+4*1"),
-        ("caab", "eaabbaf", "1+1*3"),
-        ("xaabby", "zbbaaw", ""),
-        ("pabcdq", "rbcdas", "2+1*3"),
-        ("paaqaar", "saataau", "1+1*2 4+4*2"),
-    ],
-)
+@pytest.mark.parametrize(("base", "now", "expected"), [
+    ("cababd", "eaabbf", "1+1*1 4+4*1"),
+    ("caab", "eaabbaf", "1+1*3"),
+    ("xaabby", "zbbaaw", ""),
+    ("pabcdq", "rbcdas", "2+1*3"),
+    ("paaqaar", "saataau", "1+1*2 4+4*2"),
+])  # fmt: skip
 def test_what_costs_too_much_keeps_its_distance(
     base: str, now: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

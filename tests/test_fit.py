@@ -119,9 +119,9 @@ LONG = "".join(f"value_{i} = compute(alpha={i}, beta='text {i}')\n" for i in ran
 )
 @pytest.mark.slow
 def test_an_answer_stays_within_its_budget(
-    desk: OpenWorkspace, tmp_path: Path, tool: str, arguments: dict[str, str], length: str
+    desk: OpenWorkspace, tool: str, arguments: dict[str, str], length: str
 ) -> None:
-    (tmp_path / "a.txt").write_text(LONG)
+    Path(desk.root, "a.txt").write_text(LONG)
     plan = desk.call("local", tool, {"path": "a.txt", "report": length, **arguments})
     given = {"hunk_id": plan.data["hunk_id"], "report": length}
     show = desk.call("local", "show_hunk", {"hunk_id": given["hunk_id"]})
@@ -137,12 +137,10 @@ def test_an_answer_stays_within_its_budget(
 
 
 @pytest.mark.slow
-def test_what_is_left_out_of_several_diffs_can_be_shown(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_what_is_left_out_of_several_diffs_can_be_shown(desk: OpenWorkspace) -> None:
     """Of plans made together and of edits written together: the next step names the first one."""
     for name in "ab":
-        (tmp_path / f"{name}.txt").write_text(LONG[:60_000])
+        Path(desk.root, f"{name}.txt").write_text(LONG[:60_000])
     given = {"path": ".", "old": "compute", "new": "count", "all": True, "apply": "never"}
     hunks: Any = list[dict[str, object]]()
 
@@ -161,8 +159,8 @@ def test_what_is_left_out_of_several_diffs_can_be_shown(
 
 
 @pytest.mark.slow
-def test_the_rest_of_a_diff_is_read_in_parts(desk: OpenWorkspace, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("".join(f"line {i}\n" for i in range(3_000)))
+def test_the_rest_of_a_diff_is_read_in_parts(desk: OpenWorkspace) -> None:
+    Path(desk.root, "a.txt").write_text("".join(f"line {i}\n" for i in range(3_000)))
     given = {"path": "a.txt", "range": "10~2900", "content": LONG[:90_000]}
     plan = desk.call("local", "prepare_file_range_edit", given)
     at, parts, calls = 1, list[str](), 0
@@ -176,16 +174,16 @@ def test_the_rest_of_a_diff_is_read_in_parts(desk: OpenWorkspace, tmp_path: Path
     assert calls > 5
     whole = desk.desk.show(desk.member("local"), str(plan.data["hunk_id"])).draft.diff
     assert "".join(parts).encode() == whole
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "a.txt").write_bytes((tmp_path / "a.txt").read_bytes())
-    subprocess.run(["git", "apply", "-p1"], cwd=tmp_path / "b", input=whole, check=True)
+    Path(desk.root, "b").mkdir()
+    (Path(desk.root, "b", "a.txt")).write_bytes(Path(desk.root, "a.txt").read_bytes())
+    subprocess.run(["git", "apply", "-p1"], cwd=Path(desk.root, "b"), input=whole, check=True)
     desk.call("local", "apply_file_modification", {"hunk_id": plan.data["hunk_id"]})
-    assert (tmp_path / "b" / "a.txt").read_bytes() == (tmp_path / "a.txt").read_bytes()
+    assert (Path(desk.root, "b", "a.txt")).read_bytes() == Path(desk.root, "a.txt").read_bytes()
 
 
-def test_reading_stops_at_the_budget(desk: OpenWorkspace, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(LONG)
-    (tmp_path / "one.txt").write_text("x" * 10_000_000)
+def test_reading_stops_at_the_budget(desk: OpenWorkspace) -> None:
+    Path(desk.root, "a.txt").write_text(LONG)
+    Path(desk.root, "one.txt").write_text("x" * 10_000_000)
     for path in ("a.txt", "one.txt"):
         given = {"path": path, "max_lines": 5_000}
         answer = desk.call("local", "read_file", given)
@@ -195,8 +193,8 @@ def test_reading_stops_at_the_budget(desk: OpenWorkspace, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_an_envelope_stays_within_its_budget(desk: OpenWorkspace, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(LONG)
+def test_an_envelope_stays_within_its_budget(desk: OpenWorkspace) -> None:
+    Path(desk.root, "a.txt").write_text(LONG)
     edits = [{"old_string": f"valve_{i} = x", "new_string": "x"} for i in range(1_000)]
     answer = desk.call("local", "BatchEdit", {"path": "a.txt", "edits": edits})
     assert tokens(answer.text) <= 4_000
@@ -207,9 +205,9 @@ def test_an_envelope_stays_within_its_budget(desk: OpenWorkspace, tmp_path: Path
     assert shown["failures_left_out"] == 1_000 - len(shown["failures"])
 
 
-def test_what_git_cannot_apply_is_for_display(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_what_git_cannot_apply_is_for_display(desk: OpenWorkspace) -> None:
     for name, encoded in (("wide.txt", "utf-16"), ("plain.txt", "utf-8")):
-        (tmp_path / name).write_bytes("one\ntwo\n".encode(encoded))
+        (Path(desk.root) / name).write_bytes("one\ntwo\n".encode(encoded))
         given = {"path": name, "range": "1", "content": "eins"}
         answer = desk.call("local", "prepare_file_range_edit", given)
         assert ("for display" in answer.text) is (encoded == "utf-16")

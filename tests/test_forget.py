@@ -8,6 +8,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,13 @@ from copydesk.app.config import load
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Records
-from copydesk.desk.backends.redis import RedisRecords
-from copydesk.desk.backends.sqlite import Database, SqliteRecords, SqliteSnapshots
+from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
 from copydesk.notes.protocol import InsertText
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from support.mcp_transports import HELLO, Process, call, request
-from support.redis_calls import connections
+from support.records import KEPT, opener_of
 from support.redis_servers import RedisServer
 from test_journal import entry
 
@@ -75,20 +75,15 @@ def edit_by_every_tool(opened: OpenWorkspace) -> int:
     """Write the secret and remove it again in every way; the number of edits."""
     do, whole = on(opened), {"path": NAME, "apply": "auto"}
     anchors = {"start_anchor": "<!-- begin -->", "end_anchor": "<!-- end -->"}
+    known = {"known_old_total_lines": TEXT.count("\n"), "known_old_total_bytes": len(TEXT)}
+    size, fifth = (
+        {"expected_size_bytes": len(TEXT)},
+        {"range": "5", "expected_old": f"old {SECRET}"},
+    )
     writes: dict[str, dict[str, Any]] = {
-        "overwrite_entire_file": {
-            "path": NAME,
-            "known_old_total_lines": TEXT.count("\n"),
-            "known_old_total_bytes": len(TEXT),
-            "content": f"all {SECRET}\n",
-        },
+        "overwrite_entire_file": {"path": NAME, **known, "content": f"all {SECRET}\n"},
         "replace_text": {"path": NAME, "old": "old", "new": f"x{SECRET}"},
-        "prepare_file_range_edit": {
-            **whole,
-            "range": "5",
-            "content": f"5 {SECRET}",
-            "expected_old": f"old {SECRET}",
-        },
+        "prepare_file_range_edit": {**whole, **fifth, "content": f"5 {SECRET}"},
         "prepare_file_append": {**whole, "content": f"more {SECRET}"},
         "prepare_file_insert_after": {**whole, "anchor": "# Keys", "content": SECRET},
         "prepare_file_insert_before": {**whole, "anchor": "omega", "content": SECRET},
@@ -96,12 +91,7 @@ def edit_by_every_tool(opened: OpenWorkspace) -> int:
         "prepare_file_move": {"path": NAME, "to": f"{NAME}.moved", "apply": "auto"},
         "prepare_file_delete": {**whole},
         "Edit": {"path": NAME, **EDIT},
-        "Write": {
-            "path": NAME,
-            "content": f"w {SECRET}\n",
-            "overwrite": True,
-            "expected_size_bytes": len(TEXT),
-        },
+        "Write": {"path": NAME, "content": f"w {SECRET}\n", "overwrite": True, **size},
         "BatchEdit": {"path": NAME, "edits": [EDIT]},
         "MultiEdit": {"path": NAME, "edits": [EDIT]},
         "prepare_batch_edit": {**whole, "edits": [EDIT]},
@@ -168,53 +158,76 @@ def forget(
     return data
 
 
-def state(opened: OpenWorkspace) -> Path:
-    return Path(opened.root, ".copydesk")
+@dataclass(frozen=True)
+class Here:
+    """What a server has open, and the commands of a person beside it."""
+
+    opened: OpenWorkspace
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def root(self) -> Path:
+        return Path(self.opened.root)
+
+    @property
+    def state(self) -> Path:
+        return self.root / ".copydesk"
+
+    @property
+    def do(self) -> Call:
+        return on(self.opened)
+
+    def run(self, *words: str) -> tuple[int, str]:
+        return run(self.root, self.capsys, *words)
+
+    def forget(self, *words: str, status: int = 0) -> dict[str, Any]:
+        return forget(self.root, self.capsys, *words, status=status)
 
 
-def test_no_byte_of_a_forgotten_text_is_left(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def here(opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> Here:
+    return Here(opened, capsys)
+
+
+def test_no_byte_of_a_forgotten_text_is_left(here: Here) -> None:
     """Nor is it brought back by a server beside it that had it in memory."""
-    count = edit_by_every_tool(opened)
-    opened.desk.review.pending(opened.person("local"))
-    bases = opened._backend.bases  # what it stores soon is stored now
+    count = edit_by_every_tool(here.opened)
+    here.opened.desk.review.pending(here.opened.person("local"))
+    bases = here.opened._backend.bases  # what it stores soon is stored now
     bases.find("0" * 64, None, None)
-    assert {"state.sqlite-wal", "texts.sqlite"} <= {*found_in(state(opened))}
-    root = Path(opened.root)
+    assert {"state.sqlite-wal", "texts.sqlite"} <= {*found_in(here.state)}
+    root = here.root
     for path in (root / "conf").iterdir():
         path.unlink()
-    told = forget(root, capsys, "conf", "--yes")
+    told = here.forget("conf", "--yes")
     assert told["state"] == "forgotten"
     assert len(told["edits"]) == count
     assert len(told["plans"]) == 1
-    assert found_in(state(opened)) == []
-    do = on(opened)
+    assert found_in(here.state) == []
+    do = here.do
     assert do("read_file", path="other.txt")["status"] == "ok"
     assert do("prepare_file_append", path="other.txt", content=OTHER, apply="auto")["edit_id"]
     assert do("list_edits", max_results=50)["count"] == 50
     bases.find("0" * 64, None, None)
-    assert found_in(state(opened)) == []
-    assert found_in(state(opened), OTHER)
-    assert opened.desk.waiting(opened.member("agent")) == ()
+    assert found_in(here.state) == []
+    assert found_in(here.state, OTHER)
+    assert here.opened.desk.waiting(here.opened.member("agent")) == ()
     with open_workspace(str(root)) as again:
         assert len(again.journal.entries(most=1_000)) == count + 1
-    opened.close()
-    assert found_in(state(opened)) == []
+    here.opened.close()
+    assert found_in(here.state) == []
     assert all(finding.ok for finding in examine(str(root)) if finding.what != "ripgrep")
 
 
-def test_what_is_left_of_a_forgotten_edit(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    do, root = on(opened), Path(opened.root)
+def test_what_is_left_of_a_forgotten_edit(here: Here) -> None:
+    do, root = here.do, here.root
     edit = {"path": "other.txt", "apply": "auto"}
     one = do("prepare_file_append", **edit, content=f"{SECRET}\nx", why=SECRET)["edit_id"]
     two = do("prepare_file_append", **edit, content="three")["edit_id"]
-    before = opened.history("agent")
-    forget(root, capsys, str(one), "--yes")
-    after = opened.history("agent")
-    texts = [opened._backend.bases.find(each.after, None, None) for each in after]
+    before = here.opened.history("agent")
+    here.forget(str(one), "--yes")
+    after = here.opened.history("agent")
+    texts = [here.opened._backend.bases.find(each.after, None, None) for each in after]
     assert texts == [None, None], "the later one still had the line"
     assert [each.edit_id for each in after] == [two, one]
     assert after[0] == before[0]
@@ -230,176 +243,162 @@ def test_what_is_left_of_a_forgotten_edit(
     assert (root / "other.txt").read_bytes() == file
     rows = do("list_edits")["edits"]
     assert [row.get("forgotten", False) for row in rows] == [False, True]
-    assert "text forgotten" in opened.call("agent", "list_edits", {}).text
-    assert "text forgotten" in run(root, capsys, "history")[1]
-    assert "文本已清除" in run(root, capsys, "--lang", "zh", "history")[1]
-    assert json.loads(run(root, capsys, "history", "--json")[1])[1]["forgotten"] is True
+    assert "text forgotten" in here.opened.call("agent", "list_edits", {}).text
+    assert "text forgotten" in here.run("history")[1]
+    assert "文本已清除" in here.run("--lang", "zh", "history")[1]
+    assert json.loads(here.run("history", "--json")[1])[1]["forgotten"] is True
     assert do("undo_file_modification", edit_id=two)["status"] == "ok"
 
 
-def test_an_older_edit_is_never_undone_by_guessing_what_was_forgotten(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its undo needs the texts in between: it is told beforehand, and refused then."""
-    do, root = on(opened), Path(opened.root)
-    edit = {"path": "other.txt", "apply": "auto"}
+@pytest.mark.parametrize("by_another", [False, True])
+def test_an_older_edit_is_never_undone_by_guessing(here: Here, by_another: bool) -> None:
+    """Its undo needs the texts in between: it is told beforehand, and refused then.
+
+    Where another program has written since, only a stored text could tell what the edit left.
+    """
+    do, file, edit = here.do, here.root / "other.txt", {"path": "other.txt", "apply": "auto"}
     one = do("prepare_file_append", **edit, content="three")["edit_id"]
     two = do("prepare_file_insert_before", **edit, anchor="one", content=SECRET)["edit_id"]
-    told = forget(root, capsys, str(two), "--dry-run")
+    told = here.forget(str(two), "--dry-run")
     assert (told["state"], told["edits"], told["no_longer_undone"]) == ("planned", [two], [one])
-    assert "text" not in opened.history("agent")[0].why
-    assert opened.history("agent")[0].diff
-    forget(root, capsys, str(two), "--yes")
+    assert "text" not in here.opened.history("agent")[0].why
+    assert here.opened.history("agent")[0].diff
+    here.forget(str(two), "--yes")
+    before = f"{SECRET}\none\ntwo\nthree\n"
+    if by_another:
+        do("prepare_file_append", **edit, content="four")
+        before = f"{before}four\ntheirs\n"
+        file.write_text(before)
     refused = do("undo_file_modification", edit_id=one)
     assert refused["error"] == "CONTENT_CHANGED"
     assert "not kept" in str(refused["reason"])
-    assert (root / "other.txt").read_text() == f"{SECRET}\none\ntwo\nthree\n"
+    assert file.read_text() == before
 
 
-def test_a_person_is_told_and_asked_first(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    do, root = on(opened), Path(opened.root)
-    edit = do("prepare_file_append", path="other.txt", content=SECRET, apply="auto")["edit_id"]
-    status, said = run(root, capsys, "forget", "other.txt")
+def test_a_person_is_told_and_asked_first(here: Here) -> None:
+    given = {"path": "other.txt", "content": SECRET, "apply": "auto"}
+    edit = here.do("prepare_file_append", **given)["edit_id"]
+    status, said = here.run("forget", "other.txt")
     assert status == 1
     assert f"{edit} " in said
     assert "Nothing was forgotten: 1 edit and 0 plans" in said
-    assert opened.history("agent")[0].diff
-    assert forget(root, capsys, "other.txt", status=1)["state"] == "planned"
-    status, said = run(root, capsys, "--lang", "zh", "forget", "other.txt", "--yes")
+    assert here.opened.history("agent")[0].diff
+    assert here.forget("other.txt", status=1)["state"] == "planned"
+    status, said = here.run("--lang", "zh", "forget", "other.txt", "--yes")
     assert (status, "已清除 1 个编辑的文本" in said) == (0, True)
-    assert forget(root, capsys, "other.txt", "--yes")["edits"] == []
-    assert run(root, capsys, "forget")[0] == 2
-    assert run(root, capsys, "forget", "other.txt", "--member", "agent")[0] == 2
-    assert forget(root, capsys, "99", "--yes", status=1)["error"] == "EDIT_NOT_FOUND"
+    assert here.forget("other.txt", "--yes")["edits"] == []
+    assert here.run("forget")[0] == 2
+    assert here.run("forget", "other.txt", "--member", "agent")[0] == 2
+    assert here.forget("99", "--yes", status=1)["error"] == "EDIT_NOT_FOUND"
 
 
-def test_all_that_one_member_wrote_and_said(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root, edit = Path(opened.root), {"path": "other.txt", "apply": "auto"}
-    kept = on(opened, "ann")("prepare_file_append", **edit, content=OTHER)["edit_id"]
-    gone = on(opened, "bob")("prepare_file_append", **edit, content=SECRET)["edit_id"]
-    on(opened, "bob")("prepare_file_append", path="other.txt", content=f"plan {SECRET}")
-    on(opened, "ann")("prepare_file_append", path="other.txt", content="ann plans")
+def test_all_that_one_member_wrote_and_said(here: Here) -> None:
+    root, edit = here.root, {"path": "other.txt", "apply": "auto"}
+    kept = on(here.opened, "ann")("prepare_file_append", **edit, content=OTHER)["edit_id"]
+    gone = on(here.opened, "bob")("prepare_file_append", **edit, content=SECRET)["edit_id"]
+    on(here.opened, "bob")("prepare_file_append", path="other.txt", content=f"plan {SECRET}")
+    on(here.opened, "ann")("prepare_file_append", path="other.txt", content="ann plans")
     (root / "other.txt").write_text("nothing\n")
-    told = forget(root, capsys, "--member", "bob", "--yes")
+    told = here.forget("--member", "bob", "--yes")
     assert (told["edits"], len(told["plans"])) == ([gone], 1)
-    assert [plan.owner for plan in opened.desk.waiting(opened.member("ann"))] == ["ann"]
-    assert found_in(state(opened)) == []
-    entry = opened.journal.get(int(str(kept)))
+    assert [plan.owner for plan in here.opened.desk.waiting(here.opened.member("ann"))] == ["ann"]
+    assert found_in(here.state) == []
+    entry = here.opened.journal.get(int(str(kept)))
     assert entry is not None
     assert OTHER in entry.diff.decode()
 
 
-def test_a_file_is_forgotten_under_each_name_that_it_had(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    do, root = on(opened), Path(opened.root)
+def test_a_file_is_forgotten_under_each_name_that_it_had(here: Here) -> None:
+    do, root = here.do, here.root
     do("create_new_file", path="a.txt", content=SECRET)
     do("prepare_file_move", path="a.txt", to="b.txt", apply="auto")
     do("prepare_file_append", path="b.txt", content=f"more {SECRET}", apply="auto")
     (root / "b.txt").unlink()
-    assert len(forget(root, capsys, "b.txt", "--yes")["edits"]) == 4
-    assert found_in(state(opened)) == []
+    assert len(here.forget("b.txt", "--yes")["edits"]) == 4
+    assert found_in(here.state) == []
 
 
-def test_texts_of_other_files_stay(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_texts_of_other_files_stay(here: Here) -> None:
     """A plan for another file that changed meanwhile still finds its base; another's undo too."""
-    do, root = on(opened), Path(opened.root)
+    do, root = here.do, here.root
     do("create_new_file", path="a.txt", content=SECRET)
     edit = do("prepare_file_append", path="other.txt", content="three", apply="auto")
     plan = do("prepare_file_append", path="other.txt", content="four")
     with (root / "other.txt").open("r+") as file:
         file.write("ONE")
-    forget(root, capsys, "a.txt", "--yes")
+    here.forget("a.txt", "--yes")
     assert do("apply_file_modification", hunk_id=plan["hunk_id"])["status"] == "ok"
     assert do("undo_file_modification", edit_id=edit["edit_id"])["status"] == "ok"
     assert (root / "other.txt").read_text() == "ONE\ntwo\nfour\n"
 
 
-def test_an_unfinished_edit_keeps_its_text_and_is_named(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfinished_edit_keeps_its_text_and_is_named(here: Here) -> None:
     """Recovery needs it; here its file's lock is held, as by one who is writing."""
-    do, root = on(opened), Path(opened.root)
+    do, root = here.do, here.root
     edit = do("prepare_file_append", path="other.txt", content=SECRET, apply="auto")["edit_id"]
     database = root / ".copydesk/state.sqlite"
     with closing(sqlite3.connect(database)) as changed, changed:
         changed.execute("UPDATE edits SET state = 'open' WHERE edit_id = ?", (edit,))
-    with opened.queues.lock("other.txt", (0, "")):
-        told = forget(root, capsys, "other.txt", "--yes", status=1)
+    with here.opened.queues.lock("other.txt", (0, "")):
+        told = here.forget("other.txt", "--yes", status=1)
     assert (told["edits"], told["unfinished"]) == ([], [edit])
 
 
-def test_what_was_set_aside_goes_too(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    do, root = on(opened), Path(opened.root)
+def test_what_was_set_aside_goes_too(here: Here) -> None:
+    do, root = here.do, here.root
     do("prepare_file_append", path="other.txt", content=SECRET, apply="auto")
-    aside = state(opened) / "state.sqlite.damaged-1"
+    aside = here.state / "state.sqlite.damaged-1"
     aside.write_text(SECRET)
     (root / "other.txt").write_text("")
-    assert forget(root, capsys, "other.txt", "--yes")["files"] == [str(aside)]
-    assert found_in(state(opened)) == []
+    assert here.forget("other.txt", "--yes")["files"] == [str(aside)]
+    assert found_in(here.state) == []
 
 
-def test_an_approval_log_still_agrees(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = Path(opened.root)
+def test_an_approval_log_still_agrees(here: Here) -> None:
+    root = here.root
     (root / "copydesk.toml").write_text('[members.agent]\napproval = "human"\n[members.local]\n')
-    do = on(opened)
+    do = here.do
     plan = str(do("prepare_file_append", path="other.txt", content=SECRET)["hunk_id"])
-    run(root, capsys, "approve", plan)
+    here.run("approve", plan)
     assert do("apply_file_modification", hunk_id=plan)["status"] == "ok"
-    log = run(root, capsys, "approvals")[1]
+    log = here.run("approvals")[1]
     (root / "log").write_text(log)
     assert json.loads(log)["hunk_id"] == plan
-    forget(root, capsys, "other.txt", "--yes")
-    assert run(root, capsys, "approvals", "--check", str(root / "log"))[0] == 0
+    here.forget("other.txt", "--yes")
+    assert here.run("approvals", "--check", str(root / "log"))[0] == 0
 
 
 def test_a_diff_that_is_recorded_late_does_not_come_back(opened: OpenWorkspace) -> None:
-    do, journal = on(opened), opened.journal
-    edit = int(
-        str(do("prepare_file_append", path="other.txt", content="x", apply="auto")["edit_id"])
-    )
+    journal, given = opened.journal, {"path": "other.txt", "content": "x", "apply": "auto"}
+    edit = int(str(on(opened)("prepare_file_append", **given)["edit_id"]))
     entry = journal.get(edit)
     assert entry is not None
     journal.forget_texts([entry.without_texts()])
     journal.amend(edit, SECRET.encode)
     assert journal.get(edit) == journal.get(edit)
-    assert found_in(state(opened)) == []
+    assert found_in(Path(opened.root, ".copydesk")) == []
 
 
-def test_a_text_that_waits_to_be_stored_does_not_come_back(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_text_that_waits_to_be_stored_does_not_come_back(here: Here) -> None:
     """Of a server that has read it and stores it soon, and in its memory for later calls."""
-    do, root = on(opened), Path(opened.root)
+    do, root = here.do, here.root
     (root / "big.txt").write_text(SECRET * 20_000)
-    bases = opened._backend.bases
+    bases = here.opened._backend.bases
     held = bases._writing  # type: ignore[attr-defined]
     with held:
         do("read_file", path="big.txt")
         (root / "big.txt").unlink()
-        forget(root, capsys, "big.txt", "--yes")
+        here.forget("big.txt", "--yes")
     bases.find("0" * 64, None, None)
-    assert found_in(state(opened)) == []
-    name = opened.long_texts.keep("agent", "list_dir", SECRET * 1_000)
-    forget(root, capsys, "big.txt", "--yes")
+    assert found_in(here.state) == []
+    name = here.opened.long_texts.keep("agent", "list_dir", SECRET * 1_000)
+    here.forget("big.txt", "--yes")
     do("list_dir", path=".")
-    assert opened.long_texts.find("agent", name) is None
+    assert here.opened.long_texts.find("agent", name) is None
 
 
 @pytest.mark.slow
-def test_a_server_process_does_not_bring_it_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_brings_nothing_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     with closing(Process(tmp_path)) as server:
         server.send(request(1, "initialize", HELLO))
@@ -496,18 +495,13 @@ def test_removing_the_setup_with_its_state_leaves_nothing(
     assert run(tmp_path, capsys, *words)[0] == 2
 
 
-def test_the_state_of_an_older_version_is_removed_too(
+def test_the_state_of_an_older_version_is_removed_too_and_a_link_is_not_followed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".copydesk").mkdir()
     (tmp_path / ".copydesk/journal.sqlite").write_text(SECRET)
     assert run(tmp_path, capsys, "init", "--remove", "--state", "--yes")[0] == 0
     assert [*tmp_path.iterdir()] == []
-
-
-def test_a_state_folder_that_is_a_link_is_not_followed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     theirs = tmp_path / "theirs"
     (theirs / "locks").mkdir(parents=True)
     (tmp_path / "root").mkdir()
@@ -516,33 +510,10 @@ def test_a_state_folder_that_is_a_link_is_not_followed(
     assert (theirs / "locks").is_dir()
 
 
-def test_an_older_edit_is_not_undone_by_a_text_from_after_what_was_forgotten(
-    opened: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Another program has written, so only a stored text could tell what the edit left."""
-    do, root = on(opened), Path(opened.root)
-    edit = {"path": "other.txt", "apply": "auto"}
-    one = do("prepare_file_append", **edit, content="three")["edit_id"]
-    two = do("prepare_file_insert_before", **edit, anchor="one", content=SECRET)["edit_id"]
-    forget(root, capsys, str(two), "--yes")
-    do("prepare_file_append", **edit, content="four")
-    (root / "other.txt").write_text((root / "other.txt").read_text() + "theirs\n")
-    before = (root / "other.txt").read_text()
-    refused = do("undo_file_modification", edit_id=one)
-    assert refused["error"] == "CONTENT_CHANGED"
-    assert "not kept" in str(refused["reason"])
-    assert (root / "other.txt").read_text() == before
-
-
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=KEPT)
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
-    made: Records
-    if request.param == "redis":
-        made = RedisRecords(*connections(request)())
-    else:
-        made = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
-    yield made
-    made.close()
+    for opener in opener_of(request, tmp_path):
+        yield opener()
 
 
 def test_what_undoes_a_change_of_notes_is_forgotten_too(records: Records, tmp_path: Path) -> None:

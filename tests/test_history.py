@@ -49,8 +49,8 @@ def ids(answer: dict[str, Any]) -> list[int]:
 # The edits that were made
 
 
-def test_the_fields_of_an_edit(opened: OpenWorkspace, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
+def test_the_fields_of_an_edit(opened: OpenWorkspace) -> None:
+    Path(opened.root, "a.txt").write_text("one\ntwo\n")
     plan = call(opened, "prepare_file_range_edit", path="a.txt", range="2", content="2\n3\n")
     done = call(opened, "apply_file_modification", hunk_id=plan["hunk_id"])
     (edit,) = call(opened, "list_edits")["edits"]
@@ -64,8 +64,8 @@ def test_the_fields_of_an_edit(opened: OpenWorkspace, tmp_path: Path) -> None:
         "path": "a.txt",
         "kind": "edit",
         "hunk_id": plan["hunk_id"],
-        "lines": {"added": 2, "removed": 1},
         "state": "done",
+        "lines": {"added": 2, "removed": 1},
         "undoes": 0,
         "undone_by": 0,
         "why": "",
@@ -82,30 +82,25 @@ def test_the_fields_of_an_edit(opened: OpenWorkspace, tmp_path: Path) -> None:
     assert found == (again["edit_id"], 0, undo["edit_id"])
 
 
-@pytest.mark.parametrize(
-    ("time_ms", "expected"),
-    [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (1_795_249_400_086, "2026-11-21T08:23:20.086Z"),
-        (951_782_399_999, "2000-02-28T23:59:59.999Z"),
-    ],
-)
-def test_a_moment_is_told_in_utc(time_ms: int, expected: str) -> None:
-    assert when(time_ms) == expected
+def test_a_moment_is_told_in_utc() -> None:
+    moments = {
+        0: "1970-01-01T00:00:00.000Z",
+        1_795_249_400_086: "2026-11-21T08:23:20.086Z",
+        951_782_399_999: "2000-02-28T23:59:59.999Z",
+    }
+    assert {time_ms: when(time_ms) for time_ms in moments} == moments
 
 
 def test_by_path_by_member_and_page_by_page(opened: OpenWorkspace) -> None:
     for index in range(5):
         create(opened, f"docs/{index}.txt")
         create(opened, f"docs-old/{index}.txt", "ann")
-    assert ids(call(opened, "list_edits")) == list(range(10, 0, -1))
-    assert ids(call(opened, "list_edits", path="docs")) == [9, 7, 5, 3, 1]
-    assert ids(call(opened, "list_edits", path="docs/")) == [9, 7, 5, 3, 1]
-    assert ids(call(opened, "list_edits", path="docs/2.txt")) == [5]
-    assert ids(call(opened, "list_edits", path=".")) == list(range(10, 0, -1))
-    assert ids(call(opened, "list_edits", path="none")) == []
-    assert ids(call(opened, "list_edits", member="ann")) == [10, 8, 6, 4, 2]
-    assert ids(call(opened, "list_edits", member="nobody")) == []
+    every, odd = list(range(10, 0, -1)), [9, 7, 5, 3, 1]
+    assert ids(call(opened, "list_edits")) == every
+    paths = {"docs": odd, "docs/": odd, "docs/2.txt": [5], ".": every, "none": []}
+    assert {path: ids(call(opened, "list_edits", path=path)) for path in paths} == paths
+    members = {"ann": [10, 8, 6, 4, 2], "nobody": []}
+    assert {one: ids(call(opened, "list_edits", member=one)) for one in members} == members
     answer = opened.call("local", "list_edits", {"path": "docs", "max_results": 2})
     assert (ids(dict(answer.data)), answer.fields["more"]) == ([9, 7], True)
     found = re.search(r"list_edits\((\{.*\})\)", answer.text)
@@ -121,9 +116,7 @@ def test_by_path_by_member_and_page_by_page(opened: OpenWorkspace) -> None:
         assert len(ids(call(opened, "list_edits", before_edit_id=huge))) == 10
 
 
-def test_the_journal_is_asked_no_more_once_it_has_told_all(
-    opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_journal_is_asked_once(opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each question is a round trip where the journal is on a server."""
     create(opened, "a.txt")
     asked = mock.Mock(side_effect=opened.journal.entries)
@@ -150,7 +143,7 @@ def test_only_edits_of_files_that_may_be_read(opened: OpenWorkspace) -> None:
     assert unknown["newest_edit_id"] == 1
 
 
-def test_those_that_may_be_read_are_found_behind_many_others(
+def test_those_behind_many_are_found(
     opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(opened, "docs/a.txt")
@@ -168,10 +161,10 @@ def test_those_that_may_be_read_are_found_behind_many_others(
     assert (ids(rest), rest["more"]) == ([1], False)
 
 
-def test_a_link_shows_the_edits_of_what_it_leads_to(opened: OpenWorkspace, tmp_path: Path) -> None:
+def test_a_link_shows_the_edits_of_what_it_leads_to(opened: OpenWorkspace) -> None:
     edit = create(opened, "docs/a.txt")
-    (tmp_path / "link.txt").symlink_to("docs/a.txt")
-    (tmp_path / "folder").symlink_to("docs")
+    Path(opened.root, "link.txt").symlink_to("docs/a.txt")
+    Path(opened.root, "folder").symlink_to("docs")
     assert ids(call(opened, "list_edits", path="link.txt")) == [edit]
     assert ids(call(opened, "list_edits", path="folder")) == [edit]
 
@@ -185,10 +178,11 @@ def test_a_failed_edit_is_listed_as_such(opened: OpenWorkspace) -> None:
 # The plans that wait
 
 
-def test_the_plans_that_wait(opened: OpenWorkspace, tmp_path: Path) -> None:
+def test_the_plans_that_wait(opened: OpenWorkspace) -> None:
     for name in ("docs", "secret", ".minds"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.txt").write_text("one\ntwo\nthree\n")
+        (Path(opened.root) / name).mkdir()
+        (Path(opened.root) / name / "a.txt").write_text("one\ntwo\nthree\n")
+    batch = [{"old_string": "one\ntwo", "new_string": "1"}]
     made = [
         call(opened, tool, member, path=path, **arguments)
         for tool, member, path, arguments in (
@@ -200,12 +194,7 @@ def test_the_plans_that_wait(opened: OpenWorkspace, tmp_path: Path) -> None:
                 "secret/a.txt",
                 {"anchor": "two", "content": "x"},
             ),
-            (
-                "prepare_batch_edit",
-                "local",
-                "docs/a.txt",
-                {"edits": [{"old_string": "one\ntwo", "new_string": "1"}]},
-            ),
+            ("prepare_batch_edit", "local", "docs/a.txt", {"edits": batch}),
             ("team_mgmt_prepare_file_append", "local", "a.txt", {"content": "x"}),
         )
     ]
@@ -220,9 +209,9 @@ def test_the_plans_that_wait(opened: OpenWorkspace, tmp_path: Path) -> None:
         "tool": "prepare_file_range_edit",
         "path": "docs/a.txt",
         "action": "replace",
-        "expires_at_ms": made[0]["expires_at_ms"],
         "lines": {"old": 2, "new": 1},
         "why": "",
+        "expires_at_ms": made[0]["expires_at_ms"],
     }
     assert [rows[hunk]["mine"] for hunk in hunks[:4]] == [True, False, True, True]
     lines = [(rows[hunk]["lines"]["old"], rows[hunk]["lines"]["new"]) for hunk in hunks[:4]]
@@ -241,10 +230,8 @@ def test_the_plans_that_wait(opened: OpenWorkspace, tmp_path: Path) -> None:
     assert call(opened, "list_pending")["total"] == 3
 
 
-def test_a_plan_is_let_go_by_its_owner_and_its_toolset(
-    opened: OpenWorkspace, tmp_path: Path
-) -> None:
-    (tmp_path / ".minds").mkdir()
+def test_a_plan_is_let_go_by_its_owner_and_its_toolset(opened: OpenWorkspace) -> None:
+    Path(opened.root, ".minds").mkdir()
     mine = call(opened, "prepare_file_append", path="a.txt", content="x")["hunk_id"]
     team = call(opened, "team_mgmt_prepare_file_append", path="a.txt", content="x")["hunk_id"]
     refusals = (
@@ -261,7 +248,7 @@ def test_a_plan_is_let_go_by_its_owner_and_its_toolset(
     again = call(opened, "discard_hunk", hunk_id=mine)
     assert (again["error"], again["reason"]) == ("HUNK_NOT_FOUND", "discarded")
     assert call(opened, "team_mgmt_discard_hunk", hunk_id=team)["status"] == "ok"
-    assert not (tmp_path / "a.txt").exists()
+    assert not Path(opened.root, "a.txt").exists()
 
 
 def test_the_hints_are_true() -> None:
@@ -278,8 +265,8 @@ def test_the_hints_are_true() -> None:
 # The reports of undo
 
 
-def test_the_report_of_an_undo(opened: OpenWorkspace, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("".join(f"{i}\n" for i in range(1, 8)))
+def test_the_report_of_an_undo(opened: OpenWorkspace) -> None:
+    Path(opened.root, "a.txt").write_text("".join(f"{i}\n" for i in range(1, 8)))
     plan = call(opened, "prepare_file_range_edit", path="a.txt", range="4", content="four\n")
     edit = call(opened, "apply_file_modification", hunk_id=plan["hunk_id"])["edit_id"]
     undo = {"edit_id": edit, "report": "full"}
@@ -328,19 +315,11 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert (data["status"], data["undone_by"]) == ("error", 3)
     assert json.loads(shell(tmp_path, "undo", "2", "--json").stdout)["undone_edit_id"] == 2
     listed = shell(tmp_path, "history", ".").stdout
-    assert re.findall(r"undo\w+ (?:by )?\d", listed) == [
-        "undoes 2",
-        "undoes 1",
-        "undone by 4",
-        "undone by 3",
-    ]
+    told = re.findall(r"undo\w+ (?:by )?\d", listed)
+    assert told == ["undoes 2", "undoes 1", "undone by 4", "undone by 3"]
     rows = json.loads(shell(tmp_path, "history", "--json").stdout)
-    assert [(row["edit_id"], row["undoes"], row["undone_by"]) for row in rows] == [
-        (4, 2, 0),
-        (3, 1, 0),
-        (2, 0, 4),
-        (1, 0, 3),
-    ]
+    found = [(row["edit_id"], row["undoes"], row["undone_by"]) for row in rows]
+    assert found == [(4, 2, 0), (3, 1, 0), (2, 0, 4), (1, 0, 3)]
     missing = shell(tmp_path, "undo", "77")
     assert missing.returncode == 1
     assert "EDIT_NOT_FOUND" in missing.stderr

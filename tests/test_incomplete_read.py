@@ -9,18 +9,10 @@ import pytest
 
 from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.redis import RedisSnapshots
-from copydesk.desk.backends.snapshots import (
-    MOST_SHOWN,
-    Note,
-    ShownLines,
-    Snapshots,
-)
-from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
-from copydesk.store.state import StateFile
+from copydesk.desk.backends.snapshots import MOST_SHOWN, Note, ShownLines, Snapshots
 from copydesk.text.relpath import RelPath
 from support.mcp_calls import settings
-from support.redis_calls import connections
+from support.records import KEPT, snapshots_of
 
 LINES = "".join(f"line {number} {'x' * 90}\n" for number in range(3_000))
 PATH = RelPath.parse("a.txt")
@@ -114,11 +106,9 @@ def test_other_processes_know_it(tmp_path: Path) -> None:
         assert code(desk, "write_file", content="x") == "INCOMPLETE_READ"
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=KEPT)
 def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshots:
-    if request.param == "redis":
-        return RedisSnapshots(connections(request)()[0], 1 << 20)
-    return SqliteSnapshots(Database(StateFile(str(tmp_path / "x.sqlite"))))
+    return snapshots_of(request, tmp_path)
 
 
 def test_runs_are_joined_by_member_path_and_version(bases: Snapshots) -> None:

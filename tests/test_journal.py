@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,6 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import Entry, Records, State, linked
-from copydesk.desk.backends.redis import RedisRecords
 from copydesk.desk.backends.sqlite import Database, SqliteRecords
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import HunkNotFound
@@ -31,31 +30,14 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from support.cost import sqlite_steps
 from support.desks import Setup
-from support.redis_calls import connections
+from support.records import KEPT, STORES, Open, opener_of
+from support.rows import each_row
 from test_plan_registry import plan
 
-Open = Callable[[], Records]
 
-
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=STORES)
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """What opens one more connection to one journal; the memory has only the first."""
-    opened: list[Records] = []
-    connection = connections(request) if request.param == "redis" else None
-
-    def connect() -> Records:
-        if connection is not None:
-            made: Records = RedisRecords(*connection())
-        elif request.param == "memory":
-            made = opened[0] if opened else SqliteRecords(Database())
-        else:
-            made = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
-        opened.append(made)
-        return made
-
-    yield connect
-    for journal in opened:
-        journal.close()
+    yield from opener_of(request, tmp_path)
 
 
 @pytest.fixture
@@ -64,7 +46,7 @@ def journal(opener: Open) -> Records:
     return opener()
 
 
-KEPT = pytest.mark.parametrize("opener", ["sqlite", "redis"], indirect=True)
+SHARED = pytest.mark.parametrize("opener", KEPT, indirect=True)
 
 
 @pytest.fixture
@@ -95,25 +77,15 @@ def entry(name: str = "a.txt", member: str = "ann", size: int = 10, time: int = 
 
 
 def check_states(journal: Records, *expected: tuple[int, State]) -> None:
-    """Ids and states of all entries, the newest first."""
+    """Of all entries, the newest first."""
     assert [(e.edit_id, e.state) for e in journal.entries()] == list(expected)
 
 
-def test_an_entry_is_open_until_it_is_closed(journal: Records) -> None:
-    first = journal.open(entry())
-    check_states(journal, (first, "open"))
-    journal.close_all([first], "done")
-    check_states(journal, (first, "done"))
-    second = journal.open(entry())
-    check_states(journal, (second, "open"), (first, "done"))
-    journal.close_all([second], "failed")
-    check_states(journal, (second, "failed"), (first, "done"))
-
-
-def test_entries_may_be_closed_in_any_order(journal: Records) -> None:
+def test_an_entry_is_open_until_it_is_closed_in_any_order(journal: Records) -> None:
     ids = [journal.open(entry()) for _ in range(4)]
-    for edit_id, state in ((ids[2], "done"), (ids[0], "failed")):
-        journal.close_all([edit_id], state)  # type: ignore[arg-type]
+    check_states(journal, *((edit_id, "open") for edit_id in ids[::-1]))
+    journal.close_all([ids[2]], "done")
+    journal.close_all([ids[0]], "failed")
     check_states(journal, (ids[3], "open"), (ids[2], "done"), (ids[1], "open"), (ids[0], "failed"))
 
 
@@ -149,20 +121,18 @@ def test_an_entry_comes_back_as_it_was(journal: Records) -> None:
         assert journal.get(edit_id) == replace(each, edit_id=edit_id, state="done")
 
 
-def test_an_id_that_was_never_given_has_no_entry(journal: Records) -> None:
+def test_ids_grow_and_no_other_has_an_entry(journal: Records) -> None:
     assert journal.get(1) is None
-    assert journal.get(journal.open(entry()) + 1) is None
-
-
-def test_ids_grow(journal: Records) -> None:
     ids = [journal.open(entry()) for _ in range(5)]
     assert ids == sorted(set(ids))
     assert ids[0] > 0
+    assert journal.get(ids[-1] + 1) is None
 
 
-@pytest.mark.parametrize(
-    ("path", "member", "most", "expected"),
-    [
+def test_the_last_entries_are_found_by_path_and_member(journal: Records) -> None:
+    written = [("a", "ann"), ("b", "ann"), ("a", "bob"), ("b", "bob"), ("a", "ann")]
+    ids = [journal.open(entry(name, by)) for name, by in written]
+    for path, member, most, expected in (
         (None, None, 50, [4, 3, 2, 1, 0]),
         (None, None, 2, [4, 3]),
         ("a", None, 50, [4, 2, 0]),
@@ -170,25 +140,21 @@ def test_ids_grow(journal: Records) -> None:
         ("a", "bob", 50, [2]),
         ("a", "ann", 1, [4]),
         ("none", None, 50, []),
-    ],
-)
-def test_the_last_entries_are_found_by_path_and_member(
-    journal: Records, path: str | None, member: str | None, most: int, expected: list[int]
-) -> None:
-    written = [("a", "ann"), ("b", "ann"), ("a", "bob"), ("b", "bob"), ("a", "ann")]
-    ids = [journal.open(entry(name, by)) for name, by in written]
-    found = journal.entries(None if path is None else RelPath.parse(path), member, most)
-    assert [ids.index(e.edit_id) for e in found] == expected
+    ):
+        found = journal.entries(None if path is None else RelPath.parse(path), member, most)
+        assert [ids.index(e.edit_id) for e in found] == expected, (path, member, most)
 
 
-def test_two_connections_see_each_other(opener: Open) -> None:
+def test_two_connections_see_each_other_at_once(opener: Open) -> None:
+    """The lock of the file goes next: who has it then must not find the entry open."""
     one, other = opener(), opener()
-    first = one.open(entry())
-    second = other.open(entry())
+    first, second = one.open(entry()), other.open(entry("b.txt"))
     check_states(one, (second, "open"), (first, "open"))
     one.close_all([first], "done")
-    check_states(one, (second, "open"), (first, "done"))
-    check_states(other, (second, "open"), (first, "done"))
+    assert [e.edit_id for e in other.in_doubt()] == [second]
+    assert other.open_at([RelPath.parse("a.txt")]) == ()
+    for each in (one, other):
+        check_states(each, (second, "open"), (first, "done"))
 
 
 def test_a_journal_in_memory_keeps_the_last_entries_within_its_bound() -> None:
@@ -201,7 +167,7 @@ def test_a_journal_in_memory_keeps_the_last_entries_within_its_bound() -> None:
     journal.close()
 
 
-@KEPT
+@SHARED
 def test_an_id_is_never_given_twice(opener: Open) -> None:
     journal = opener()
     first = journal.open(entry())
@@ -211,9 +177,7 @@ def test_an_id_is_never_given_twice(opener: Open) -> None:
     assert opener().open(entry()) > first
 
 
-def test_how_a_write_ended_survives_a_refused_transaction(
-    on_disk: SqliteRecords, tmp_path: Path
-) -> None:
+def test_how_a_write_ended_survives_a_refused_transaction(on_disk: SqliteRecords) -> None:
     first = on_disk.open(entry())
     on_disk.close_all([first], "done")
     with pytest.raises(Exception, match=r"datatype|constraint|bind"):
@@ -222,51 +186,35 @@ def test_how_a_write_ended_survives_a_refused_transaction(
     check_states(on_disk, (second, "open"), (first, "done"))
 
 
-def test_the_old_bytes_of_a_write_in_place_are_kept_until_it_ended(
+def test_old_bytes_of_a_write_in_place_stay_to_its_end(
     on_disk: SqliteRecords, tmp_path: Path
 ) -> None:
     edit_id = on_disk.open(entry())
     on_disk.keep_whole(edit_id, b"old " * 1_000)
-    assert whole(tmp_path, edit_id) is not None
+    assert rows_of(tmp_path, "edit_id, whole IS NULL") == [(edit_id, 0)]
     on_disk.close_all([edit_id], "done")
     check_states(on_disk, (edit_id, "done"))
-    assert whole(tmp_path, edit_id) is None
-
-
-@KEPT
-def test_how_a_write_ended_is_known_to_others_at_once(opener: Open) -> None:
-    """The lock of the file goes next: who has it then must not find the entry open."""
-    one, other = opener(), opener()
-    edit_id = one.open(entry())
-    one.close_all([edit_id], "done")
-    assert other.in_doubt() == ()
-    assert other.open_at([RelPath.parse("a.txt")]) == ()
-    check_states(other, (edit_id, "done"))
+    assert rows_of(tmp_path, "edit_id, whole IS NULL") == [(edit_id, 1)]
 
 
 def test_how_a_write_ended_is_in_the_file_at_once(on_disk: SqliteRecords, tmp_path: Path) -> None:
     """Nothing is held back in memory: the process may be killed at any time."""
     ids = [on_disk.open(entry()) for _ in range(3)]
     on_disk.close_all(ids[:2], "done")
-    with closing(sqlite3.connect(tmp_path / "state.sqlite")) as db:
-        found = db.execute("SELECT edit_id, state FROM edits").fetchall()
-    assert found == [(1, "done"), (2, "done"), (3, "open")]
+    assert rows_of(tmp_path, "edit_id, state") == [(1, "done"), (2, "done"), (3, "open")]
 
 
-@pytest.mark.parametrize(
-    ("links", "found"),
-    [
-        ("abD", "1"),
-        ("abD bcD", "12"),
-        ("abD xyD bcD", ""),
-        ("abD xyF bcD", "13"),
-        ("abD xyO bcD", "13"),
-        ("abD bcO", "12"),
-        ("abD bcF", ""),
-        ("abD bcD xyD", "12"),
-        ("xyD abD bcD", "23"),
-    ],
-)
+@each_row("links found", [
+    ("abD", "1"),
+    ("abD bcD", "12"),
+    ("abD xyD bcD", ""),
+    ("abD xyF bcD", "13"),
+    ("abD xyO bcD", "13"),
+    ("abD bcO", "12"),
+    ("abD bcF", ""),
+    ("abD bcD xyD", "12"),
+    ("xyD abD bcD", "23"),
+])  # fmt: skip
 def test_entries_are_linked_by_the_texts_between_them(links: str, found: str) -> None:
     """`abD`: a write that is done made the text b of the text a; F: failed, O: open."""
     states = {"D": "done", "F": "failed", "O": "open"}
@@ -274,7 +222,7 @@ def test_entries_are_linked_by_the_texts_between_them(links: str, found: str) ->
     assert linked(reversed(made), "a", "c" if "c" in links else "b") == (tuple(found) or None)
 
 
-@KEPT
+@SHARED
 def test_old_bytes_are_found_while_the_entry_is_open(opener: Open) -> None:
     one, other = opener(), opener()
     edit_id = one.open(entry())
@@ -308,25 +256,20 @@ def test_the_next_entry_of_a_path_is_found(journal: Records) -> None:
     assert journal.of_hunk("bbbbbbbb") is None
 
 
-@KEPT
+@SHARED
 def test_many_entries_are_told_in_their_order(journal: Records) -> None:
     ids = list(journal.open_all([entry("ab"[i % 2], "xyz"[i % 3]) for i in range(1_300)]))
     assert [e.edit_id for e in journal.entries(most=1_200)] == ids[::-1][:1_200]
     found = journal.entries(RelPath.parse("b"), "y", most=1_000)
-    assert [e.edit_id for e in found] == [ids[i] for i in range(1_300) if i % 2 and i % 3 == 1][
-        ::-1
-    ]
+    expected = [ids[i] for i in range(1_300) if i % 2 and i % 3 == 1]
+    assert [e.edit_id for e in found] == expected[::-1]
     assert [e.edit_id for e in journal.in_doubt()] == ids
 
 
-def whole(folder: Path, edit_id: int) -> bytes | None:
-    """The old bytes that the journal keeps of a write in place."""
-    db = sqlite3.connect(folder / "state.sqlite")
-    try:
-        (found,) = db.execute("SELECT whole FROM edits WHERE edit_id = ?", (edit_id,)).fetchone()
-    finally:
-        db.close()
-    return bytes(found) if found is not None else None
+def rows_of(folder: Path, columns: str) -> list[tuple[object, ...]]:
+    """What is in the file of the journal."""
+    with closing(sqlite3.connect(folder / "state.sqlite")) as db:
+        return db.execute(f"SELECT {columns} FROM edits").fetchall()
 
 
 def link(root: Path) -> None:
@@ -341,7 +284,7 @@ DESK = Setup(
 
 
 def test_an_entry_is_open_before_the_file_is_touched(
-    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The seam is the store's own method: at that moment the entry is there and open."""
     seen: list[tuple[str, str, str]] = []
@@ -349,7 +292,7 @@ def test_an_entry_is_open_before_the_file_is_touched(
 
     def watched(path: RelPath, *args: object, **named: object) -> object:
         latest = desk.journal.entries()[0]
-        text = (tmp_path / str(path)).read_text()
+        text = (Path(desk.root) / str(path)).read_text()
         seen.append((str(latest.path), latest.state, text))
         return replace_file(path, *args, **named)  # type: ignore[arg-type]
 
@@ -361,7 +304,7 @@ def test_an_entry_is_open_before_the_file_is_touched(
     assert [e.state for e in desk.journal.entries()] == ["done", "done"]
 
 
-def test_an_entry_holds_the_way_back(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_an_entry_holds_the_way_back(desk: OpenWorkspace) -> None:
     for name in ("a.txt", "linked"):
         arguments = {"path": name, "range": "1", "content": "x\ny", "expected_old": "one"}
         made = desk.call("local", "prepare_file_range_edit", {**arguments, "apply": "auto"})
@@ -369,7 +312,7 @@ def test_an_entry_holds_the_way_back(desk: OpenWorkspace, tmp_path: Path) -> Non
         assert entry.edit_id == made.fields["edit_id"]
         assert entry.hunk_id == made.fields["hunk_id"]
         assert (entry.member, str(entry.path), entry.kind) == ("local", name, "edit")
-        assert entry.inverse.apply((tmp_path / name).read_bytes()) == b"one\ntwo\n"
+        assert entry.inverse.apply((Path(desk.root) / name).read_bytes()) == b"one\ntwo\n"
         assert entry.after.startswith(str(made.fields["version"]))
 
 
@@ -463,40 +406,7 @@ def test_what_is_open_is_found_by_its_files(opener: Open) -> None:
 # Plans that are written
 
 
-@dataclass(frozen=True)
-class Stores:
-    """A journal and the plans that it ends."""
-
-    journal: Records
-    registry: Records
-
-
-OpenStores = Callable[[], Stores]
 P = plan("aaaaaaaa", 1_000)
-
-
-@pytest.fixture(params=["memory", "sqlite", "redis"])
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStores]:
-    """What opens one more connection to a journal and plans; the memory has only the first."""
-    opened: list[Stores] = []
-    connection = connections(request) if request.param == "redis" else None
-
-    def connect() -> Stores:
-        if connection is not None:
-            server, leases = connection()
-            one: Records = RedisRecords(server, leases)
-            opened.append(Stores(one, one))
-        elif request.param == "sqlite" or not opened:
-            path = str(tmp_path / "state.sqlite")
-            db = Database(StateFile(path) if request.param == "sqlite" else None)
-            one = SqliteRecords(db)
-            opened.append(Stores(one, one))
-        return opened[-1]
-
-    yield connect
-    for each in opened:
-        each.journal.close()
-        each.registry.close()
 
 
 def of_plan(plan: Plan, name: str = "a.txt") -> Entry:
@@ -504,116 +414,116 @@ def of_plan(plan: Plan, name: str = "a.txt") -> Entry:
     return replace(entry(name, time=plan.created_ms + 5), hunk_id=plan.id)
 
 
-def tied(stores: Stores, *plans: Plan) -> tuple[int, ...]:
+def tied(records: Records, *plans: Plan) -> tuple[int, ...]:
     """The entries of the write of some plans."""
     versions = [(each.id, each.created_ms, 0) for each in plans]
-    return stores.journal.open_all([of_plan(each) for each in plans], versions)
+    return records.open_all([of_plan(each) for each in plans], versions)
 
 
-def waits(stores: Stores, plan: Plan = P) -> str:
+def waits(records: Records, plan: Plan = P) -> str:
     """`pending`, or how it ended."""
     try:
-        assert stores.registry.plan(plan.id, plan.created_ms + 10) == plan
+        assert records.plan(plan.id, plan.created_ms + 10) == plan
     except HunkNotFound as refusal:
-        assert plan not in stores.registry.waiting(plan.created_ms + 10)
+        assert plan not in records.waiting(plan.created_ms + 10)
         return refusal.reason
-    assert plan in stores.registry.waiting(plan.created_ms + 10)
+    assert plan in records.waiting(plan.created_ms + 10)
     return "pending"
 
 
-def refusal_of(stores: Stores, *plans: Plan) -> str:
+def refusal_of(records: Records, *plans: Plan) -> str:
     """Why plans may not be written; nothing is recorded of any then."""
-    before = stores.journal.entries()
+    before = records.entries()
     with pytest.raises(HunkNotFound) as caught:
-        tied(stores, *plans)
-    assert stores.journal.entries() == before
+        tied(records, *plans)
+    assert records.entries() == before
     return f"{caught.value.hunk_id} {caught.value.reason}"
 
 
 @pytest.mark.parametrize(
     ("state", "expected"), [("done", "applied"), ("unsure", "applied"), ("failed", "pending")]
 )
-def test_a_plan_ends_with_the_write_of_it(stores: OpenStores, state: State, expected: str) -> None:
+def test_a_plan_ends_with_the_write_of_it(opener: Open, state: State, expected: str) -> None:
     """If it was written, or may have been; else it can be written."""
-    one, other = stores(), stores()
-    one.registry.add(P)
+    one, other = opener(), opener()
+    one.add(P)
     (edit_id,) = tied(one, P)
     assert waits(other) == "pending", "until it is known how it ended"
-    one.journal.close_all([edit_id], state)
+    one.close_all([edit_id], state)
     assert waits(one) == waits(other) == expected
     if state == "failed":
         (again,) = tied(other, P)
-        other.journal.close_all([again], "done")
+        other.close_all([again], "done")
     assert waits(one) == "applied"
     assert refusal_of(other, P) == f"{P.id} applied"
 
 
-def test_another_process_may_end_the_plan_of_a_write(stores: OpenStores) -> None:
+def test_another_process_may_end_the_plan_of_a_write(opener: Open) -> None:
     """As who recovers a write whose process died."""
-    one, other = stores(), stores()
-    one.registry.add(P)
+    one, other = opener(), opener()
+    one.add(P)
     (edit_id,) = tied(one, P)
-    (found,) = other.journal.open_at([RelPath.parse("a.txt")])
-    assert other.journal.get(found) == one.journal.get(edit_id)
-    other.journal.close_all([edit_id], "done")
+    (found,) = other.open_at([RelPath.parse("a.txt")])
+    assert other.get(found) == one.get(edit_id)
+    other.close_all([edit_id], "done")
     assert waits(one) == waits(other) == "applied"
 
 
-def test_a_plan_that_is_being_written_is_not_written_again(stores: OpenStores) -> None:
-    one, other = stores(), stores()
-    one.registry.add(P)
+def test_a_plan_that_is_being_written_is_not_written_again(opener: Open) -> None:
+    one, other = opener(), opener()
+    one.add(P)
     (edit_id,) = tied(one, P)
     assert refusal_of(one, P) == refusal_of(other, P) == f"{P.id} expired"
-    one.journal.close_all([edit_id], "failed")
+    one.close_all([edit_id], "failed")
     assert tied(other, P)
 
 
 @pytest.mark.parametrize("how", ["applied", "discarded", "expired"])
-def test_a_plan_that_ended_is_not_written(stores: OpenStores, how: Ended) -> None:
-    one = stores()
+def test_a_plan_that_ended_is_not_written(opener: Open, how: Ended) -> None:
+    one = opener()
     assert refusal_of(one, P) == f"{P.id} unknown"
-    one.registry.add(P)
-    one.registry.end(P.id, how, 1_001)
+    one.add(P)
+    one.end(P.id, how, 1_001)
     assert refusal_of(one, P) == f"{P.id} {how}"
 
 
-def test_a_plan_that_was_prepared_anew_is_not_written_as_it_was(stores: OpenStores) -> None:
-    one, anew = stores(), replace(P, created_ms=1_002)
-    one.registry.add(P)
-    one.registry.put(anew)
+def test_a_plan_that_was_prepared_anew_is_not_written_as_it_was(opener: Open) -> None:
+    one, anew = opener(), replace(P, created_ms=1_002)
+    one.add(P)
+    one.put(anew)
     assert refusal_of(one, P).startswith(P.id)
     (edit_id,) = tied(one, anew)
-    one.journal.close_all([edit_id], "failed")
+    one.close_all([edit_id], "failed")
     assert waits(one, anew) == "pending"
 
 
-def test_plans_are_tied_all_or_none_and_end_each_with_its_entry(stores: OpenStores) -> None:
-    one, other = stores(), stores()
+def test_plans_are_tied_all_or_none_and_end_each_with_its_entry(opener: Open) -> None:
+    one, other = opener(), opener()
     plans = [replace(P, id=letter * 8) for letter in "abc"]
     for each in plans:
-        one.registry.add(each)
-    one.registry.end(plans[1].id, "discarded", 1_001)
+        one.add(each)
+    one.end(plans[1].id, "discarded", 1_001)
     assert refusal_of(one, *plans) == f"{plans[1].id} discarded"
-    first, *_, last = one.journal.open_all(
+    first, *_, last = one.open_all(
         [of_plan(each, f"{each.id}.txt") for each in plans],
         [(each.id, each.created_ms, 0) for each in (plans[0], plans[2])],
     )
-    one.journal.close_all([last], "failed")
+    one.close_all([last], "failed")
     assert [waits(other, each) for each in plans] == ["pending", "discarded", "pending"]
-    one.journal.close_all([first], "done")
+    one.close_all([first], "done")
     assert [waits(other, each) for each in plans] == ["applied", "discarded", "pending"]
 
 
-def test_an_entry_that_no_plan_is_tied_to_ends_none(stores: OpenStores) -> None:
+def test_an_entry_that_no_plan_is_tied_to_ends_none(opener: Open) -> None:
     """As of an undo, which bears the id of a plan."""
-    one = stores()
-    one.registry.add(P)
-    one.journal.close_all([one.journal.open(of_plan(P))], "done")
+    one = opener()
+    one.add(P)
+    one.close_all([one.open(of_plan(P))], "done")
     assert waits(one) == "pending"
     (edit_id,) = tied(one, P)
-    one.journal.close_all([one.journal.open(of_plan(P))], "failed")
+    one.close_all([one.open(of_plan(P))], "failed")
     assert refusal_of(one, P) == f"{P.id} expired"
-    one.journal.close_all([edit_id], "done")
+    one.close_all([edit_id], "done")
     assert waits(one) == "applied"
 
 

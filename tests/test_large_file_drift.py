@@ -38,8 +38,8 @@ def applied(desk: OpenWorkspace, plan: Planned) -> str:
 
 
 @pytest.mark.slow
-def test_plans_on_other_lines_apply_in_any_order(desk: OpenWorkspace, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
+def test_plans_on_other_lines_apply_in_any_order(desk: OpenWorkspace) -> None:
+    path = Path(desk.root, "a.txt")
     edits: list[tuple[Request, bytes, bytes]] = [
         (RangeEdit(PATH, "10~12", "one\n"), b"000010 of many lines\n000011 of many lines\n"
          b"000012 of many lines\n", b"one\n"),
@@ -63,9 +63,9 @@ def test_plans_on_other_lines_apply_in_any_order(desk: OpenWorkspace, tmp_path: 
     ("more", "reason"), [(100, None), (5000, "that version is not remembered")]
 )
 def test_a_version_from_before_the_file_became_too_large_to_be_compared(
-    desk: OpenWorkspace, tmp_path: Path, more: int, reason: str | None
+    desk: OpenWorkspace, more: int, reason: str | None
 ) -> None:
-    path = tmp_path / "a.txt"
+    path = Path(desk.root, "a.txt")
     path.write_bytes(numbered(100))
     version = desk.call("local", "read_file", {"path": "a.txt"}).fields["version"]
     path.write_bytes(numbered(100) + b"end\n" * more)
@@ -74,24 +74,21 @@ def test_a_version_from_before_the_file_became_too_large_to_be_compared(
     assert found.get("reason") == reason
 
 
-@pytest.mark.parametrize(
-    ("first", "code"),
-    [
-        (RangeEdit(PATH, "500", "other"), "CONTENT_CHANGED"),
-        (RangeEdit(PATH, "499~501", "other"), "CONTENT_CHANGED"),
-        (RangeEdit(PATH, "501", ""), "CONTENT_CHANGED"),
-        (Insert(PATH, Anchor("000500"), "between", "after"), "CONTENT_CHANGED"),
-        (Insert(PATH, Anchor("000501"), "under it", "after"), "fuzz"),
-        (RangeEdit(PATH, "502", "other"), "fuzz"),
-        (RangeEdit(PATH, "499", ""), "fuzz"),
-        (RangeEdit(PATH, "499", "000500 of many lines\n000501 of many lines"), "fuzz"),
-        (Append(PATH, "end"), "exact"),
-    ],
-)
+@pytest.mark.parametrize(("first", "code"), [
+    (RangeEdit(PATH, "500", "other"), "CONTENT_CHANGED"),
+    (RangeEdit(PATH, "499~501", "other"), "CONTENT_CHANGED"),
+    (RangeEdit(PATH, "501", ""), "CONTENT_CHANGED"),
+    (Insert(PATH, Anchor("000500"), "between", "after"), "CONTENT_CHANGED"),
+    (Insert(PATH, Anchor("000501"), "under it", "after"), "fuzz"),
+    (RangeEdit(PATH, "502", "other"), "fuzz"),
+    (RangeEdit(PATH, "499", ""), "fuzz"),
+    (RangeEdit(PATH, "499", "000500 of many lines\n000501 of many lines"), "fuzz"),
+    (Append(PATH, "end"), "exact"),
+])  # fmt: skip
 def test_what_an_edit_before_it_does_to_a_plan(
-    desk: OpenWorkspace, tmp_path: Path, first: Request, code: str
+    desk: OpenWorkspace, first: Request, code: str
 ) -> None:
-    path = tmp_path / "a.txt"
+    path = Path(desk.root, "a.txt")
     path.write_bytes(numbered(5000))
     plan, other = prepared(desk, RangeEdit(PATH, "500~501", "new")), prepared(desk, first)
     applied(desk, other)
@@ -120,7 +117,7 @@ def test_lines_that_stood_there_are_not_taken_for_the_edit(
 
 
 @pytest.mark.parametrize("text", ["a\n\nb", "a\n\n\r", "a\n\n"])
-def test_a_line_like_one_that_stood_there_is_put_once(
+def test_an_equal_line_is_put_once(
     desks: Desks, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """Two agents put the same blank line beside one that stood there: the second is refused."""
@@ -155,7 +152,7 @@ def test_both_ways_carry_through_edits_of_copydesk(
         assert after[0] == after[1]
 
 
-def test_what_would_be_put_twice_may_stand_beyond_the_lines_at_hand(
+def test_what_stands_there_may_not_be_at_hand(
     desks: Desks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desks.write(b"\xff\xfea\x00\n\x00")
@@ -255,7 +252,7 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorks
 
 
 @pytest.mark.slow
-def test_two_plans_are_carried_through_what_another_program_wrote(
+def test_two_plans_are_carried_through_a_foreign_write(
     large: OpenWorkspace, tmp_path: Path
 ) -> None:
     path = tmp_path / "root/a.txt"

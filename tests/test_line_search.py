@@ -10,6 +10,7 @@ from copydesk.text.encoding import UTF8
 from copydesk.text.nearest import nearest_lines
 from copydesk.text.snapshot import Snapshot, Sought, found_in, hits_of
 from support.cost import bounded, spread
+from support.rows import each_row
 from support.texts import LINES, snapshots
 
 anchors = st.sampled_from([line for line in LINES if line]) | st.sampled_from(
@@ -27,33 +28,30 @@ def wide(text: str) -> bytes:
     return b"\xff\xfe" + text.encode("utf-16-le")
 
 
-@pytest.mark.parametrize(
-    ("data", "text", "contains", "equals"),
-    [
-        (b"", "a", [], []),
-        (b"a\nab\nba\n", "a", [0, 1, 2], [0]),
-        (b"\r\na", "a", [1], [1]),
-        (b"aa aa\naa\n", "aa", [0, 1], [1]),
-        (b"ab\nb", "b", [0, 1], [1]),
-        (b"a\r\nab\r\n", "a", [0, 1], [0]),
-        # a terminator is no part of the line
-        (b"a\r\n", "a\r", [], []),
-        (b"a\r\r\n", "a\r", [0], [0]),
-        (b"a\rb\n", "a\r", [0], []),
-        # nor is the byte order mark
-        (b"\xef\xbb\xbfa\n", "a", [0], [0]),
-        (b"\xef\xbb\xbfa\n", "\ufeff", [], []),
-        (b" a\na\n", "a", [0, 1], [1]),
-        ("é\ne\u0301\n".encode(), "é", [0], [0]),
-        # a byte is no text
-        (b"\xe9\ncaf\xe9\n", "\\xe9", [], []),
-        (b"\xe9\n\\xe9\n", "\\xe9", [1], [1]),
-        (b"\xef\xbb\xbf\xe9\n", "\\xe9", [], []),
-        (wide("a\r\n漢字a\n"), "a", [0, 1], [0]),
-        (wide("\u0a00\u6100\n"), "a", [], []),
-        (b"x\x0cy\x85\n", "y", [0], []),
-    ],
-)
+@each_row("data text contains equals", [
+    (b"", "a", [], []),
+    (b"a\nab\nba\n", "a", [0, 1, 2], [0]),
+    (b"\r\na", "a", [1], [1]),
+    (b"aa aa\naa\n", "aa", [0, 1], [1]),
+    (b"ab\nb", "b", [0, 1], [1]),
+    (b"a\r\nab\r\n", "a", [0, 1], [0]),
+    # a terminator is no part of the line
+    (b"a\r\n", "a\r", [], []),
+    (b"a\r\r\n", "a\r", [0], [0]),
+    (b"a\rb\n", "a\r", [0], []),
+    # nor is the byte order mark
+    (b"\xef\xbb\xbfa\n", "a", [0], [0]),
+    (b"\xef\xbb\xbfa\n", "\ufeff", [], []),
+    (b" a\na\n", "a", [0, 1], [1]),
+    ("é\ne\u0301\n".encode(), "é", [0], [0]),
+    # a byte is no text
+    (b"\xe9\ncaf\xe9\n", "\\xe9", [], []),
+    (b"\xe9\n\\xe9\n", "\\xe9", [1], [1]),
+    (b"\xef\xbb\xbf\xe9\n", "\\xe9", [], []),
+    (wide("a\r\n漢字a\n"), "a", [0, 1], [0]),
+    (wide("\u0a00\u6100\n"), "a", [], []),
+    (b"x\x0cy\x85\n", "y", [0], []),
+])  # fmt: skip
 def test_matching(data: bytes, text: str, contains: list[int], equals: list[int]) -> None:
     """These lines, from 0, hold the text, and these are the text."""
     base = Snapshot.of(data)
@@ -76,18 +74,15 @@ def test_matching_in_a_named_encoding_with_bytes_that_do_not_decode() -> None:
     assert matching_lines(base, "b", whole=True) == [2]
 
 
-@pytest.mark.parametrize(
-    ("data", "text", "contains", "equals"),
-    [
-        (b"\xe9\ncaf\xe9\n", "\\xe9", [0, 1], [0]),
-        (b"\xef\xbb\xbf\xe9\n", "\\xe9", [0], [0]),
-        (b"\xe9\nx\\xe9\n", "\\\\xe9", [1], []),
-        (b"\xe9 \\xe9\n", "\\xe9 \\\\xe9", [0], [0]),
-        (b"\xe9\n", "e9", [], []),
-        (b"\xc3\xa9\n", "\\xc3", [], []),
-    ],
-)
-def test_bytes_are_found_as_they_were_shown(
+@each_row("data text contains equals", [
+    (b"\xe9\ncaf\xe9\n", "\\xe9", [0, 1], [0]),
+    (b"\xef\xbb\xbf\xe9\n", "\\xe9", [0], [0]),
+    (b"\xe9\nx\\xe9\n", "\\\\xe9", [1], []),
+    (b"\xe9 \\xe9\n", "\\xe9 \\\\xe9", [0], [0]),
+    (b"\xe9\n", "e9", [], []),
+    (b"\xc3\xa9\n", "\\xc3", [], []),
+])  # fmt: skip
+def test_shown_bytes_are_found(
     data: bytes, text: str, contains: list[int], equals: list[int]
 ) -> None:
     base = Snapshot.of(data)
@@ -142,19 +137,16 @@ def write_file(path, text):
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("def read_file(paths):", [2]),
-        ("def Read_File(path):", [2]),
-        ("DEF READ_FILE(PATH):", [2]),
-        ("  def write_file(path, txt):", [5]),
-        ("return open(path).read", [3]),
-        ("zzz", []),
-        ("   ", []),
-        ("\t", []),
-    ],
-)
+@each_row("text expected", [
+    ("def read_file(paths):", [2]),
+    ("def Read_File(path):", [2]),
+    ("DEF READ_FILE(PATH):", [2]),
+    ("  def write_file(path, txt):", [5]),
+    ("return open(path).read", [3]),
+    ("zzz", []),
+    ("   ", []),
+    ("\t", []),
+])  # fmt: skip
 @pytest.mark.parametrize("padding", [0, 10_000])
 def test_closest(text: str, expected: list[int], padding: int) -> None:
     base = Snapshot.of(PROGRAM + b"# 0123456789\n" * padding)

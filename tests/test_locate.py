@@ -30,6 +30,7 @@ from copydesk.errors import (
 )
 from copydesk.text.snapshot import Snapshot
 from support.cost import bounded
+from support.rows import each_row
 from support.texts import PATH, LineEdit, requests, snapshots
 
 
@@ -41,10 +42,7 @@ def spelled(place: Place) -> str:
 
 
 def check_place(
-    request: LineEdit,
-    base: Snapshot | bytes,
-    expected: str | type[Refusal],
-    **facts: object,
+    request: LineEdit, base: Snapshot | bytes, expected: str | type[Refusal], **facts: object
 ) -> None:
     """The request has this place, or is refused with these facts (lines as their numbers)."""
     text = Snapshot.of(base) if isinstance(base, bytes) else base
@@ -90,37 +88,30 @@ def block(
 FILE = b"one\ntwo\nthree two\none\n  one\n"
 
 
-@pytest.mark.parametrize(
-    ("request_", "expected"),
-    [
-        (insert("three"), "3:3 in 2:3 1/1"),
-        (insert("three", "before"), "2:2 in 2:3 1/1"),
-        (insert("two", "after", 1), "2:2 in 1:2 1/2"),
-        (insert("two", "after", 2), "3:3 in 2:3 2/2"),
-        (insert("two", "after", "last"), "3:3 in 2:3 2/2"),
-        (insert("two", match="equals"), "2:2 in 1:2 1/1"),
-        (insert("one", "before", "last"), "4:4 in 4:5 3/3"),
-        (insert("one", "before", "last", "equals"), "3:3 in 3:4 2/2"),
-        (insert("one", "after", 3), "5:5 in 4:5 3/3"),
-        (insert("one", "before", 1), "0:0 in 0:1 1/3"),
-        (insert("three two", "after", "last", "equals"), "3:3 in 2:3 1/1"),
-    ],
-)
-@pytest.mark.parametrize(
-    "base",
-    [
-        Snapshot.of(FILE),
-        Snapshot.of(FILE.removesuffix(b"\n")),
-        Snapshot.of(FILE.replace(b"\n", b"\r\n")),
-        Snapshot.of(FILE.replace(b"two\n", b"two\r\n")),
-        Snapshot.of(b"\xef\xbb\xbf" + FILE),
-        Snapshot.of(FILE, "iso8859-1"),
-        Snapshot.of(FILE.replace(b"three", b"\xff three")),
-        Snapshot.of(b"\xff\xfe" + FILE.decode().encode("utf-16-le")),
-        Snapshot.of(b"\0\0\xfe\xff" + FILE.decode().encode("utf-32-be")),
-    ],
-    ids=["lf", "unclosed", "crlf", "mixed", "bom", "latin-1", "unknown", "utf-16", "utf-32"],
-)
+@each_row("request_ expected", [
+    (insert("three"), "3:3 in 2:3 1/1"),
+    (insert("three", "before"), "2:2 in 2:3 1/1"),
+    (insert("two", "after", 1), "2:2 in 1:2 1/2"),
+    (insert("two", "after", 2), "3:3 in 2:3 2/2"),
+    (insert("two", "after", "last"), "3:3 in 2:3 2/2"),
+    (insert("two", match="equals"), "2:2 in 1:2 1/1"),
+    (insert("one", "before", "last"), "4:4 in 4:5 3/3"),
+    (insert("one", "before", "last", "equals"), "3:3 in 3:4 2/2"),
+    (insert("one", "after", 3), "5:5 in 4:5 3/3"),
+    (insert("one", "before", 1), "0:0 in 0:1 1/3"),
+    (insert("three two", "after", "last", "equals"), "3:3 in 2:3 1/1"),
+])  # fmt: skip
+@each_row("base", [
+    Snapshot.of(FILE),
+    Snapshot.of(FILE.removesuffix(b"\n")),
+    Snapshot.of(FILE.replace(b"\n", b"\r\n")),
+    Snapshot.of(FILE.replace(b"two\n", b"two\r\n")),
+    Snapshot.of(b"\xef\xbb\xbf" + FILE),
+    Snapshot.of(FILE, "iso8859-1"),
+    Snapshot.of(FILE.replace(b"three", b"\xff three")),
+    Snapshot.of(b"\xff\xfe" + FILE.decode().encode("utf-16-le")),
+    Snapshot.of(b"\0\0\xfe\xff" + FILE.decode().encode("utf-32-be")),
+])  # fmt: skip
 def test_insertions(request_: Insert, expected: str, base: Snapshot) -> None:
     if request_.anchor == Anchor("three two", "equals") and not base.encoding.known:
         check_place(request_, base, AnchorNotFound, closest=[3])
@@ -128,56 +119,31 @@ def test_insertions(request_: Insert, expected: str, base: Snapshot) -> None:
         check_place(request_, base, expected)
 
 
-@pytest.mark.parametrize(
-    ("request_", "expected", "facts"),
-    [
-        (
-            insert("one"),
-            AnchorAmbiguous,
-            {"argument": "anchor", "anchor": "one", "candidates_count": 3, "candidates": [1, 4, 5]},
-        ),
-        (insert("one", match="equals"), AnchorAmbiguous, {"candidates": [1, 4]}),
-        (
-            insert("one", "after", 4),
-            OccurrenceOutOfRange,
-            {"occurrence": "4", "candidates_count": 3, "candidates": [1, 4, 5]},
-        ),
-        (insert("three", "after", 2), OccurrenceOutOfRange, {"candidates_count": 1}),
-        (insert("one", "after", 10**30), OccurrenceOutOfRange, {"occurrence": f"{10**30}"}),
-        (
-            insert("thre two"),
-            AnchorNotFound,
-            {"argument": "anchor", "anchor": "thre two", "match": "contains", "closest": [3]},
-        ),
-        (insert("hree two", match="equals"), AnchorNotFound, {"match": "equals", "closest": [3]}),
-        # why a line that a reader takes for the anchor is not found, and how it stands there
-        (insert("thre two"), AnchorNotFound, {"cause": None, "corrected_anchor": None}),
-        (
-            insert("Three  two"),
-            AnchorNotFound,
-            {"cause": ["case", "spacing"], "corrected_anchor": "three two"},
-        ),
-        (
-            insert("three  two", match="equals"),
-            AnchorNotFound,
-            {"cause": ["spacing"], "corrected_anchor": "three two"},
-        ),
-        (
-            insert("hree two", match="equals"),
-            AnchorNotFound,
-            {"cause": ["part_of_line"], "corrected_anchor": None},
-        ),
-        (
-            insert("thre two", match="equals"),
-            AnchorNotFound,
-            {"cause": None, "corrected_anchor": None},
-        ),
-        (insert("zzzzzz", "after", 1), AnchorNotFound, {"closest": None}),
-        (insert("  "), "5:5 in 4:5 1/1", {}),
-        (insert("   "), AnchorNotFound, {"closest": None}),
-        (insert("one\r"), AnchorNotFound, {}),
-    ],
-)
+@each_row("request_ expected facts", [
+    (insert("one"), AnchorAmbiguous,
+     {"argument": "anchor", "anchor": "one", "candidates_count": 3, "candidates": [1, 4, 5]}),
+    (insert("one", match="equals"), AnchorAmbiguous, {"candidates": [1, 4]}),
+    (insert("one", "after", 4), OccurrenceOutOfRange,
+     {"occurrence": "4", "candidates_count": 3, "candidates": [1, 4, 5]}),
+    (insert("three", "after", 2), OccurrenceOutOfRange, {"candidates_count": 1}),
+    (insert("one", "after", 10**30), OccurrenceOutOfRange, {"occurrence": f"{10**30}"}),
+    (insert("thre two"), AnchorNotFound,
+     {"argument": "anchor", "anchor": "thre two", "match": "contains", "closest": [3]}),
+    (insert("hree two", match="equals"), AnchorNotFound, {"match": "equals", "closest": [3]}),
+    # why a line that a reader takes for the anchor is not found, and how it stands there
+    (insert("thre two"), AnchorNotFound, {"cause": None, "corrected_anchor": None}),
+    (insert("Three  two"), AnchorNotFound,
+     {"cause": ["case", "spacing"], "corrected_anchor": "three two"}),
+    (insert("three  two", match="equals"), AnchorNotFound,
+     {"cause": ["spacing"], "corrected_anchor": "three two"}),
+    (insert("hree two", match="equals"), AnchorNotFound,
+     {"cause": ["part_of_line"], "corrected_anchor": None}),
+    (insert("thre two", match="equals"), AnchorNotFound, {"cause": None, "corrected_anchor": None}),
+    (insert("zzzzzz", "after", 1), AnchorNotFound, {"closest": None}),
+    (insert("  "), "5:5 in 4:5 1/1", {}),
+    (insert("   "), AnchorNotFound, {"closest": None}),
+    (insert("one\r"), AnchorNotFound, {}),
+])  # fmt: skip
 def test_insertions_refused(
     request_: Insert, expected: str | type[Refusal], facts: dict[str, object]
 ) -> None:
@@ -220,17 +186,14 @@ def test_only_the_first_candidates_are_shown_and_their_texts_cut() -> None:
     assert max(len(shown.text) for shown in found.value.candidates) < 300
 
 
-@pytest.mark.parametrize(
-    ("at", "shown"),
-    [
-        (0, "012… (+7 characters)"),
-        (2, "012… (+7 characters)"),
-        (3, "(+2 characters) …234… (+5 characters)"),
-        (4, "(+3 characters) …345… (+4 characters)"),
-        (8, "(+7 characters) …789"),
-        (9, "(+7 characters) …789"),
-    ],
-)
+@each_row("at shown", [
+    (0, "012… (+7 characters)"),
+    (2, "012… (+7 characters)"),
+    (3, "(+2 characters) …234… (+5 characters)"),
+    (4, "(+3 characters) …345… (+4 characters)"),
+    (8, "(+7 characters) …789"),
+    (9, "(+7 characters) …789"),
+])  # fmt: skip
 def test_what_is_cut_is_shown_around_a_character(at: int, shown: str) -> None:
     assert cut("0123456789", 3, at) == shown
     assert cut("012", 3, at) == "012"
@@ -248,98 +211,73 @@ NESTED = b"{\n{\nx\n}\n}\n"
 RULES = b"---\na\n---\nb\n---\n"
 
 
-@pytest.mark.parametrize(
-    ("base", "request_", "expected"),
-    [
-        (b"<a>\n1\n2\n</a>\n", block("<a>", "</a>"), "1:3 in 0:4 1/1"),
-        (b"<a>\n1\n2\n</a>\n", block("<a>", "</a>", include_anchors=False), "0:4 in 0:4 1/1"),
-        (b"<a>\n</a>\n", block("<a>", "</a>"), "1:1 in 0:2 1/1"),
-        (b"<a>\n</a>", block("<a>", "</a>", include_anchors=False), "0:2 in 0:2 1/1"),
-        (b"<a>\n1\n</a>\n", block("<a>", "</a>", strict=False), "1:2 in 0:3 1/1"),
-        # ends that stand before the start, or in its own line, are no ends
-        (b"</a>\n<a> </a>\n1\n</a>\n</a>\n", block("<a>", "</a>"), "2:3 in 1:4 1/1"),
-        (TWO, block("<a>", "</a>", 1), "1:2 in 0:3 1/2"),
-        (TWO, block("<a>", "</a>", 2), "4:5 in 3:6 2/2"),
-        (TWO, block("<a>", "</a>", "last"), "4:5 in 3:6 2/2"),
-        (TWO, block("<a>", "</a>", strict=False), "1:2 in 0:3 1/2!"),
-        (TWO, block("<a>", "</a>", require_unique=False), "1:2 in 0:3 1/2!"),
-        (TWO, block("<a>", "</a>", "last", strict=False), "4:5 in 3:6 2/2"),
-        # a start without an end is no candidate
-        (b"<a>\n1\n</a>\n<a>\n", block("<a>", "</a>"), "1:2 in 0:3 1/1"),
-        # the inner of two nested ones, which has no start within
-        (NESTED, block("{", "}", 2), "2:3 in 1:4 2/2"),
-        (NESTED, block("{", "}", strict=False), "1:3 in 0:4 1/2!"),
-        (NESTED, block("{", "}", 1, require_unique=False), "1:3 in 0:4 1/2"),
-        # one text for both ends
-        (b"---\na\n---\nb\n", block("---", "---"), "1:2 in 0:3 1/1"),
-        (RULES, block("---", "---", 1), "1:2 in 0:3 1/2"),
-        (RULES, block("---", "---", "last"), "3:4 in 2:5 2/2"),
-        (RULES, block("---", "---", strict=False, include_anchors=False), "0:3 in 0:3 1/2!"),
-        (b"x\r\ny\r\nz\r\n", block("x", "z", match="equals"), "1:2 in 0:3 1/1"),
-        (b"xx\nx\ny\nz\n", block("x", "z", match="equals"), "2:3 in 1:4 1/1"),
-    ],
-)
+@each_row("base request_ expected", [
+    (b"<a>\n1\n2\n</a>\n", block("<a>", "</a>"), "1:3 in 0:4 1/1"),
+    (b"<a>\n1\n2\n</a>\n", block("<a>", "</a>", include_anchors=False), "0:4 in 0:4 1/1"),
+    (b"<a>\n</a>\n", block("<a>", "</a>"), "1:1 in 0:2 1/1"),
+    (b"<a>\n</a>", block("<a>", "</a>", include_anchors=False), "0:2 in 0:2 1/1"),
+    (b"<a>\n1\n</a>\n", block("<a>", "</a>", strict=False), "1:2 in 0:3 1/1"),
+    # ends that stand before the start, or in its own line, are no ends
+    (b"</a>\n<a> </a>\n1\n</a>\n</a>\n", block("<a>", "</a>"), "2:3 in 1:4 1/1"),
+    (TWO, block("<a>", "</a>", 1), "1:2 in 0:3 1/2"),
+    (TWO, block("<a>", "</a>", 2), "4:5 in 3:6 2/2"),
+    (TWO, block("<a>", "</a>", "last"), "4:5 in 3:6 2/2"),
+    (TWO, block("<a>", "</a>", strict=False), "1:2 in 0:3 1/2!"),
+    (TWO, block("<a>", "</a>", require_unique=False), "1:2 in 0:3 1/2!"),
+    (TWO, block("<a>", "</a>", "last", strict=False), "4:5 in 3:6 2/2"),
+    # a start without an end is no candidate
+    (b"<a>\n1\n</a>\n<a>\n", block("<a>", "</a>"), "1:2 in 0:3 1/1"),
+    # the inner of two nested ones, which has no start within
+    (NESTED, block("{", "}", 2), "2:3 in 1:4 2/2"),
+    (NESTED, block("{", "}", strict=False), "1:3 in 0:4 1/2!"),
+    (NESTED, block("{", "}", 1, require_unique=False), "1:3 in 0:4 1/2"),
+    # one text for both ends
+    (b"---\na\n---\nb\n", block("---", "---"), "1:2 in 0:3 1/1"),
+    (RULES, block("---", "---", 1), "1:2 in 0:3 1/2"),
+    (RULES, block("---", "---", "last"), "3:4 in 2:5 2/2"),
+    (RULES, block("---", "---", strict=False, include_anchors=False), "0:3 in 0:3 1/2!"),
+    (b"x\r\ny\r\nz\r\n", block("x", "z", match="equals"), "1:2 in 0:3 1/1"),
+    (b"xx\nx\ny\nz\n", block("x", "z", match="equals"), "2:3 in 1:4 1/1"),
+])  # fmt: skip
 def test_blocks(base: bytes, request_: BlockReplace, expected: str) -> None:
     check_place(request_, base, expected)
 
 
-@pytest.mark.parametrize(
-    ("base", "request_", "expected", "facts"),
-    [
-        (
-            TWO,
-            block("<a>", "</a>"),
-            AnchorAmbiguous,
-            {"argument": "start_anchor", "candidates_count": 2, "candidates": [1, 4]},
-        ),
-        (RULES, block("---", "---"), AnchorAmbiguous, {"candidates": [1, 3]}),
-        (NESTED, block("{", "}"), AnchorAmbiguous, {"candidates": [1, 2]}),
-        (NESTED, block("{", "}"), AnchorAmbiguous, {"nested": None}),
-        # chosen, but another start stands within
-        (
-            NESTED,
-            block("{", "}", 1),
-            AnchorAmbiguous,
-            {"candidates": [1, 2], "candidates_count": 2, "nested": True},
-        ),
-        (
-            NESTED + b"{\n}\n",
-            block("{", "}", 1),
-            AnchorAmbiguous,
-            {"candidates": [1, 2], "candidates_count": 2},
-        ),
-        (TWO, block("<a>", "</a>", 3), OccurrenceOutOfRange, {"candidates_count": 2}),
-        (TWO, block("<a>", "</a>", 3, strict=False), OccurrenceOutOfRange, {"occurrence": "3"}),
-        (TWO, block("<b>", "</a>"), AnchorNotFound, {"argument": "start_anchor"}),
-        (TWO, block("<a>", "</b>"), AnchorNotFound, {"argument": "end_anchor"}),
-        # both are there, in the wrong order
-        (b"</a>\n<a>\n", block("<a>", "</a>"), AnchorNotFound, {"argument": "end_anchor"}),
-        (
-            b"</a>\n" * 3 + b"<a>\n" * 3,
-            block("<a>", "</a>"),
-            AnchorNotFound,
-            {"before_start": True, "closest": [1, 2, 4, 5]},
-        ),
-        (b"---\n", block("---", "---"), AnchorNotFound, {"argument": "end_anchor"}),
-        (b"", block("---", "---", strict=False), AnchorNotFound, {"argument": "start_anchor"}),
-    ],
-)
+@each_row("base request_ expected facts", [
+    (TWO, block("<a>", "</a>"), AnchorAmbiguous,
+     {"argument": "start_anchor", "candidates_count": 2, "candidates": [1, 4]}),
+    (RULES, block("---", "---"), AnchorAmbiguous, {"candidates": [1, 3]}),
+    (NESTED, block("{", "}"), AnchorAmbiguous, {"candidates": [1, 2]}),
+    (NESTED, block("{", "}"), AnchorAmbiguous, {"nested": None}),
+    # chosen, but another start stands within
+    (NESTED, block("{", "}", 1), AnchorAmbiguous,
+     {"candidates": [1, 2], "candidates_count": 2, "nested": True}),
+    (NESTED + b"{\n}\n", block("{", "}", 1), AnchorAmbiguous,
+     {"candidates": [1, 2], "candidates_count": 2}),
+    (TWO, block("<a>", "</a>", 3), OccurrenceOutOfRange, {"candidates_count": 2}),
+    (TWO, block("<a>", "</a>", 3, strict=False), OccurrenceOutOfRange, {"occurrence": "3"}),
+    (TWO, block("<b>", "</a>"), AnchorNotFound, {"argument": "start_anchor"}),
+    (TWO, block("<a>", "</b>"), AnchorNotFound, {"argument": "end_anchor"}),
+    # both are there, in the wrong order
+    (b"</a>\n<a>\n", block("<a>", "</a>"), AnchorNotFound, {"argument": "end_anchor"}),
+    (b"</a>\n" * 3 + b"<a>\n" * 3, block("<a>", "</a>"), AnchorNotFound,
+     {"before_start": True, "closest": [1, 2, 4, 5]}),
+    (b"---\n", block("---", "---"), AnchorNotFound, {"argument": "end_anchor"}),
+    (b"", block("---", "---", strict=False), AnchorNotFound, {"argument": "start_anchor"}),
+])  # fmt: skip
 def test_blocks_refused(
     base: bytes, request_: BlockReplace, expected: type[Refusal], facts: dict[str, object]
 ) -> None:
     check_place(request_, base, expected, **facts)
 
 
-@pytest.mark.parametrize(
-    ("base", "text", "expected"),
-    [
-        (b"a\nb\nc\n", "2", "1:2 in 1:2 1/1"),
-        (b"a\nb\nc\n", "~", "0:3 in 0:3 1/1"),
-        (b"a\nb\nc\n", "4~", "3:3 in end 1/1"),
-        (b"", "~", "0:0 in -1:1 1/1"),
-        (b"\xef\xbb\xbf", "1", "0:0 in -1:1 1/1"),
-    ],
-)
+@each_row("base text expected", [
+    (b"a\nb\nc\n", "2", "1:2 in 1:2 1/1"),
+    (b"a\nb\nc\n", "~", "0:3 in 0:3 1/1"),
+    (b"a\nb\nc\n", "4~", "3:3 in end 1/1"),
+    (b"", "~", "0:0 in -1:1 1/1"),
+    (b"\xef\xbb\xbf", "1", "0:0 in -1:1 1/1"),
+])  # fmt: skip
 def test_ranges(base: bytes, text: str, expected: str) -> None:
     check_place(RangeEdit(PATH, text), base, expected)
 
@@ -352,9 +290,7 @@ def test_an_append_relies_on_nothing(base: bytes) -> None:
 
 
 @given(snapshots.flatmap(lambda base: st.tuples(st.just(base), requests(base))))
-def test_the_footprint_holds_the_replaced_lines(
-    case: tuple[Snapshot, LineEdit],
-) -> None:
+def test_the_footprint_holds_the_replaced_lines(case: tuple[Snapshot, LineEdit]) -> None:
     base, request = case
     place = request.locate(base)
     assert 0 <= place.start <= place.stop <= base.line_count
@@ -382,41 +318,31 @@ def test_a_place_moves_with_what_it_relies_on() -> None:
     assert Place(3, 3, None).moved(-1) == Place(2, 2, None)
 
 
-@pytest.mark.parametrize(
-    ("start", "stop", "named"), [(2, 5, "3~5"), (2, 3, "3~3"), (2, 2, "2~3"), (0, 0, "1~1")]
-)
+@each_row("start stop named", [(2, 5, "3~5"), (2, 3, "3~3"), (2, 2, "2~3"), (0, 0, "1~1")])
 def test_lines_are_named_from_one(start: int, stop: int, named: str) -> None:
     assert Place(start, stop, None).named == named
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "span"),
-    [
-        (0, 1, (0, 1)),
-        (0, 2, (0, 4)),
-        (1, 2, (3, 4)),
-        (2, 3, (5, 6)),
-        (1, 3, (3, 6)),
-        (3, 4, (6, 7)),
-    ],
-)
-def test_lines_are_relied_on_without_their_last_end(
-    first: int, last: int, span: tuple[int, int]
-) -> None:
+@each_row("first last span", [
+    (0, 1, (0, 1)),
+    (0, 2, (0, 4)),
+    (1, 2, (3, 4)),
+    (2, 3, (5, 6)),
+    (1, 3, (3, 6)),
+    (3, 4, (6, 7)),
+])  # fmt: skip
+def test_lines_without_their_last_end(first: int, last: int, span: tuple[int, int]) -> None:
     """But that of a blank line, which is all that there is of it."""
     assert span_of(Snapshot.of(b"a\r\nb\n\nc"), first, last) == span
 
 
-@pytest.mark.parametrize(
-    ("place", "span"),
-    [
-        (Place(0, 1, (0, 1)), (0, 1)),
-        (Place(1, 2, (0, 3)), (0, 5)),
-        (Place(3, 3, None), None),
-        (Place(0, 0, (-1, 1)), None),
-        (Place(0, 3, (0, 3), parts=((0, 1), (2, 3))), None),
-    ],
-)
+@each_row("place span", [
+    (Place(0, 1, (0, 1)), (0, 1)),
+    (Place(1, 2, (0, 3)), (0, 5)),
+    (Place(3, 3, None), None),
+    (Place(0, 0, (-1, 1)), None),
+    (Place(0, 3, (0, 3), parts=((0, 1), (2, 3))), None),
+])  # fmt: skip
 def test_the_bytes_that_a_place_relies_on(place: Place, span: tuple[int, int] | None) -> None:
     assert foot_span(Snapshot.of(b"a\nb\nc\n"), place) == span
 

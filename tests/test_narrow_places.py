@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,12 +47,17 @@ def told(opened: OpenWorkspace, tool: str, by: str = "local", **arguments: objec
     return opened.call(by, tool, arguments).text
 
 
+def written(root: Path, *names: str) -> None:
+    """Files of one line each."""
+    for name in names:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("one\n")
+
+
 # What is in doubt
 
 
-def test_a_direct_write_in_doubt_is_not_offered_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_in_doubt_is_not_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have been made, so a plan for it would make it twice."""
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     broken = False
@@ -70,8 +75,7 @@ def test_a_direct_write_in_doubt_is_not_offered_again(
 
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip("descriptors have no paths here")
-    settings = Config(durability="full")
-    with open_workspace(str(tmp_path), settings) as opened:
+    with open_workspace(str(tmp_path), Config(durability="full")) as opened:
         told(opened, "read_file", path="a.txt")
         monkeypatch.setattr(_os, "sync", flushed)
         for name in ("rename_exchange", "open_beneath", "open_read"):
@@ -88,9 +92,7 @@ def test_a_direct_write_in_doubt_is_not_offered_again(
 # A move that can only be made by halves
 
 
-def test_a_refused_move_leaves_no_second_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_move_leaves_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a folder's files may be read and linked, but not removed."""
     (tmp_path / "ro").mkdir()
     (tmp_path / "ro/x.txt").write_text("x\n")
@@ -206,9 +208,7 @@ def test_rights_that_are_taken_away_while_checks_run(
     assert not (tmp_path / "b.py").exists()
 
 
-def test_settings_where_times_are_whole_seconds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_with_times_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second change within the second leaves the stamp as it was."""
     file = tmp_path / "copydesk.toml"
     file.write_text('[members.local]\nwrite_dirs = ["a"]\n')
@@ -242,12 +242,17 @@ def test_the_undo_of_a_move_tells_nothing_of_a_hidden_path(tmp_path: Path, how: 
             assert "FILE_EXISTS" not in said, said
 
 
+def other_thread_holds(opened: OpenWorkspace, path: str) -> AbstractContextManager[None]:
+    return in_another_thread(opened.queues.lock(path, (0, "z"), ("admin", "edit")))
+
+
 @contextmanager
-def other_thread_holds(opened: OpenWorkspace, path: str) -> Iterator[None]:
+def in_another_thread(held: AbstractContextManager[object]) -> Iterator[None]:
+    """What it holds until the end."""
     has, over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with opened.queues.lock(path, (0, "z"), ("admin", "edit")):
+        with held:
             has.set()
             over.wait()
 
@@ -263,9 +268,7 @@ def other_thread_holds(opened: OpenWorkspace, path: str) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_the_recovery_of_a_group_names_no_other_file_of_it(tmp_path: Path) -> None:
-    (tmp_path / "secret").mkdir()
-    for name in ("a.txt", SECRET):
-        (tmp_path / name).write_text("one\n")
+    written(tmp_path, "a.txt", SECRET)
     settings = Config(durability="fast", members=MEMBERS, lock_seconds=1)
     with open_workspace(str(tmp_path), settings) as opened:
         ids = [
@@ -297,26 +300,15 @@ def test_the_recovery_of_a_group_names_no_other_file_of_it(tmp_path: Path) -> No
 # Locks
 
 
+def take(queues: LockQueues) -> None:
+    with queues.lock("a.txt", (1, "")):
+        pass
+
+
 def test_a_child_has_none_of_the_turns_that_other_threads_had() -> None:
     queues = LockQueues(seconds=0.2)
-    has, over = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with queues.lock("a.txt", (0, "")):
-            has.set()
-            over.wait()
-
-    def take() -> None:
-        with queues.lock("a.txt", (1, "")):
-            pass
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    has.wait()
-    ended = child(take)
-    over.set()
-    thread.join()
-    assert ended == 0
+    with in_another_thread(queues.lock("a.txt", (0, ""))):
+        assert child(lambda: take(queues)) == 0
 
 
 def test_a_child_does_not_wait_for_a_thread_that_looked_at_the_queue(tmp_path: Path) -> None:
@@ -331,12 +323,7 @@ def test_a_child_does_not_wait_for_a_thread_that_looked_at_the_queue(tmp_path: P
     thread = threading.Thread(target=look)
     thread.start()
     has.wait()
-
-    def take() -> None:
-        with queues.lock("a.txt", (1, "")):
-            pass
-
-    assert child(take) == 0
+    assert child(lambda: take(queues)) == 0
     thread.join()
 
 
@@ -369,7 +356,7 @@ def test_a_keyboard_interrupt_leaves_no_queue_locked() -> None:
 def test_a_plan_that_expires_while_it_waits_is_not_written(
     tmp_path: Path, store: str, request: pytest.FixtureRequest
 ) -> None:
-    (tmp_path / "a.txt").write_text("one\n")
+    written(tmp_path, "a.txt")
     settings = Config(durability="fast", ttl_seconds=1, lock_seconds=9)
     if store == "redis":
         server = request.getfixturevalue("redis_server")
@@ -389,14 +376,11 @@ def test_a_plan_that_expires_while_it_waits_is_not_written(
 
 
 @pytest.mark.slow
-def test_what_is_waited_for_is_told_alike_on_redis(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_the_whole_wait_is_told_on_redis(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """The whole wait, not what was left of it for the last lock."""
     server = request.getfixturevalue("redis_server")
     settings = replace(server.config(server.fresh_name()), lock_seconds=2)
-    for name in "ab":
-        (tmp_path / name).write_text("one\n")
+    written(tmp_path, *"ab")
     with (
         open_workspace(str(tmp_path), settings) as opened,
         open_workspace(str(tmp_path), settings) as other,

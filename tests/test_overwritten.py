@@ -47,7 +47,7 @@ def main():
     print(total([1, 2], []))
 """
 AUTO = Config(members={"local": MemberConfig(apply="auto"), "other": MemberConfig(apply="auto")})
-DESK = Setup(AUTO, {"a.py": CODE, "b.py": CODE, "c.py": CODE}, stores=("memory", "shared"))
+DESK = Setup(AUTO, {"a.py": CODE, "b.py": CODE, "c.py": CODE}, stores=("shared",))
 
 OLD = "        found += price\n"
 NEW = "        found += price * rates.get(price, default_rate)\n"
@@ -64,6 +64,12 @@ def edit(
     desk: OpenWorkspace, old: str = OLD, new: str = NEW, path: str = "a.py", by: str = "local"
 ) -> int:
     return int(ask(desk, by=by, path=path, old=old, new=new).data["edit_id"])
+
+
+def listed(desk: OpenWorkspace, lang: Lang = "en") -> Answer:
+    """The answer after a look at the files."""
+    desk.desk.overwrites.look()
+    return desk.call("local", "list_edits", {}, lang=lang)
 
 
 def told(desk: OpenWorkspace, by: str = "local") -> list[tuple[int, str, int]]:
@@ -104,15 +110,16 @@ SAVED: dict[str, tuple[Callable[[Path, str], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", SAVED)
-def test_an_edit_that_is_gone_is_told_once(desk: OpenWorkspace, tmp_path: Path, case: str) -> None:
-    edit_id = edit(desk)
-    how, text = SAVED[case]
-    how(tmp_path / "a.py", text)
-    assert told(desk) == [(edit_id, "a.py", 7)]
-    assert told(desk) == []
-    how(tmp_path / "a.py", text) if case != "deleted" else None
-    assert told(desk) == [], "also when it is saved once more"
+def test_an_edit_that_is_gone_is_told_once(desk: OpenWorkspace) -> None:
+    for number, (case, (how, text)) in enumerate(SAVED.items()):
+        path = Path(desk.root, f"f{number}.py")
+        path.write_text(CODE)
+        edit_id = edit(desk, path=path.name)
+        how(path, text)
+        assert told(desk) == [(edit_id, path.name, 7)], case
+        assert told(desk) == [], case
+        how(path, text) if case != "deleted" else None
+        assert told(desk) == [], f"{case}: also when it is saved once more"
 
 
 def wrapped(text: str) -> str:
@@ -153,109 +160,90 @@ CHANGED: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CHANGED)
-def test_an_edit_that_is_there_is_not_told(desk: OpenWorkspace, tmp_path: Path, case: str) -> None:
-    edit(desk)
-    path = tmp_path / "a.py"
-    path.write_bytes(CHANGED[case](path.read_text()).encode())
-    assert told(desk) == []
+def test_an_edit_that_is_there_is_not_told(desk: OpenWorkspace) -> None:
+    for number, (case, change) in enumerate(CHANGED.items()):
+        path = Path(desk.root, f"f{number}.py")
+        path.write_text(CODE)
+        edit(desk, path=path.name)
+        path.write_bytes(change(path.read_text()).encode())
+        assert told(desk) == [], case
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line"),
-    [
-        pytest.param("    print(total([1, 2], []))\n", "", 18, id="deletion"),
-        pytest.param("import os\n", "import os\nimport re\n", 2, id="insertion"),
-        pytest.param("if words:", "if not words:", 12, id="a word"),
-        pytest.param("found += price", "found -= price", 7, id="a sign"),
-        pytest.param("def shout(words):\n", "def shout(words):\n\n", 12, id="a blank line"),
-    ],
-)
-def test_a_small_edit_is_told(
-    desk: OpenWorkspace, tmp_path: Path, old: str, new: str, line: int
+@pytest.mark.parametrize(("old", "new", "line"), [
+    ("    print(total([1, 2], []))\n", "", 18),
+    ("import os\n", "import os\nimport re\n", 2),
+    ("if words:", "if not words:", 12),
+    ("found += price", "found -= price", 7),
+    ("def shout(words):\n", "def shout(words):\n\n", None),
+], ids=["deletion", "insertion", "a word", "a sign", "a blank line"])  # fmt: skip
+def test_a_small_edit_is_told_but_no_blank_line(
+    desk: OpenWorkspace, old: str, new: str, line: int | None
 ) -> None:
     edit_id = edit(desk, old, new)
-    path = tmp_path / "a.py"
-    path.write_text(CODE.replace("return found", "return found + 1"))
-    expected = [] if new.endswith("\n\n") else [(edit_id, "a.py", line)]
-    assert told(desk) == expected
+    Path(desk.root, "a.py").write_text(CODE.replace("return found", "return found + 1"))
+    assert told(desk) == ([(edit_id, "a.py", line)] if line else [])
 
 
-def test_a_corrected_word_is_no_overwritten_edit(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_a_corrected_word_is_no_overwritten_edit(desk: OpenWorkspace) -> None:
     edit(desk, "if words:", "if not words:")
-    (tmp_path / "a.py").write_text(CODE.replace("if words:", "if only(words):"))
+    Path(desk.root, "a.py").write_text(CODE.replace("if words:", "if only(words):"))
     assert told(desk) == []
 
 
-def test_what_a_member_undid_is_not_told(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_what_a_member_undid_is_not_told(desk: OpenWorkspace) -> None:
     edit_id = edit(desk)
     assert not ask(desk, "undo_file_modification", edit_id=edit_id).is_error
     assert told(desk) == []
-    (tmp_path / "a.py").write_text(CODE + "\n\nmain()\n")
+    Path(desk.root, "a.py").write_text(CODE + "\n\nmain()\n")
     assert told(desk) == []
 
 
-def test_what_another_member_changed_is_not_told(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_what_another_member_changed_is_not_told(desk: OpenWorkspace) -> None:
     edit(desk)
     later = edit(desk, NEW, OLD.replace("price", "2 * amount_of(price)"), by="other")
     assert told(desk) == told(desk, "other") == []
-    (tmp_path / "a.py").write_text(CODE)
+    Path(desk.root, "a.py").write_text(CODE)
     assert told(desk, "other") == [(later, "a.py", 7)], "each is told of its own"
     assert told(desk) == []
 
 
-def test_one_save_is_one_line(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_one_save_is_one_line(desk: OpenWorkspace) -> None:
     first = edit(desk)
     second = edit(desk, "import os\n", "import os\nimport re\nimport sys\n")
-    (tmp_path / "a.py").write_text(CODE)
-    desk.desk.overwrites.look()
-    text = ask(desk, "list_edits").text
+    Path(desk.root, "a.py").write_text(CODE)
+    text = listed(desk).text
     lines = [line for line in text.splitlines() if "overwritten by another program" in line]
     assert len(lines) == 1
     assert f"edits {first}, {second} in a.py:9 were overwritten by another program at " in lines[0]
     assert f'undo_file_modification({{"edit_id": {first}, "again": true}})' in lines[0]
 
 
-def test_a_file_that_was_removed_is_called_so(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_a_file_that_was_removed_is_called_so(desk: OpenWorkspace) -> None:
     edit_id = edit(desk)
-    (tmp_path / "a.py").unlink()
-    desk.desk.overwrites.look()
-    answer = desk.call("local", "list_edits", {})
+    Path(desk.root, "a.py").unlink()
+    answer = listed(desk)
     said = f"a.py, with what edit {edit_id} wrote, was removed by another program at "
     assert said in answer.text
     rows: Any = answer.data["overwritten"]
     assert rows[0]["removed"] is True
 
 
-def test_many_files_at_once_are_one_line(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_many_files_at_once_are_one_line(desk: OpenWorkspace) -> None:
     for name in "abc":
         edit(desk, path=f"{name}.py")
     for name in "abc":
-        (tmp_path / f"{name}.py").unlink()
-    desk.desk.overwrites.look()
-    (line,) = (one for one in ask(desk, "list_edits").text.splitlines() if "overwr" in one)
+        Path(desk.root, f"{name}.py").unlink()
+    (line,) = (one for one in listed(desk).text.splitlines() if "overwr" in one)
     assert "3 edits in 3 files were overwritten by another program at " in line
-
-
-def test_the_line_is_as_promised(desk: OpenWorkspace, tmp_path: Path) -> None:
-    edit_id = edit(desk)
-    (tmp_path / "a.py").write_text(CODE)
-    desk.desk.overwrites.look()
-    text = ask(desk, "list_edits").text
-    assert re.search(
-        rf"edit {edit_id} in a\.py:7 was overwritten by another program at \d\d:\d\d; "
-        rf"undo_file_modification\(.*{edit_id}.*again.*true.*\) puts it back",
-        text,
-    )
 
 
 ANY = ("read_file", "Read", "read_text_file", "list_allowed_directories", "listNotebooks")
 
 
 @pytest.mark.parametrize("tool", ANY)
-def test_every_kind_of_answer_tells_it(desk: OpenWorkspace, tmp_path: Path, tool: str) -> None:
+def test_every_kind_of_answer_tells_it(desk: OpenWorkspace, tool: str) -> None:
     edit_id = edit(desk)
-    (tmp_path / "a.py").write_text(CODE)
+    Path(desk.root, "a.py").write_text(CODE)
     desk.desk.overwrites.look()
     takes_path = "path" in desk.catalog.named(tool).schema["properties"]
     answer = desk.call("local", tool, {"path": "b.py"} if takes_path else {})
@@ -265,13 +253,19 @@ def test_every_kind_of_answer_tells_it(desk: OpenWorkspace, tmp_path: Path, tool
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_it_is_told_in_both_languages(desk: OpenWorkspace, tmp_path: Path, lang: Lang) -> None:
+def test_it_is_told_in_both_languages(desk: OpenWorkspace, lang: Lang) -> None:
     edit_id = edit(desk)
-    (tmp_path / "a.py").write_text(CODE)
-    desk.desk.overwrites.look()
-    text = desk.call("local", "list_edits", {}, lang=lang).text
-    assert {"en": "overwritten by another program", "zh": "被另一个程序覆盖"}[lang] in text
-    assert f'undo_file_modification({{"edit_id": {edit_id}, "again": true}})' in text
+    Path(desk.root, "a.py").write_text(CODE)
+    text = listed(desk, lang).text
+    back = f'undo_file_modification({{"edit_id": {edit_id}, "again": true}})'
+    assert back in text
+    if lang == "zh":
+        assert "被另一个程序覆盖" in text
+    else:
+        when = r"overwritten by another program at \d\d:\d\d; "
+        assert re.search(
+            rf"edit {edit_id} in a\.py:7 was {when}{re.escape(back)} puts it back", text
+        )
 
 
 def test_who_may_not_read_the_file_is_told_nothing(tmp_path: Path) -> None:
@@ -315,20 +309,17 @@ def test_a_look_follows_each_answer(tmp_path: Path) -> None:
     """A process that ends at once looks before it ends."""
     (tmp_path / "a.py").write_text(CODE)
     with open_workspace(str(tmp_path), AUTO) as opened:
-        edit_id = opened.call(
-            "local", "replace_text", {"path": "a.py", "old": OLD, "new": NEW}
-        ).data
+        given = {"path": "a.py", "old": OLD, "new": NEW}
+        edit_id = opened.call("local", "replace_text", given).data["edit_id"]
         (tmp_path / "a.py").write_text(CODE)
     with open_workspace(str(tmp_path), AUTO) as opened:
         rows: Any = opened.call("local", "list_edits", {}).data["overwritten"]
-        assert rows[0]["edit_id"] == edit_id["edit_id"]
+        assert [row["edit_id"] for row in rows] == [edit_id]
 
 
-def test_a_save_long_after_the_last_answer_is_told_with_the_next(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_save_long_after_the_last_answer_is_told_with_the_next(desk: OpenWorkspace) -> None:
     edit_id = edit(desk)
-    save(tmp_path / "a.py", CODE)
+    save(Path(desk.root, "a.py"), CODE)
     rows: Any = desk.call("local", "list_edits", {}).data["overwritten"]
     assert [row["edit_id"] for row in rows] == [edit_id]
 
@@ -347,35 +338,31 @@ def test_edits_older_than_an_hour_are_left_alone(tmp_path: Path) -> None:
         assert told(opened) == [(later, "a.py", 2)]
 
 
-def test_a_save_between_two_edits_is_found_after_the_second(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_save_between_two_edits_is_found_after_the_second(desk: OpenWorkspace) -> None:
     given = {"path": "a.py", "old": OLD, "new": NEW}
     edit_id = desk.call("local", "replace_text", given).data["edit_id"]
-    (tmp_path / "a.py").write_text(CODE)
+    save(Path(desk.root, "a.py"), CODE)
     edit(desk, "import os\n", "import os\nimport re\n")
     assert told(desk) == [(edit_id, "a.py", 7)]
 
 
-def test_lines_that_edits_had_moved_are_back(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_lines_that_edits_had_moved_are_back(desk: OpenWorkspace) -> None:
     """Their words are all there, where they were before."""
     lines = '    if words:\n        print(" ".join(words))\n'
     cut = edit(desk, lines, "    pass\n")
     put = edit(desk, "import os\n", f"import os\n\n\ndef other(words):\n{lines}")
-    (tmp_path / "a.py").write_text(CODE.replace("found = 0", "found = zero"))
+    Path(desk.root, "a.py").write_text(CODE.replace("found = 0", "found = zero"))
     assert [one for one, *_ in told(desk)] == [cut, put]
 
 
-def test_an_older_text_again_has_none_of_the_edits_since(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_an_older_text_again_has_none_of_the_edits_since(desk: OpenWorkspace) -> None:
     first = edit(desk, "import os\n", "import os\nimport re\n")
-    saved = (tmp_path / "a.py").read_text()
+    saved = Path(desk.root, "a.py").read_text()
     blank = edit(desk, "    found = 0\n", "    found = 0\n\n")
     last = edit(desk)
-    (tmp_path / "a.py").write_text(saved)
+    Path(desk.root, "a.py").write_text(saved)
     assert [one for one, *_ in told(desk)] == [blank, last]
-    (tmp_path / "a.py").write_text(CODE)
+    Path(desk.root, "a.py").write_text(CODE)
     assert [one for one, *_ in told(desk)] == [first]
 
 
@@ -383,49 +370,47 @@ def test_an_older_text_again_has_none_of_the_edits_since(
     ("old", "new", "line"), [(OLD, NEW, 7), ("import os\n", "import os\nimport re\n", 2)]
 )
 def test_an_edit_made_again_by_hand_is_not_told(
-    desk: OpenWorkspace, tmp_path: Path, old: str, new: str, line: int
+    desk: OpenWorkspace, old: str, new: str, line: int
 ) -> None:
     given = {"path": "a.py", "old": old, "new": new}
     desk.call("local", "replace_text", given)
-    (tmp_path / "a.py").write_text(CODE)
+    Path(desk.root, "a.py").write_text(CODE)
     second = desk.call("local", "replace_text", given).data["edit_id"]
     assert told(desk) == []
-    (tmp_path / "a.py").write_text(CODE + "# theirs\n")
+    Path(desk.root, "a.py").write_text(CODE + "# theirs\n")
     assert told(desk) == [(second, "a.py", line)]
 
 
-def test_an_edit_that_is_lost_again_and_again_is_told_each_time(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_an_edit_that_is_lost_again_and_again_is_told_each_time(desk: OpenWorkspace) -> None:
     for _ in range(4):
         edit_id = edit(desk, "import os\n", "import os\nimport re\n")
-        (tmp_path / "a.py").write_text(CODE)
+        Path(desk.root, "a.py").write_text(CODE)
         assert told(desk) == [(edit_id, "a.py", 2)]
 
 
-def test_of_equal_lines_those_that_are_gone_are_told(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_of_equal_lines_those_that_are_gone_are_told(desk: OpenWorkspace) -> None:
     log = "    logger.info(everything, here)\n"
     edit(desk, "    found = 0\n", f"    found = 0\n{log}")
     gone = edit(desk, "def main():\n", f"def main():\n{log}")
-    text = (tmp_path / "a.py").read_text()
-    (tmp_path / "a.py").write_text(text.replace(f"def main():\n{log}", "def main(): # theirs\n"))
+    text = Path(desk.root, "a.py").read_text()
+    Path(desk.root, "a.py").write_text(
+        text.replace(f"def main():\n{log}", "def main(): # theirs\n")
+    )
     assert [one for one, *_ in told(desk)] == [gone]
 
 
-def test_a_file_of_another_name_is_no_lost_one(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_a_file_of_another_name_is_no_lost_one(desk: OpenWorkspace) -> None:
     edit(desk)
-    (tmp_path / "d").mkdir()
-    (tmp_path / "a.py").rename(tmp_path / "d" / "renamed.py")
+    Path(desk.root, "d").mkdir()
+    Path(desk.root, "a.py").rename(Path(desk.root, "d", "renamed.py"))
     assert told(desk) == []
 
 
 # Made again.
 
 
-def test_an_overwritten_edit_is_made_again_at_its_place(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
-    path = tmp_path / "a.py"
+def test_an_overwritten_edit_is_made_again_at_its_place(desk: OpenWorkspace) -> None:
+    path = Path(desk.root, "a.py")
     edit_id = edit(desk)
     path.write_text("# theirs\n" + CODE.replace("return found", "return found or None"))
     assert told(desk) == [(edit_id, "a.py", 7)]
@@ -438,33 +423,33 @@ def test_an_overwritten_edit_is_made_again_at_its_place(
     assert told(desk) == [(again.data["edit_id"], "a.py", 8)], "the new edit is one of its own"
 
 
-def test_a_deleted_file_is_made_again_as_it_was(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_a_deleted_file_is_made_again_as_it_was(desk: OpenWorkspace) -> None:
     made = ask(desk, "create_new_file", path="new.py", content="x = 1\ny = 2\n")
     edit_id = int(made.data["edit_id"])
-    (tmp_path / "new.py").unlink()
+    Path(desk.root, "new.py").unlink()
     assert told(desk) == [(edit_id, "new.py", 1)]
     ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
-    assert (tmp_path / "new.py").read_text() == "x = 1\ny = 2\n"
+    assert Path(desk.root, "new.py").read_text() == "x = 1\ny = 2\n"
 
 
 def test_without_its_text_it_is_made_again_where_its_lines_are(
-    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit_id = edit(desk)
     monkeypatch.setattr(desk.desk.history, "text_after", lambda entry, named: None)
-    (tmp_path / "a.py").write_text("# theirs\n" + CODE)
+    Path(desk.root, "a.py").write_text("# theirs\n" + CODE)
     assert not ask(desk, "undo_file_modification", edit_id=edit_id, again=True).is_error
-    assert (tmp_path / "a.py").read_text() == "# theirs\n" + CODE.replace(OLD, NEW)
+    assert Path(desk.root, "a.py").read_text() == "# theirs\n" + CODE.replace(OLD, NEW)
 
 
-def test_a_program_that_was_deleted_is_one_again(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_a_program_that_was_deleted_is_one_again(desk: OpenWorkspace) -> None:
     head = "diff --git a/run b/run\nnew file mode 100755\n--- /dev/null\n+++ b/run\n"
     made = ask(desk, "apply_diff", diff=f"{head}@@ -0,0 +1 @@\n+#!/bin/sh\n", apply="auto")
-    assert os.access(tmp_path / "run", os.X_OK), made.text
-    (tmp_path / "run").unlink()
+    assert os.access(Path(desk.root, "run"), os.X_OK), made.text
+    Path(desk.root, "run").unlink()
     ((edit_id, *_),) = told(desk)
     ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
-    assert os.access(tmp_path / "run", os.X_OK)
+    assert os.access(Path(desk.root, "run"), os.X_OK)
 
 
 def test_without_auto_it_is_planned(tmp_path: Path) -> None:
@@ -478,13 +463,13 @@ def test_without_auto_it_is_planned(tmp_path: Path) -> None:
         assert (tmp_path / "a.py").read_text() == CODE.replace(OLD, NEW)
 
 
-def test_what_is_not_certain_is_refused(desk: OpenWorkspace, tmp_path: Path) -> None:
+def test_what_is_not_certain_is_refused(desk: OpenWorkspace) -> None:
     edit_id = edit(desk)
     other = CODE.replace(OLD, "        found = found.plus(price)\n")
-    (tmp_path / "a.py").write_text(other)
+    Path(desk.root, "a.py").write_text(other)
     again = ask(desk, "undo_file_modification", edit_id=edit_id, again=True)
     assert again.data["error"] == "CONTENT_CHANGED"
-    assert (tmp_path / "a.py").read_text() == other
+    assert Path(desk.root, "a.py").read_text() == other
 
 
 def test_the_library_makes_it_again(tmp_path: Path) -> None:
@@ -598,8 +583,7 @@ def test_a_checkout_that_throws_edits_away_is_one_line(repository: Path) -> None
     with open_workspace(str(repository), AUTO) as desk:
         ids = [edit(desk, path=f"{name}.py") for name in "abc"]
         git(repository, "checkout", "-q", "--", ".")
-        desk.desk.overwrites.look()
-        answer = desk.call("local", "list_edits", {})
+        answer = listed(desk)
         rows: Any = answer.data["overwritten"]
         assert [row["edit_id"] for row in rows] == ids
         assert answer.text.count("overwritten by another program") == 1
@@ -641,14 +625,12 @@ def test_what_was_stashed_is_not_lost_where_git_converts_line_ends(repository: P
         assert edit_id in [one for one, *_ in told(desk)]
 
 
-def test_a_name_that_is_the_old_one_again_is_overwritten(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_name_that_is_the_old_one_again_is_overwritten(desk: OpenWorkspace) -> None:
     """A buffer of before is saved, in which somebody typed a letter into these very lines."""
     old = f"    for price in prices:\n{OLD}"
     new = "    for cost in costs:\n        subtotal += cost\n"
     edit_id = edit(desk, old, new)
-    (tmp_path / "a.py").write_text(CODE.replace("found += price", "found2 += price"))
+    Path(desk.root, "a.py").write_text(CODE.replace("found += price", "found2 += price"))
     assert [one for one, *_ in told(desk)] == [edit_id]
 
 
@@ -675,24 +657,22 @@ def test_an_edit_that_comes_while_a_file_is_read_is_not_lost(
         assert told(one) == []
 
 
-def test_a_file_that_is_being_written_is_looked_at_later(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_file_that_is_being_written_is_looked_at_later(desk: OpenWorkspace) -> None:
     edit_id = edit(desk)
     entry = desk.journal.get(edit_id)
     assert entry is not None
     begun = desk.journal.open(replace(entry, edit_id=0, state="open"))
-    (tmp_path / "a.py").write_text(CODE)
+    Path(desk.root, "a.py").write_text(CODE)
     assert told(desk) == []
     desk.journal.close_all([begun], "failed")
     assert told(desk) == [(edit_id, "a.py", 7)]
 
 
 def test_an_edit_that_is_recorded_before_it_is_written_is_not_lost(
-    desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit(desk)
-    path, read = tmp_path / "a.py", desk.files.read
+    path, read = Path(desk.root, "a.py"), desk.files.read
     written = path.read_text()
     path.write_text(CODE)
 
@@ -716,12 +696,8 @@ def test_few_files_are_looked_at_and_read_only_when_they_changed(
         read, stat = list[RelPath](), list[RelPath]()
         files = type(opened.files)
         reads, stats = files.read, files.peek
-        monkeypatch.setattr(
-            files, "read", lambda self, path: read.append(path) or reads(self, path)
-        )
-        monkeypatch.setattr(
-            files, "peek", lambda self, path: stat.append(path) or stats(self, path)
-        )
+        for name, seen, real in (("read", read, reads), ("peek", stat, stats)):
+            monkeypatch.setattr(files, name, lambda s, p, o=seen, r=real: o.append(p) or r(s, p))
         until = time.monotonic() + 20
         while (read or not stat) and time.monotonic() < until:  # until their times tell
             read.clear()
@@ -734,13 +710,11 @@ def test_few_files_are_looked_at_and_read_only_when_they_changed(
         assert [str(path) for path in read if path.parts[0].endswith(".py")] == ["39.py"]
 
 
-def test_a_saved_foreign_write_is_no_edit_that_is_overwritten(
-    desk: OpenWorkspace, tmp_path: Path
-) -> None:
+def test_a_saved_foreign_write_is_no_edit_that_is_overwritten(desk: OpenWorkspace) -> None:
     edit_id = edit(desk)
-    ours = (tmp_path / "a.py").read_bytes()
+    ours = Path(desk.root, "a.py").read_bytes()
     desk.desk.foreign.keep(RelPath.parse("a.py"), b"theirs = alone\n", ours, False)
-    (tmp_path / "a.py").write_bytes(ours + b"\n")
+    Path(desk.root, "a.py").write_bytes(ours + b"\n")
     assert told(desk) == []
-    (tmp_path / "a.py").write_text(CODE + "\n")
+    Path(desk.root, "a.py").write_text(CODE + "\n")
     assert told(desk) == [(edit_id, "a.py", 7)]

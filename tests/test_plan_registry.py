@@ -14,44 +14,22 @@ import pytest
 
 from copydesk.desk.backends.api import ENDED_KEPT_MS, PLANS_KEPT, SCHEMA, Decision, Records
 from copydesk.desk.backends.redis import RedisRecords, Script
-from copydesk.desk.backends.sqlite import (
-    FORGET_EVERY_MS,
-    Database,
-    SqliteRecords,
-)
+from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, Database, SqliteRecords
 from copydesk.edit.draft import Ended, Plan
 from copydesk.edit.request import Place, RangeEdit
 from copydesk.errors import HunkNotFound, ServerFailed
 from copydesk.store.state import StateFile
 from copydesk.text.relpath import RelPath
 from support.cost import sqlite_steps
+from support.records import KEPT, STORES, Open, opener_of
 from support.redis_calls import connections
 
-Open = Callable[[], Records]
-KINDS = ("memory", "sqlite", "redis")
-KEPT = ("sqlite", "redis")
 NOW = 1_000_000
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=STORES)
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """What opens one more connection to one registry; the memory has only the first."""
-    opened: list[Records] = []
-    connection = connections(request) if request.param == "redis" else None
-
-    def connect() -> Records:
-        if connection is not None:
-            made: Records = RedisRecords(*connection())
-        elif request.param == "memory":
-            made = opened[0] if opened else SqliteRecords(Database())
-        else:
-            made = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
-        opened.append(made)
-        return made
-
-    yield connect
-    for registry in opened:
-        registry.close()
+    yield from opener_of(request, tmp_path)
 
 
 @pytest.fixture
@@ -91,21 +69,13 @@ def check_plan(registry: Records, hunk_id: str, expected: Plan | str, now: int =
     assert found == (f"{expected} {hunk_id}" if isinstance(expected, str) else expected)
 
 
-def test_what_was_added_is_there(registry: Records) -> None:
+def test_what_was_added_is_there_and_an_id_is_taken_once(registry: Records) -> None:
+    check_plan(registry, A.id, "unknown")
     assert registry.add(A)
     assert registry.add(B)
-    check_plan(registry, A.id, A)
-    check_plan(registry, B.id, B)
-
-
-def test_what_was_never_added_is_unknown(registry: Records) -> None:
-    check_plan(registry, A.id, "unknown")
-
-
-def test_an_id_is_taken_once(registry: Records) -> None:
-    assert registry.add(A)
     assert not registry.add(replace(A, owner="bob"))
     check_plan(registry, A.id, A)
+    check_plan(registry, B.id, B)
 
 
 @pytest.mark.parametrize("how", ENDS)
@@ -154,27 +124,21 @@ def test_put_replaces_a_plan_that_waits(registry: Records) -> None:
     assert registry.waiting(NOW + 5) == (anew,)
 
 
+def refused_put(registry: Records, anew: Plan) -> str:
+    with pytest.raises(HunkNotFound) as refused:
+        registry.put(anew)
+    return refused.value.reason
+
+
 @pytest.mark.parametrize("how", ENDS)
 def test_put_does_not_bring_back_what_ended(registry: Records, how: Ended) -> None:
+    assert refused_put(registry, A) == "unknown"
     registry.add(A)
+    registry.add(B)
+    assert refused_put(registry, plan(B.id, B.expires_ms)) == "expired"
     registry.end(A.id, how, NOW + 3)
-    with pytest.raises(HunkNotFound) as refused:
-        registry.put(plan(A.id, NOW + 4))
-    assert refused.value.reason == how
+    assert refused_put(registry, plan(A.id, NOW + 4)) == how
     check_plan(registry, A.id, how)
-
-
-def test_put_does_not_bring_back_what_expired(registry: Records) -> None:
-    registry.add(A)
-    with pytest.raises(HunkNotFound) as refused:
-        registry.put(plan(A.id, A.expires_ms))
-    assert refused.value.reason == "expired"
-
-
-def test_put_needs_a_plan_that_is_there(registry: Records) -> None:
-    with pytest.raises(HunkNotFound) as refused:
-        registry.put(A)
-    assert refused.value.reason == "unknown"
 
 
 def test_those_that_wait_come_by_age_then_by_id(registry: Records) -> None:
@@ -237,9 +201,7 @@ def test_plans_survive_the_process(opener: Open) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("opener", KEPT, indirect=True)
-def test_an_end_is_forgotten_soon_after_a_day_but_the_last_ones_are_not(
-    registry: Records,
-) -> None:
+def test_an_end_is_forgotten_soon_after_a_day_but_the_last_ones_are_not(registry: Records) -> None:
     registry.add(A)
     registry.end(A.id, "applied", NOW)
     registry.add(plan("bbbbbbbb", NOW + ENDED_KEPT_MS))
@@ -260,10 +222,7 @@ def test_every_change_is_seen(request: pytest.FixtureRequest, tmp_path: Path, ki
         one: Records = RedisRecords(server, leases)
         changes = one.changes
     else:
-        one, other = (
-            SqliteRecords(Database(StateFile(path))),
-            SqliteRecords(Database(StateFile(path))),
-        )
+        one, other = (SqliteRecords(Database(StateFile(path))) for _ in range(2))
         changes = other.changes
     seen = [changes()]
     for change in (
@@ -279,9 +238,7 @@ def test_every_change_is_seen(request: pytest.FixtureRequest, tmp_path: Path, ki
     one.close()
 
 
-def test_a_plan_of_a_newer_build_on_the_server_is_refused_plainly(
-    request: pytest.FixtureRequest,
-) -> None:
+def test_a_plan_of_a_newer_build_is_refused_plainly(request: pytest.FixtureRequest) -> None:
     server, leases = connections(request)()
     registry, one = RedisRecords(server, leases), plan("00000001")
     registry.add(one)
@@ -297,34 +254,21 @@ def test_a_plan_of_a_newer_build_on_the_server_is_refused_plainly(
     assert registry.waiting(one.created_ms) == ()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_decision_is_known_as_long_as_its_plan_waits(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
-) -> None:
-    registry: Records
-    decisions: Records
-    if kind == "redis":
-        server, leases = connections(request)()
-        registry = decisions = RedisRecords(server, leases)
-    else:
-        file = StateFile(str(tmp_path / "state.sqlite")) if kind == "sqlite" else None
-        db = Database(file) if file else Database()
-        registry = decisions = SqliteRecords(db)
+def test_a_decision_is_known_as_long_as_its_plan_waits(registry: Records) -> None:
     waits, over = plan("aaaaaaaa", lasts=10_000), plan("bbbbbbbb", lasts=1_000)
     for one in (waits, over):
         registry.add(one)
         made = Decision((one.id, -NOW), "ann", "a", "commented", "eve", NOW, reason="so")
-        decisions.take(made)
-        decisions.take(replace(made, plan=(one.id, NOW), verdict="approved"))
+        registry.take(made)
+        registry.take(replace(made, plan=(one.id, NOW), verdict="approved"))
     for number in range(PLANS_KEPT):
-        later = Decision((f"{number:08x}", 1), "ann", "a", "approved", "eve", NOW + 9_000)
-        decisions.take(later)
-    decisions.forget(NOW + 5_000)
-    assert (len(decisions.comments("aaaaaaaa")), len(decisions.comments("bbbbbbbb"))) == (1, 0)
-    assert decisions.of(("aaaaaaaa", NOW)) is not None
-    assert decisions.of(("bbbbbbbb", NOW)) is None
-    decisions.forget(NOW + 10_001)
-    assert decisions.of(("aaaaaaaa", NOW)) is None
+        registry.take(Decision((f"{number:08x}", 1), "ann", "a", "approved", "eve", NOW + 9_000))
+    registry.forget(NOW + 5_000)
+    assert (len(registry.comments("aaaaaaaa")), len(registry.comments("bbbbbbbb"))) == (1, 0)
+    assert registry.of(("aaaaaaaa", NOW)) is not None
+    assert registry.of(("bbbbbbbb", NOW)) is None
+    registry.forget(NOW + 10_001)
+    assert registry.of(("aaaaaaaa", NOW)) is None
 
 
 def test_plans_that_ended_cost_nothing() -> None:

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.desk.backends.api import PlanOutcome, Records
-from copydesk.desk.backends.redis import RedisRecords
-from copydesk.desk.backends.sqlite import Database, SqliteRecords
-from copydesk.store.state import StateFile
-from support.redis_calls import connections
+from copydesk.desk.backends.api import PlanOutcome
+from support.records import STORES, Open, opener_of
 from support.review_page import Elements, desk_at, prepared, room_at
 
-Open = Callable[[], Records]
 
-
-@pytest.fixture(params=["memory", "sqlite", "redis"])
-def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
-    """What opens one more connection to one tally; the memory has only one."""
-    if request.param == "redis":
-        connection = connections(request)
-        return lambda: RedisRecords(*connection())
-    if request.param == "sqlite":
-        return lambda: SqliteRecords(Database(StateFile(str(tmp_path / "tally.sqlite"))))
-    memory = SqliteRecords(Database())
-    return lambda: memory
+@pytest.fixture(params=STORES)
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    yield from opener_of(request, tmp_path)
 
 
 def test_what_is_noted_is_told_the_newest_first(opener: Open) -> None:
@@ -37,20 +25,15 @@ def test_what_is_noted_is_told_the_newest_first(opener: Open) -> None:
     tally.note(first)
     tally.note(second)
     assert tally.noted() == (second, first)
-    tally.close()
 
 
 @pytest.mark.parametrize("opener", ["sqlite"], indirect=True)
-def test_the_last_ones_are_kept_and_other_processes_see_them(
-    opener: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_ones_are_kept_for_all(opener: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("copydesk.desk.backends.sqlite.MOST_OUTCOMES", 2)
     one, other = opener(), opener()
     for at in (3, 1, 2):
         one.note(PlanOutcome(at, "a", "x", "fuzz"))
     assert [fared.time_ms for fared in other.noted()] == [2, 1]
-    one.close()
-    other.close()
 
 
 def hows(desk: OpenWorkspace) -> list[tuple[str, str, str]]:
@@ -62,15 +45,15 @@ def test_only_what_was_not_written_as_shown_is_noted(tmp_path: Path) -> None:
     file.write_text("one\ntwo\nthree\n")
     with open_workspace(str(tmp_path), Config(durability="fast")) as desk:
         given = {"path": "a.txt", "content": "x"}
-        exact = prepared(desk, "prepare_file_range_edit", by="fixer", range="1", **given)
-        carried = prepared(desk, "prepare_file_range_edit", by="fixer", range="3", **given)
-        refused = prepared(desk, "prepare_file_range_edit", by="fixer", range="2", **given)
-        for hunk in (exact,):
-            desk.call("fixer", "apply_file_modification", {"hunk_id": hunk})
+        exact, carried, refused = (
+            prepared(desk, "prepare_file_range_edit", by="fixer", range=line, **given)
+            for line in "132"
+        )
+        desk.call("fixer", "apply_file_modification", {"hunk_id": exact})
         assert hows(desk) == []
         file.write_text("zero\nx\nTWO\nthree\n")
-        desk.call("fixer", "apply_file_modification", {"hunk_id": carried})
-        desk.call("fixer", "apply_file_modification", {"hunk_id": refused})
+        for hunk in (carried, refused):
+            desk.call("fixer", "apply_file_modification", {"hunk_id": hunk})
         assert hows(desk) == [("fixer", "a.txt", "fuzz"), ("fixer", "a.txt", "rejected")]
         both = [prepared(desk, path=name, by="fixer", content="x") for name in ("a.txt", "b.txt")]
         file.write_text("minus\n" + file.read_text())

@@ -35,6 +35,7 @@ from copydesk.store.protocol import (
 from copydesk.text.relpath import RelPath
 from support.cost import first, spread
 from support.faults import NUMBERS, Faults
+from support.rows import each_row
 
 OLD = b"old " * 2500
 NEW = b"the new bytes " * 900
@@ -77,52 +78,60 @@ def temps(root: Path) -> list[str]:
     return [n for _, _, names in os.walk(root) for n in names if is_temp(os.fsencode(n))]
 
 
+def linked(root: Path, links: int) -> None:
+    """With two links the file has another name."""
+    if links == 2:
+        os.link(root / "d" / "f", root / "g")
+
+
+def written(root: Path, durability: Durability = "fast") -> os.stat_result:
+    """What the file is after it was written anew."""
+    with open_at(root, durability) as workspace:
+        put(workspace, workspace.read(F))
+    assert (root / "d" / "f").read_bytes() == NEW
+    return (root / "d" / "f").stat()
+
+
+ROOT = pytest.mark.skipif(not is_root, reason="needs root, to become another")
+
+
 # Content
 
 
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        [],
-        [b""],
-        [NEW],
-        [memoryview(NEW)],
-        [b"a", memoryview(b"b"), b"", b"c"],
-        [Kept(0, len(OLD))],
-        [b"head", Kept(3, 77), b"middle", Kept(0, 5), Kept(9_000, 10_000), b"tail"],
-        [Kept(4, 4)],
-        [bytes(3 << 20), b"x", bytes(1 << 20), b"y"],
-        (bytes([n % 256]) for n in range(1000)),
-    ],
-)
+PIECES: list[list[Piece]] = [
+    [],
+    [b""],
+    [NEW],
+    [memoryview(NEW)],
+    [b"a", memoryview(b"b"), b"", b"c"],
+    [Kept(0, len(OLD))],
+    [b"head", Kept(3, 77), b"middle", Kept(0, 5), Kept(9_000, 10_000), b"tail"],
+    [Kept(4, 4)],
+    [bytes(3 << 20), b"x", bytes(1 << 20), b"y"],
+    [bytes([n % 256]) for n in range(1000)],
+]
+
+
 @pytest.mark.parametrize("links", [1, 2])
 @pytest.mark.parametrize("inside_kernel", [True, False])
 def test_the_pieces_are_the_file(
-    here: Path,
-    pieces: Iterable[Piece],
-    links: int,
-    inside_kernel: bool,
-    monkeypatch: pytest.MonkeyPatch,
+    here: Path, links: int, inside_kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not inside_kernel:
-        monkeypatch.setattr(_os, "copy_range", copy_nothing)
-    if links == 2:
-        os.link(here / "d" / "f", here / "g")
-    taken = list(pieces)
-    expected = b"".join(
-        OLD[piece.start : piece.stop] if isinstance(piece, Kept) else bytes(piece)
-        for piece in taken
-    )
-    with open_at(here) as workspace:
-        stamp = put(workspace, workspace.read(F), taken)
-        assert workspace.read(F) == Document(F, expected, stamp)
-    assert temps(here) == []
-    if links == 2:
-        assert (here / "g").read_bytes() == expected
-
-
-def copy_nothing(old_fd: int, new_fd: int, start: int, count: int) -> int:
-    return 0
+        monkeypatch.setattr(_os, "copy_range", lambda old_fd, new_fd, start, count: 0)
+    linked(here, links)
+    for number, pieces in enumerate(PIECES):
+        expected = b"".join(
+            OLD[piece.start : piece.stop] if isinstance(piece, Kept) else bytes(piece)
+            for piece in pieces
+        )
+        (here / "d" / "f").write_bytes(OLD)
+        with open_at(here) as workspace:
+            stamp = put(workspace, workspace.read(F), iter(pieces))
+            assert workspace.read(F) == Document(F, expected, stamp), number
+        assert temps(here) == []
+        if links == 2:
+            assert (here / "g").read_bytes() == expected
 
 
 def test_a_stamp_given_back_serves_for_the_next_write(here: Path) -> None:
@@ -137,28 +146,25 @@ def test_a_stamp_given_back_serves_for_the_next_write(here: Path) -> None:
 # Attributes
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o755, 0o444, 0o600, 0o664, 0o4755, 0o2755, 0o1644, 0o640])
 @pytest.mark.parametrize("links", [1, 2])
-def test_the_mode_stays(here: Path, mode: int, links: int) -> None:
+def test_the_mode_stays(here: Path, links: int) -> None:
     file = here / "d" / "f"
-    if links == 2:
-        if mode == 0o444 and not is_root:
-            pytest.skip("the owner may not open it for writing")
-        os.link(file, here / "g")
-    file.chmod(mode)
-    before = file.stat()
-    with open_at(here) as workspace:
-        put(workspace, workspace.read(F))
-    after = file.stat()
-    assert stat.S_IMODE(after.st_mode) == stat.S_IMODE(before.st_mode)
-    assert (after.st_ino == before.st_ino) == (links == 2)
-    assert file.read_bytes() == NEW
+    linked(here, links)
+    for mode in (0o644, 0o755, 0o444, 0o600, 0o664, 0o4755, 0o2755, 0o1644, 0o640):
+        if links == 2 and mode == 0o444 and not is_root:
+            continue  # the owner may not open it for writing
+        file.chmod(0o644)
+        file.write_bytes(OLD)
+        file.chmod(mode)
+        before = file.stat()
+        after = written(here)
+        assert stat.S_IMODE(after.st_mode) == stat.S_IMODE(before.st_mode), oct(mode)
+        assert (after.st_ino == before.st_ino) == (links == 2)
 
 
+@ROOT
 def test_a_read_only_file_with_links_is_refused_to_who_may_not_write_it(here: Path) -> None:
-    if not is_root:
-        pytest.skip("needs root to become another")
-    os.link(here / "d" / "f", here / "g")
+    linked(here, 2)
     (here / "d" / "f").chmod(0o444)
 
     def work() -> None:
@@ -170,13 +176,11 @@ def test_a_read_only_file_with_links_is_refused_to_who_may_not_write_it(here: Pa
 
 
 def test_extended_attributes_stay(here: Path) -> None:
-    file = here / "d" / "f"
-    set_xattr(file, "user.copydesk.one", b"1")
-    set_xattr(file, "user.copydesk.two", bytes(range(256)))
-    with open_at(here) as workspace:
-        put(workspace, workspace.read(F))
-    assert os.getxattr(file, "user.copydesk.one") == b"1"
-    assert os.getxattr(file, "user.copydesk.two") == bytes(range(256))
+    kept = {"user.copydesk.one": b"1", "user.copydesk.two": bytes(range(256))}
+    for name, value in kept.items():
+        set_xattr(here / "d" / "f", name, value)
+    written(here)
+    assert {name: os.getxattr(here / "d" / "f", name) for name in kept} == kept
 
 
 def acl(*entries: tuple[int, int, int]) -> bytes:
@@ -189,18 +193,16 @@ WITH_USER_1234 = acl((1, 6, NO_ID), (2, 6, 1234), (4, 4, NO_ID), (0x10, 6, NO_ID
 
 
 def test_an_acl_stays(here: Path) -> None:
-    file = here / "d" / "f"
-    set_xattr(file, "system.posix_acl_access", WITH_USER_1234)
-    with open_at(here) as workspace:
-        put(workspace, workspace.read(F))
-    assert os.getxattr(file, "system.posix_acl_access") == WITH_USER_1234
+    set_xattr(here / "d" / "f", "system.posix_acl_access", WITH_USER_1234)
+    written(here)
+    assert os.getxattr(here / "d" / "f", "system.posix_acl_access") == WITH_USER_1234
 
 
 def test_a_default_acl_of_the_directory_opens_no_file_that_was_closed(here: Path) -> None:
     set_xattr(here / "d", "system.posix_acl_default", WITH_USER_1234)
     (here / "d" / "f").chmod(0o664)
+    written(here)
     with open_at(here) as workspace:
-        put(workspace, workspace.read(F))
         workspace.create(RelPath.parse("d/new"), b"")
     assert "system.posix_acl_access" not in os.listxattr(here / "d" / "f")
     assert "system.posix_acl_access" in os.listxattr(here / "d" / "new")
@@ -215,50 +217,37 @@ def set_xattr(path: Path, name: str, value: bytes) -> None:
         pytest.skip(f"this file system keeps no {name}: {refused}")
 
 
+@ROOT
 def test_owner_and_group_stay_when_that_is_allowed(here: Path) -> None:
-    if not is_root:
-        pytest.skip("needs root")
-    file = here / "d" / "f"
-    os.chown(file, 1234, 2345)
-    file.chmod(0o6755)
-    with open_at(here) as workspace:
-        put(workspace, workspace.read(F))
-    after = file.stat()
+    os.chown(here / "d" / "f", 1234, 2345)
+    (here / "d" / "f").chmod(0o6755)
+    after = written(here)
     assert (after.st_uid, after.st_gid, stat.S_IMODE(after.st_mode)) == (1234, 2345, 0o6755)
 
 
-@pytest.mark.parametrize(
-    ("mode", "group", "expected"),
-    [
-        (0o6775, 0, 0o755),
-        (0o664, 0, 0o644),
-        (0o666, 0, 0o666),
-        (0o604, 0, 0o604),
-        (0o2664, 4321, 0o2664),
-        (0o640, 4321, 0o640),
-    ],
-)
+@ROOT
+@pytest.mark.parametrize(("mode", "group", "expected"), [
+    (0o6775, 0, 0o755),
+    (0o664, 0, 0o644),
+    (0o666, 0, 0o666),
+    (0o604, 0, 0o604),
+    (0o2664, 4321, 0o2664),
+    (0o640, 4321, 0o640),
+])  # fmt: skip
 def test_another_owner_gets_no_set_id_and_another_group_no_more_than_others(
     here: Path, mode: int, group: int, expected: int
 ) -> None:
-    if not is_root:
-        pytest.skip("needs root to become another")
     file = here / "d" / "f"
     os.chown(file, 0, group)
     file.chmod(mode)
-
-    def work() -> None:
-        with open_at(here) as workspace:
-            put(workspace, workspace.read(F))
-
-    as_nobody(here, work, groups=[4321])
+    as_nobody(here, lambda: written(here), groups=[4321])
     after = file.stat()
     assert (after.st_uid, after.st_gid) == (1234, group or 1234)
     assert stat.S_IMODE(after.st_mode) == expected
 
 
 def as_nobody(
-    root: Path, work: Callable[[], None], *, groups: Iterable[int] = (), mode: int = 0o777
+    root: Path, work: Callable[[], object], *, groups: Iterable[int] = (), mode: int = 0o777
 ) -> None:
     """Do it in a child that is user 1234, to whom the directory "d" has this mode."""
     (root / "d").chmod(mode)
@@ -328,14 +317,12 @@ def linked_elsewhere(file: Path) -> None:
     file.symlink_to("n")
 
 
-def made_a_directory(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
+def instead(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def deed(file: Path) -> None:
+        file.unlink()
+        make(file)
 
-
-def made_a_fifo(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
+    return deed
 
 
 def parent_removed(file: Path) -> None:
@@ -351,8 +338,8 @@ DEEDS: list[tuple[Callable[[Path], None], type[Exception], bytes | None]] = [
     (linked_elsewhere, TargetMoved, OLD),
     (lambda file: file.unlink(), FileNotFound, None),
     (parent_removed, FileNotFound, None),
-    (made_a_directory, TargetMoved, None),
-    (made_a_fifo, TargetMoved, None),
+    (instead(Path.mkdir), TargetMoved, None),
+    (instead(os.mkfifo), TargetMoved, None),
 ]
 
 
@@ -368,8 +355,7 @@ def test_a_target_that_is_not_what_was_read_is_left_alone(
     operation: Callable[[Files, Document], object],
 ) -> None:
     file = here / "d" / "f"
-    if links == 2:
-        os.link(file, here / "g")
+    linked(here, links)
     with open_at(here) as workspace:
         document = workspace.read(F)
         deed(file)
@@ -413,8 +399,7 @@ def test_a_target_that_moves_at_the_last_moment_is_left_alone(
 @pytest.mark.parametrize("links", [1, 2])
 def test_where_the_clock_cannot_tell_the_content_does(here: Path, links: int) -> None:
     file = here / "d" / "f"
-    if links == 2:
-        os.link(file, here / "g")
+    linked(here, links)
     with open_at(here) as workspace:
         before = workspace.read(F)
         rewritten(file)
@@ -427,17 +412,14 @@ def test_where_the_clock_cannot_tell_the_content_does(here: Path, links: int) ->
         put(workspace, workspace.read(F))
 
 
-@pytest.mark.parametrize(
-    ("ctime_ns", "age_ns", "settled"),
-    [
-        (10**18 + 1, 10**7, False),
-        (10**18 + 1, 3 * 10**7, True),
-        (10**18, 3 * 10**7, False),
-        (10**18, 10**9, False),
-        (10**18, 3 * 10**9, True),
-        (10**18 + 1, -(10**9), False),
-    ],
-)
+@each_row("ctime_ns age_ns settled", [
+    (10**18 + 1, 10**7, False),
+    (10**18 + 1, 3 * 10**7, True),
+    (10**18, 3 * 10**7, False),
+    (10**18, 10**9, False),
+    (10**18, 3 * 10**9, True),
+    (10**18 + 1, -(10**9), False),
+])  # fmt: skip
 def test_when_a_stamp_is_settled(here: Path, ctime_ns: int, age_ns: int, settled: bool) -> None:
     found = (here / "d" / "f").stat()
 
@@ -493,37 +475,36 @@ def test_create_gives_the_default_mode(here: Path) -> None:
     assert stat.S_IMODE((here / "new" / "deep").stat().st_mode) == 0o750
 
 
-@pytest.mark.parametrize(
-    ("path", "refusal"),
-    [
-        ("d/f", FileExists(len(OLD))),
-        ("d", NotAFile("directory")),
-        (".", NotAFile("directory")),
-        ("link", NotAFile("symlink")),
-        ("dangling", NotAFile("symlink")),
-        ("out", NotAFile("symlink")),
-        ("fifo", NotAFile("fifo")),
-        ("d/f/x", NotAFile("below a file")),
-        ("d/f/x/y", NotAFile("below a file")),
-    ],
-)
+CLOBBERED: dict[str, Refusal] = {
+    "d/f": FileExists(len(OLD)),
+    "d": NotAFile("directory"),
+    ".": NotAFile("directory"),
+    "link": NotAFile("symlink"),
+    "dangling": NotAFile("symlink"),
+    "out": NotAFile("symlink"),
+    "fifo": NotAFile("fifo"),
+    "d/f/x": NotAFile("below a file"),
+    "d/f/x/y": NotAFile("below a file"),
+}
+
+
 @pytest.mark.parametrize("with_real", [True, False])
-def test_create_clobbers_nothing(here: Path, path: str, refusal: Refusal, with_real: bool) -> None:
-    (here / "link").symlink_to("d/f")
-    (here / "dangling").symlink_to("d/none")
-    (here / "out").symlink_to("/etc/none")
+def test_create_clobbers_nothing(here: Path, with_real: bool) -> None:
+    for name, target in {"link": "d/f", "dangling": "d/none", "out": "/etc/none"}.items():
+        (here / name).symlink_to(target)
     os.mkfifo(here / "fifo")
     before = sorted(os.listdir(here))
-    where = RelPath.parse(path)
-    with open_at(here) as workspace:
-        real = workspace.resolve(where) if with_real and path != "out" else None
-        with pytest.raises(type(refusal)) as caught:
-            workspace.create(where, NEW, expected_real=real)
-        with pytest.raises(type(refusal)) as told:
-            workspace.check_new(where)
-    assert caught.value.facts() == told.value.facts() == refusal.facts()
-    assert sorted(os.listdir(here)) == before
-    assert (here / "d" / "f").read_bytes() == OLD
+    for path, refusal in CLOBBERED.items():
+        where = RelPath.parse(path)
+        with open_at(here) as workspace:
+            real = workspace.resolve(where) if with_real and path != "out" else None
+            with pytest.raises(type(refusal)) as caught:
+                workspace.create(where, NEW, expected_real=real)
+            with pytest.raises(type(refusal)) as told:
+                workspace.check_new(where)
+        assert caught.value.facts() == told.value.facts() == refusal.facts(), path
+        assert sorted(os.listdir(here)) == before
+        assert (here / "d" / "f").read_bytes() == OLD
 
 
 @pytest.mark.parametrize("lacking", [(), ("rename_no_replace",), ("rename_no_replace", "link")])
@@ -550,16 +531,16 @@ def test_create_loses_the_race_to_a_file_that_appears(
 @pytest.mark.parametrize(
     "lacking",
     [
-        ("open_unnamed",),
-        ("open_unnamed", "rename_no_replace"),
-        ("open_unnamed", "rename_no_replace", "link"),
-        ("give_name",),
+        "open_unnamed",
+        "open_unnamed rename_no_replace",
+        "open_unnamed rename_no_replace link",
+        "give_name",
     ],
 )
 def test_create_where_the_system_lacks_a_call(
-    here: Path, lacking: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    here: Path, lacking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lack(lacking, monkeypatch)
+    lack(lacking.split(), monkeypatch)
     with open_at(here) as workspace:
         workspace.create(RelPath.parse("d/new"), NEW)
     assert sorted(os.listdir(here / "d")) == ["f", "new"]
@@ -583,8 +564,7 @@ def test_parents_are_made_only_when_asked_for(here: Path) -> None:
 
 def test_remove(here: Path) -> None:
     with open_at(here, "full") as workspace:
-        document = workspace.read(F)
-        workspace.remove(F, document.stamp, hashlib.sha256(OLD).hexdigest())
+        remove(workspace, workspace.read(F))
     assert os.listdir(here / "d") == []
 
 
@@ -643,8 +623,7 @@ def test_each_call_fails_in_turn(
         (root / "d" / "f").write_bytes(OLD)
         (root / "link").symlink_to("d/f")
         give_xattr(root / "d" / "f")
-        if links == 2:
-            os.link(root / "d" / "f", root / "g")
+        linked(root, links)
         before = tree(root)
         handles = len(os.listdir("/dev/fd"))
         with open_at(root, durability) as workspace:
@@ -677,9 +656,7 @@ def give_xattr(path: Path) -> None:
 
 
 def attempted(
-    operation: Callable[[Files, Document], bytes | None],
-    workspace: Files,
-    document: Document,
+    operation: Callable[[Files, Document], bytes | None], workspace: Files, document: Document
 ) -> tuple[bytes | None, str]:
     """What the file holds now, or why the system refused."""
     try:
@@ -688,9 +665,7 @@ def attempted(
         return None, refusal.reason
 
 
-def test_a_write_in_place_that_cannot_be_put_back_says_so(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_put_back_says_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.link(here / "d" / "f", here / "g")
     kept: list[bytes] = []
     calls: list[int] = []
@@ -712,8 +687,7 @@ def test_a_write_in_place_that_cannot_be_put_back_says_so(
 
 @pytest.mark.parametrize("links", [1, 2])
 def test_a_real_limit_of_the_file_size(here: Path, links: int) -> None:
-    if links == 2:
-        os.link(here / "d" / "f", here / "g")
+    linked(here, links)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with open_at(here) as workspace:
@@ -732,10 +706,8 @@ def test_a_real_limit_of_the_file_size(here: Path, links: int) -> None:
     assert os.listdir(here / "d") == ["f"]
 
 
+@ROOT
 def test_a_directory_that_one_may_not_write(here: Path) -> None:
-    if not is_root:
-        pytest.skip("needs root to become another")
-
     def work() -> None:
         with open_at(here) as workspace:
             document = workspace.read(F)

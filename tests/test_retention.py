@@ -16,11 +16,10 @@ from copydesk.app.config import Config
 from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, in_process, open_workspace
 from copydesk.desk.backends.api import DAY_MS, Day, Records, days_left, due, minutes_since_2020
-from copydesk.desk.backends.redis import RedisRecords
 from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, Database, SqliteRecords
 from copydesk.store.locks import FileLocks
 from copydesk.store.state import StateFile
-from support.redis_calls import connections
+from support.records import KEPT, opener_of
 from support.redis_servers import RedisServer
 from test_journal import entry
 from test_plan_registry import plan
@@ -30,16 +29,11 @@ TODAY = 20_000
 NO_BOUND = 1 << 40
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=KEPT)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Records]:
     """Journals that outlive a process."""
-    made: Records
-    if request.param == "redis":
-        made = RedisRecords(*connections(request)())
-    else:
-        made = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
-    yield made
-    made.close()
+    for opener in opener_of(request, tmp_path):
+        yield opener()
 
 
 def ids(journal: Records) -> list[int]:
@@ -241,15 +235,8 @@ def test_the_doctor_says_what_will_go_and_when(tmp_path: Path) -> None:
 # Plans
 
 
-@pytest.mark.parametrize("where", ["sqlite", "redis"])
-def test_a_plan_outlives_a_jump_of_the_clock(
-    where: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    if where == "redis":
-        registry: SqliteRecords | RedisRecords = RedisRecords(*connections(request)())
-    else:
-        registry = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
-    now = TODAY * DAY_MS
+def test_a_plan_outlives_a_jump_of_the_clock(journal: Records) -> None:
+    registry, now = journal, TODAY * DAY_MS
     registry.add(plan("aaaaaaaa", now))
     registry.end("bbbbbbbb", "applied", now)
     for later in (200 * DAY_MS, 200 * DAY_MS + 2 * FORGET_EVERY_MS):
@@ -260,7 +247,6 @@ def test_a_plan_outlives_a_jump_of_the_clock(
     assert [each.id for each in registry.waiting(now)] == ["aaaaaaaa"]
     with pytest.raises(Exception, match="applied"):
         registry.plan("bbbbbbbb", now)
-    registry.close()
 
 
 # Ids
@@ -408,15 +394,12 @@ def backup_put(room: Room) -> None:
     shutil.copy(room.root / "backup", room.state / "state.sqlite")
 
 
-@pytest.mark.parametrize(
-    ("lose", "there", "lost"),
-    [
-        (removed, [], {1, 2, 3, 4}),
-        (folder_removed, [], {1, 2, 3, 4}),
-        (another_put, [5, 4, 3, 2, 1], set()),
-        (backup_put, [3, 2, 1], {4}),
-    ],
-)
+@pytest.mark.parametrize(("lose", "there", "lost"), [
+    (removed, [], {1, 2, 3, 4}),
+    (folder_removed, [], {1, 2, 3, 4}),
+    (another_put, [5, 4, 3, 2, 1], set()),
+    (backup_put, [3, 2, 1], {4}),
+])  # fmt: skip
 def test_a_process_that_runs_gives_no_id_again_whatever_becomes_of_its_journal(
     room: Room, lose: Callable[[Room], None], there: list[int], lost: set[int]
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from copydesk.desk.backends.redis import RedisSnapshots
 from copydesk.desk.backends.snapshots import (
     MOST_RUNS,
     MOST_SHOWN,
@@ -34,7 +33,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.text.unified import regions, unified
 from copydesk.tools.diff_model import FileLines, lines_in
-from support.redis_calls import connections
+from support.records import KEPT, snapshots_of
 
 PATH = RelPath.parse("a.txt")
 
@@ -52,16 +51,13 @@ def lines_in_runs(runs: Sequence[Run]) -> set[int]:
 
 @pytest.mark.slow
 @given(RUNS, RUNS, st.integers(0, 40), st.integers(0, 10))
-def test_runs_are_sets_of_lines(
-    one: Sequence[Run], other: Sequence[Run], at: int, size: int
-) -> None:
+def test_runs_are_line_sets(one: Sequence[Run], other: Sequence[Run], at: int, size: int) -> None:
     mine, theirs = ShownLines("v", 50, tuple(one)), ShownLines("v", 50, tuple(other), read=False)
     both = mine.joined(theirs)
     assert lines_in_runs(both.runs) == lines_in_runs(one) | lines_in_runs(other)
     assert all(a[1] < b[0] for a, b in zip(both.runs, both.runs[1:], strict=False))
-    assert lines_in_runs(both.lacks(at, at + size)) == set(range(at, at + size)) - lines_in_runs(
-        both.runs
-    )
+    lacking = set(range(at, at + size)) - lines_in_runs(both.runs)
+    assert lines_in_runs(both.lacks(at, at + size)) == lacking
     for shown in (both, theirs):
         assert ShownLines.decoded("v", 50, shown.encoded().split()) == shown
 
@@ -71,11 +67,8 @@ def test_beyond_the_bound_what_was_just_shown_is_kept() -> None:
     new = ShownLines("v", 9_999, ((4 * MOST_RUNS, 4 * MOST_RUNS + 2), (4_002, 4_003)))
     both = new.joined(known)
     assert len(both.runs) == MOST_RUNS
-    assert (
-        lines_in_runs(new.runs)
-        <= lines_in_runs(both.runs)
-        <= lines_in_runs(new.runs) | lines_in_runs(known.runs)
-    )
+    mine, every, theirs = (lines_in_runs(each.runs) for each in (new, both, known))
+    assert mine <= every <= mine | theirs
 
 
 # What an edit keeps, beside a list of lines of which each knows whether it was shown
@@ -104,11 +97,8 @@ def test_lines_are_carried_as_in_a_list(case: tuple[int, set[int], LineChange]) 
     assert lines_in_runs(runs) == {at for at, is_known in enumerate(lines) if is_known}
 
 
-ENCODINGS = [
-    Encoding("utf-8", b""),
-    Encoding("utf-8", b"\xef\xbb\xbf"),
-    Encoding("utf-16-le", b"\xff\xfe", 2),
-]
+UTF_8 = Encoding("utf-8", b""), Encoding("utf-8", b"\xef\xbb\xbf")
+ENCODINGS = [*UTF_8, Encoding("utf-16-le", b"\xff\xfe", 2)]
 
 
 @st.composite
@@ -131,9 +121,7 @@ def texts_and_edits(draw: st.DrawFn) -> tuple[Snapshot, ChangeSet, set[int]]:
 
 
 @given(texts_and_edits())
-def test_no_line_is_carried_that_holds_a_byte_nobody_was_shown(
-    case: tuple[Snapshot, ChangeSet, set[int]],
-) -> None:
+def test_no_line_holds_a_byte_nobody_was_shown(case: tuple[Snapshot, ChangeSet, set[int]]) -> None:
     base, change, known = case
     after = base.edited(change)
     # for each byte of the text after, the line it comes from, or None: the member wrote it
@@ -145,9 +133,8 @@ def test_no_line_is_carried_that_holds_a_byte_nobody_was_shown(
         at = edit.stop
     runs = tuple((line, line + 1) for line in sorted(known))
     before = ShownLines(base.version, base.line_count, join(runs))
-    carried = CarriedLines(
-        base.version, after.version, after.line_count, (line_change(base, change),)
-    ).upon(before)
+    made = (line_change(base, change),)
+    carried = CarriedLines(base.version, after.version, after.line_count, made).upon(before)
     for line in lines_in_runs(carried.runs):
         assert line < after.line_count
         text_only = range(after.start(line), after.start(line) + len(after.key(line)))
@@ -159,47 +146,37 @@ def test_no_line_is_carried_that_holds_a_byte_nobody_was_shown(
 
 
 @given(texts_and_edits())
-def test_what_is_not_ones_own_text_is_not_known(
-    case: tuple[Snapshot, ChangeSet, set[int]],
-) -> None:
+def test_what_others_wrote_is_not_known(case: tuple[Snapshot, ChangeSet, set[int]]) -> None:
     base, change, _ = case
     every = ShownLines(base.version, base.line_count, ((0, base.line_count),))
     after = base.edited(change)
     theirs = line_change(base, change, own=False)
     carried = CarriedLines(base.version, after.version, after.line_count, (theirs,)).upon(every)
-    made = {
-        after.line_at(b) for e in change.inverse(base.slice).edits for b in range(e.start, e.stop)
-    }
+    back = change.inverse(base.slice).edits
+    made = {after.line_at(b) for e in back for b in range(e.start, e.stop)}
     assert not lines_in_runs(carried.runs) & made
 
 
 def test_of_more_edits_than_the_bound_the_lines_after_are_forgotten() -> None:
     base = Snapshot.of(b"a\n" * 1_000)
-    change = ChangeSet.of(
-        base.size, [Edit(4 * i, 4 * i + 2, b"b\n") for i in range(MOST_RUNS + 50)]
-    )
-    every = ShownLines(base.version, 1_000, ((0, 1_000),))
-    after = base.edited(change)
-    carried = CarriedLines(base.version, after.version, 1_000, (line_change(base, change),)).upon(
-        every
-    )
+    edits = [Edit(4 * i, 4 * i + 2, b"b\n") for i in range(MOST_RUNS + 50)]
+    change = ChangeSet.of(base.size, edits)
+    every, version = ShownLines(base.version, 1_000, ((0, 1_000),)), base.edited(change).version
+    changes = (line_change(base, change),)
+    carried = CarriedLines(base.version, version, 1_000, changes).upon(every)
     assert lines_in_runs(carried.runs) == set(range(2 * MOST_RUNS - 1))
 
 
 # What is remembered, on every backend
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=KEPT)
 def bases(request: pytest.FixtureRequest, tmp_path: Path) -> Snapshots:
-    if request.param == "redis":
-        return RedisSnapshots(connections(request)()[0], 1 << 20)
-    return SqliteSnapshots(Database(StateFile(str(tmp_path / "x.sqlite"))))
+    return snapshots_of(request, tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_stores_know_what_a_set_of_member_version_and_line_knows(
-    bases: Snapshots, seed: int
-) -> None:
+def test_the_stores_know_what_a_set_of_lines_knows(bases: Snapshots, seed: int) -> None:
     dice = random.Random(seed)
     model: set[tuple[str, str, int]] = set()
     for step in range(60):
@@ -335,9 +312,6 @@ def test_each_file_of_a_diff_is_by_itself() -> None:
         ChangeSet.of(6, [Edit(2, 4, b"--- x\n@@ -1 +1 @@\n")]),
         ChangeSet.of(0, [Edit(0, 0, b"n\n")]),
     ]
-    diffs = (
-        unified(*both, name)
-        for both, name in zip(zip(texts, edits, strict=True), "ab", strict=True)
-    )
+    diffs = map(unified, texts, edits, "ab")
     found = lines_in(b"".join(diffs).decode().split("\n")[:-1])
     assert found == [FileLines(((0, 3),), ((0, 4),)), FileLines((), ((0, 1),))]

@@ -15,6 +15,7 @@ from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8, Encoding
 from copydesk.text.snapshot import Excerpt, Facts, Snapshot, Text
+from support.rows import each_row
 from support.texts import WIDE, snapshots
 
 BOM = codecs.BOM_UTF8
@@ -24,76 +25,64 @@ def check_texts(data: bytes, *texts: str) -> None:
     """The lines of the file read so, and its bytes are covered by them."""
     found = Snapshot.of(data)
     assert found.texts(0, found.line_count) == texts
-    assert found.line_count == len(texts)
-    assert found.texts(0, len(texts)) == tuple(found.text(i) for i in range(len(texts)))
-    assert found.keys == tuple(found.key(line) for line in range(len(texts)))
     assert found.encoding.bom + found.raw(0, len(texts)) == data
 
 
-@pytest.mark.parametrize(
-    ("data", "texts"),
-    [
-        (b"", []),
-        (BOM, []),
-        (b"a", ["a"]),
-        (b"a\n", ["a"]),
-        (b"a\nb", ["a", "b"]),
-        (b"a\nb\n", ["a", "b"]),
-        (b"\n", [""]),
-        (b"\r\n", [""]),
-        (b"\n\n", ["", ""]),
-        (BOM + b"a\n", ["a"]),
-        (BOM + b"\n", [""]),
-        (BOM + BOM + b"a", ["\ufeffa"]),
-        (b"a\r\nb\nc\r\n", ["a", "b", "c"]),
-        # nothing else ends a line
-        (b"a\rb", ["a\rb"]),
-        (b"a\r", ["a\r"]),
-        (b"a\r\r\nb", ["a\r", "b"]),
-        (b"\r", ["\r"]),
-        (b"a\x0cb\x0bc\x1cd\x1de\x1ef", ["a\x0cb\x0bc\x1cd\x1de\x1ef"]),
-        ("a\u2028b\u2029c\x85d".encode(), ["a\u2028b\u2029c\x85d"]),
-        # what does not decode is shown
-        (b"\xff\na\xc3\n", ["\\xff", "a\\xc3"]),
-        (b"caf\xc3\xa9 \xff", ["caf\\xc3\\xa9 \\xff"]),
-        (BOM + b"\xc3\xa9\xff", ["é\\xff"]),
-    ],
-)
+@each_row("data texts", [
+    (b"", []),
+    (BOM, []),
+    (b"a", ["a"]),
+    (b"a\n", ["a"]),
+    (b"a\nb", ["a", "b"]),
+    (b"a\nb\n", ["a", "b"]),
+    (b"\n", [""]),
+    (b"\r\n", [""]),
+    (b"\n\n", ["", ""]),
+    (BOM + b"a\n", ["a"]),
+    (BOM + b"\n", [""]),
+    (BOM + BOM + b"a", ["\ufeffa"]),
+    (b"a\r\nb\nc\r\n", ["a", "b", "c"]),
+    # nothing else ends a line
+    (b"a\rb", ["a\rb"]),
+    (b"a\r", ["a\r"]),
+    (b"a\r\r\nb", ["a\r", "b"]),
+    (b"\r", ["\r"]),
+    (b"a\x0cb\x0bc\x1cd\x1de\x1ef", ["a\x0cb\x0bc\x1cd\x1de\x1ef"]),
+    ("a\u2028b\u2029c\x85d".encode(), ["a\u2028b\u2029c\x85d"]),
+    # what does not decode is shown
+    (b"\xff\na\xc3\n", ["\\xff", "a\\xc3"]),
+    (b"caf\xc3\xa9 \xff", ["caf\\xc3\\xa9 \\xff"]),
+    (BOM + b"\xc3\xa9\xff", ["é\\xff"]),
+])  # fmt: skip
 def test_lines(data: bytes, texts: list[str]) -> None:
     check_texts(data, *texts)
 
 
 @pytest.mark.parametrize("encoding", WIDE, ids=lambda e: e.name)
-@pytest.mark.parametrize(
-    ("text", "texts"),
-    [
-        ("", []),
-        ("a\nb", ["a", "b"]),
-        ("a\r\nb\r\n", ["a", "b"]),
-        # an LF byte that is no LF: as the high byte, the low one, and across two units
-        ("\u0a00\n\u000d", ["\u0a00", "\r"]),
-        ("\u0a41\u0100\n", ["\u0a41\u0100"]),
-        ("\u0100\u0a41\u0a0a\n", ["\u0100\u0a41\u0a0a"]),
-        ("\u010a\u0d0a\u0a0d\u000b", ["\u010a\u0d0a\u0a0d\u000b"]),
-        ("\u0d00\n\u0d0a\r\n", ["\u0d00", "\u0d0a"]),
-        ("🎉\n漢\u2028字", ["🎉", "漢\u2028字"]),
-    ],
-)
+@each_row("text texts", [
+    ("", []),
+    ("a\nb", ["a", "b"]),
+    ("a\r\nb\r\n", ["a", "b"]),
+    # an LF byte that is no LF: as the high byte, the low one, and across two units
+    ("\u0a00\n\u000d", ["\u0a00", "\r"]),
+    ("\u0a41\u0100\n", ["\u0a41\u0100"]),
+    ("\u0100\u0a41\u0a0a\n", ["\u0100\u0a41\u0a0a"]),
+    ("\u010a\u0d0a\u0a0d\u000b", ["\u010a\u0d0a\u0a0d\u000b"]),
+    ("\u0d00\n\u0d0a\r\n", ["\u0d00", "\u0d0a"]),
+    ("🎉\n漢\u2028字", ["🎉", "漢\u2028字"]),
+])  # fmt: skip
 def test_wide_lines(encoding: Encoding, text: str, texts: list[str]) -> None:
     check_texts(encoding.bom + encoding.encode(text), *texts)
 
 
-@pytest.mark.parametrize(
-    ("data", "texts"),
-    [
-        (b"\xff\xfea\0\n\0b", ["a", "\\x62"]),
-        # the stray byte looks like the second half of an LF, or of a CRLF
-        (b"\xff\xfe\x41\x0a\0", ["\u0a41\\x00"]),
-        (b"\xff\xfe\x41\x0d\0\x0a\0", ["\u0d41\u0a00\\x00"]),
-        (b"\xfe\xff\0a\0", ["a\\x00"]),
-        (b"\xfe\xff\0\n\0", ["", "\\x00"]),
-    ],
-)
+@each_row("data texts", [
+    (b"\xff\xfea\0\n\0b", ["a", "\\x62"]),
+    # the stray byte looks like the second half of an LF, or of a CRLF
+    (b"\xff\xfe\x41\x0a\0", ["\u0a41\\x00"]),
+    (b"\xff\xfe\x41\x0d\0\x0a\0", ["\u0d41\u0a00\\x00"]),
+    (b"\xfe\xff\0a\0", ["a\\x00"]),
+    (b"\xfe\xff\0\n\0", ["", "\\x00"]),
+])  # fmt: skip
 def test_a_broken_last_unit_is_a_line_without_end(data: bytes, texts: list[str]) -> None:
     check_texts(data, *texts)
     found = Snapshot.of(data)
@@ -115,15 +104,6 @@ def test_spans_cover_the_text_and_lines_are_found_again(base: Snapshot) -> None:
 
 
 @given(snapshots)
-def test_only_the_last_line_may_have_no_end(base: Snapshot) -> None:
-    wanted = {base.encoding.encode("\n"), base.encoding.encode("\r\n")}
-    ends = [base.terminator(line) for line in range(base.line_count)]
-    assert set(ends[:-1]) <= wanted
-    assert base.ends_with_newline == (bool(ends) and ends[-1] in wanted)
-    assert base.line_count == 0 or base.ends_with_newline or ends[-1] == b""
-
-
-@given(snapshots)
 def test_lines_are_what_splitting_the_text_gives(base: Snapshot) -> None:
     """The dumb model: the decoded text, split at LF."""
     text = base.encoding.decode(base.data[len(base.encoding.bom) :])
@@ -131,30 +111,28 @@ def test_lines_are_what_splitting_the_text_gives(base: Snapshot) -> None:
     last = parts.pop()
     wanted = [part.removesuffix("\r") for part in parts] + [last] * bool(last)
     assert list(base.texts(0, base.line_count)) == wanted
-
-
-@given(snapshots)
-def test_keys_are_the_key_of_each_line(base: Snapshot) -> None:
+    assert [base.text(line) for line in range(base.line_count)] == wanted
     assert base.keys == tuple(base.key(line) for line in range(base.line_count))
-    assert base.texts(0, base.line_count) == tuple(base.text(i) for i in range(base.line_count))
-
-
-@given(snapshots)
-def test_styles_are_what_the_lines_say(base: Snapshot) -> None:
-    ends = [base.newline_name(base.terminator(i)) for i in range(base.line_count)]
-    if ends and not base.ends_with_newline:
-        ends.pop()
-    crlf, every = ends.count("crlf"), len(ends)
-    assert base.newline_counts == (every, crlf)
-    assert base.newline_name(base.dominant_newline) == ("crlf" if 2 * crlf > every else "lf")
-    style = "none" if not ends else ends[0] if len(set(ends)) == 1 else "mixed"
-    assert base.newline_style == style
-
-
-@given(snapshots)
-def test_the_version_is_the_start_of_the_digest(base: Snapshot) -> None:
     assert base.digest == hashlib.sha256(base.data).hexdigest()
     assert base.version == base.digest[:12]
+
+
+@given(snapshots)
+def test_only_the_last_line_may_have_no_end_and_styles_are_what_the_lines_say(
+    base: Snapshot,
+) -> None:
+    wanted = {base.encoding.encode("\n"), base.encoding.encode("\r\n")}
+    ends = [base.terminator(line) for line in range(base.line_count)]
+    assert set(ends[:-1]) <= wanted
+    assert base.ends_with_newline == (bool(ends) and ends[-1] in wanted)
+    if ends and not base.ends_with_newline:
+        assert ends.pop() == b""
+    names = [base.newline_name(end) for end in ends]
+    crlf, every = names.count("crlf"), len(names)
+    assert base.newline_counts == (every, crlf)
+    assert base.newline_name(base.dominant_newline) == ("crlf" if 2 * crlf > every else "lf")
+    style = "none" if not names else names[0] if len(set(names)) == 1 else "mixed"
+    assert base.newline_style == style
 
 
 @given(snapshots, st.data())
@@ -166,22 +144,19 @@ def test_newline_near(base: Snapshot, data: st.DataObject) -> None:
     assert base.newline_near(start, stop) == (before or after or base.dominant_newline)
 
 
-@pytest.mark.parametrize(
-    ("data", "start", "stop", "expected"),
-    [
-        (b"", 0, 0, b"\n"),
-        (b"a", 0, 1, b"\n"),
-        (b"a\r\nb\nc\nd\n", 1, 2, b"\r\n"),
-        (b"a\r\nb\nc\nd\n", 0, 1, b"\n"),
-        (b"a\r\nb\nc\nd\n", 0, 0, b"\r\n"),
-        (b"a\nb\r\n", 2, 2, b"\r\n"),
-        (b"a\r\nb\r\nc", 3, 3, b"\r\n"),
-        (b"a\r\nb\r\nc", 0, 3, b"\r\n"),
-        (b"a\r\nb\nc", 3, 3, b"\n"),
-        (b"a\r\nb\nc", 2, 3, b"\n"),
-        (b"\xff\xfea\0\r\0\n\0b\0", 1, 2, b"\r\0\n\0"),
-    ],
-)
+@each_row("data start stop expected", [
+    (b"", 0, 0, b"\n"),
+    (b"a", 0, 1, b"\n"),
+    (b"a\r\nb\nc\nd\n", 1, 2, b"\r\n"),
+    (b"a\r\nb\nc\nd\n", 0, 1, b"\n"),
+    (b"a\r\nb\nc\nd\n", 0, 0, b"\r\n"),
+    (b"a\nb\r\n", 2, 2, b"\r\n"),
+    (b"a\r\nb\r\nc", 3, 3, b"\r\n"),
+    (b"a\r\nb\r\nc", 0, 3, b"\r\n"),
+    (b"a\r\nb\nc", 3, 3, b"\n"),
+    (b"a\r\nb\nc", 2, 3, b"\n"),
+    (b"\xff\xfea\0\r\0\n\0b\0", 1, 2, b"\r\0\n\0"),
+])  # fmt: skip
 def test_one_newline_near(data: bytes, start: int, stop: int, expected: bytes) -> None:
     assert Snapshot.of(data).newline_near(start, stop) == expected
 
@@ -229,25 +204,22 @@ def test_so_many_lines_from_a_byte(base: Snapshot, count: int) -> None:
             assert base.line_end(byte) == base.start(line + 1)
 
 
-@pytest.mark.parametrize(
-    ("data", "edits", "expected"),
-    [
-        (b"ab", [(0, 1, b"a")], True),
-        (b"ab", [(0, 1, b"b")], False),
-        (b"ab", [(0, 1, b"")], False),
-        (b"ab", [(2, 2, b"ab")], False),
-        # bytes come in one place and go in another
-        (b"aaaa", [(0, 0, b"a"), (3, 4, b"")], True),
-        (b"aaaa", [(0, 1, b""), (4, 4, b"a")], True),
-        (b"abaa", [(0, 0, b"a"), (3, 4, b"")], False),
-        (b"abab", [(0, 0, b"ab"), (2, 4, b"")], True),
-        (b"abcab", [(0, 0, b"ab"), (3, 5, b"")], False),
-        (b" \r", [(0, 1, b""), (2, 2, b"r")], False),
-        (b"aabb", [(0, 1, b""), (2, 2, b"a"), (3, 4, b"b")], True),
-        (b"aabb", [(0, 1, b""), (2, 2, b"a"), (3, 4, b"c")], False),
-    ],
-)
-def test_a_change_that_leaves_the_text_as_it_was(
+@each_row("data edits expected", [
+    (b"ab", [(0, 1, b"a")], True),
+    (b"ab", [(0, 1, b"b")], False),
+    (b"ab", [(0, 1, b"")], False),
+    (b"ab", [(2, 2, b"ab")], False),
+    # bytes come in one place and go in another
+    (b"aaaa", [(0, 0, b"a"), (3, 4, b"")], True),
+    (b"aaaa", [(0, 1, b""), (4, 4, b"a")], True),
+    (b"abaa", [(0, 0, b"a"), (3, 4, b"")], False),
+    (b"abab", [(0, 0, b"ab"), (2, 4, b"")], True),
+    (b"abcab", [(0, 0, b"ab"), (3, 5, b"")], False),
+    (b" \r", [(0, 1, b""), (2, 2, b"r")], False),
+    (b"aabb", [(0, 1, b""), (2, 2, b"a"), (3, 4, b"b")], True),
+    (b"aabb", [(0, 1, b""), (2, 2, b"a"), (3, 4, b"c")], False),
+])  # fmt: skip
+def test_a_change_of_nothing(
     data: bytes, edits: list[tuple[int, int, bytes]], expected: bool
 ) -> None:
     change = ChangeSet.of(len(data), [Edit(*edit) for edit in edits])
@@ -280,13 +252,10 @@ def test_an_excerpt_says_what_the_whole_text_does(base: Snapshot, data: st.DataO
     assert said_of(excerpt) == said_of(base)
     for line in (line for a, b in ranges for line in range(a, b)):
         assert excerpt.start(line) == base.start(line)
-        assert (excerpt.key(line), excerpt.terminator(line)) == (
-            base.key(line),
-            base.terminator(line),
-        )
-        assert {excerpt.line_at(at) for at in range(base.start(line), base.start(line + 1))} == {
-            line
-        }
+        assert excerpt.key(line) == base.key(line)
+        assert excerpt.terminator(line) == base.terminator(line)
+        found_at = {excerpt.line_at(at) for at in range(base.start(line), base.start(line + 1))}
+        assert found_at == {line}
         first, last = excerpt.reach(line)
         assert first <= line < last
         assert excerpt.raw(first, last) == base.raw(first, last)

@@ -13,12 +13,7 @@ import apsw
 import pytest
 
 from copydesk.desk.backends.redis import RedisSnapshots
-from copydesk.desk.backends.snapshots import (
-    Note,
-    ShownLines,
-    Snapshots,
-    SnapshotStore,
-)
+from copydesk.desk.backends.snapshots import Note, ShownLines, Snapshots, SnapshotStore
 from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
 from copydesk.store.state import StateFile, StateFolder
 from copydesk.text.encoding import Encoding
@@ -97,11 +92,11 @@ def test_a_version_is_of_the_path_where_it_was_seen(make: Make) -> None:
     check_remembered(bases, (a, True))
 
 
-@pytest.mark.parametrize("asked", ["", "0", "*", "../../etc", "[0-9a-f]" * 12, "g" * 12])
-def test_what_is_no_digest_is_not_found(make: Make, asked: str) -> None:
+def test_what_is_no_digest_is_not_found(make: Make) -> None:
     bases = make(MIB, MIB)
     bases.keep(text("a"), HERE)
-    assert bases.find(asked, None, None) is None
+    for asked in ("", "0", "*", "../../etc", "[0-9a-f]" * 12, "g" * 12):
+        assert bases.find(asked, None, None) is None, asked
 
 
 def test_a_text_that_is_too_large_is_not_kept(make: Make) -> None:
@@ -121,10 +116,8 @@ def test_the_bound_holds_and_the_oldest_go_first(make: Make, size: int) -> None:
     found = [bases.find(each.digest, None, None) is not None for each in texts]
     assert found[-1]
     assert not found[0]
-    kept = sum(
-        len(zlib.compress(t.data, 1)) for t, there in zip(texts, found, strict=True) if there
-    )
-    assert 400_000 < kept <= 800_000
+    there = [each for each, is_there in zip(texts, found, strict=True) if is_there]
+    assert 400_000 < sum(len(zlib.compress(each.data, 1)) for each in there) <= 800_000
 
 
 @pytest.mark.parametrize("use", ["keep", "find"])
@@ -232,20 +225,14 @@ def flipped(data: bytes) -> bytes:
     return data[:middle] + bytes((data[middle] ^ 1,)) + data[middle + 1 :]
 
 
-@pytest.mark.parametrize(
-    "corrupt",
-    [
-        flipped,
-        lambda data: data[:-5],
-        lambda data: b"",
-        lambda data: zlib.compress(b"another text"),
-        lambda data: zlib.compress(b"a binary \0 one"),
-    ],
-    ids=["flipped", "cut", "empty", "another", "binary"],
-)
-def test_a_corrupt_text_is_ignored_and_mended(
-    tmp_path: Path, corrupt: Callable[[bytes], bytes]
-) -> None:
+@pytest.mark.parametrize("corrupt", [
+    flipped,
+    lambda data: data[:-5],
+    lambda data: b"",
+    lambda data: zlib.compress(b"another text"),
+    lambda data: zlib.compress(b"a binary \0 one"),
+], ids=["flipped", "cut", "empty", "another", "binary"])  # fmt: skip
+def test_a_corrupt_text_is_mended(tmp_path: Path, corrupt: Callable[[bytes], bytes]) -> None:
     bases = state(tmp_path)
     a, b = text("a"), text("b")
     bases.keep(a, HERE)

@@ -31,18 +31,11 @@ from copydesk.edit.request import Place, RangeEdit
 from copydesk.errors import AmbiguousMatch, ContentChanged
 from copydesk.text import change as change_module
 from copydesk.text import sizes
-from copydesk.text.change import (
-    ChangeSet,
-    Collision,
-    Edit,
-    Followed,
-    Met,
-    follow,
-    smallest_span,
-)
+from copydesk.text.change import ChangeSet, Collision, Edit, Followed, Met, follow, smallest_span
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Excerpt, Snapshot
 from support.cost import examples, first, spread
+from support.rows import each_row
 from support.texts import changes, files
 
 FAST = Config(durability="fast", members={"local": MemberConfig(team_mgmt=True)})
@@ -123,6 +116,11 @@ TEXTS: dict[str, bytes] = {
     "invalid, no end": b"first\xff\r\nbegin\nmiddle one \xc3\nmiddle two\nend\nlast\xe9",
     "odd characters": "first\u2028x\nbegin\nmiddle\x0cone\nmiddle two\rx\nend\nlast\u0085".encode(),
 }
+BLOCK = {"start_anchor": "begin", "end_anchor": "end"}
+BATCH = [
+    {"old_string": old, "new_string": new}
+    for old, new in (("irs", "IRS"), ("egin\nmid", "x"), ("las", ""))
+]
 PREPARED: dict[str, tuple[str, dict[str, object]]] = {
     "replace": ("prepare_file_range_edit", {"range": "3", "content": "new\nnewer"}),
     "replace first": ("prepare_file_range_edit", {"range": "1", "content": "new"}),
@@ -136,24 +134,11 @@ PREPARED: dict[str, tuple[str, dict[str, object]]] = {
     "insert after": ("prepare_file_insert_after", {"anchor": "begin", "content": "new"}),
     "insert before": ("prepare_file_insert_before", {"anchor": "first", "content": "\n"}),
     "insert at the end": ("prepare_file_insert_after", {"anchor": "last", "content": "new"}),
-    "block": (
-        "prepare_file_block_replace",
-        {"start_anchor": "begin", "end_anchor": "end", "content": "new"},
-    ),
+    "block": ("prepare_file_block_replace", {**BLOCK, "content": "new"}),
     "block with anchors": (
-        "prepare_file_block_replace",
-        {"start_anchor": "begin", "end_anchor": "end", "content": "n", "include_anchors": False},
+        *("prepare_file_block_replace", {**BLOCK, "content": "n", "include_anchors": False}),
     ),
-    "batch": (
-        "prepare_batch_edit",
-        {
-            "edits": [
-                {"old_string": "irs", "new_string": "IRS"},
-                {"old_string": "egin\nmid", "new_string": "x"},
-                {"old_string": "las", "new_string": ""},
-            ]
-        },
-    ),
+    "batch": ("prepare_batch_edit", {"edits": BATCH}),
 }
 EDITOR = "str_replace_based_edit_tool"
 AT_ONCE: dict[str, tuple[str, dict[str, object]]] = {
@@ -178,11 +163,8 @@ def make(room: Room, kind: str) -> int:
     tool, arguments = {**PREPARED, **AT_ONCE}[kind]
     if tool == "overwrite_entire_file":
         lines = room.call("read_file", path="a.txt")["total_lines"]
-        arguments = {
-            "known_old_total_lines": lines,
-            "known_old_total_bytes": size,
-            **arguments,
-        }
+        known = {"known_old_total_lines": lines, "known_old_total_bytes": size}
+        arguments = {**known, **arguments}
     if tool == "Write":
         arguments = {"expected_size_bytes": size, **arguments}
     report = room.call(tool, path="a.txt", **arguments)
@@ -192,36 +174,44 @@ def make(room: Room, kind: str) -> int:
     return int(report["edit_id"])
 
 
-@pytest.mark.parametrize(("text", "kind"), spread(TEXTS, [*PREPARED, *AT_ONCE], of=5))
-def test_the_very_bytes_come_back(room: Room, text: str, kind: str) -> None:
+EDITS = [*PREPARED, *AT_ONCE]
+PARTS = [
+    pytest.param(text, part, marks=[] if part == -2 * at % 5 else [pytest.mark.slow])
+    for (at, text), part in product(enumerate(TEXTS), range(5))
+]
+"""A fifth of the edits of each text; all edits are among those that are fast."""
+
+
+@pytest.mark.parametrize(("text", "part"), PARTS)
+def test_the_very_bytes_come_back(room: Room, text: str, part: int) -> None:
     data = TEXTS[text]
-    room.write(data)
-    edit_id = make(room, kind)
-    after = room.read()
-    assert after != data
-    report = room.undo(edit_id)
-    assert room.read() == data
-    assert report["context_match"] == "exact", report
-    assert report["undone_edit_id"] == edit_id
-    assert room.done(report["edit_id"]) == report["edit_id"] + 1
-    assert room.read() == after
-    room.done(edit_id)
-    assert room.read() == data
+    for kind in EDITS[part::5]:
+        room.write(data)
+        edit_id = make(room, kind)
+        after = room.read()
+        assert after != data, kind
+        report = room.undo(edit_id)
+        assert room.read() == data, kind
+        assert (report["context_match"], report["undone_edit_id"]) == ("exact", edit_id), report
+        assert room.done(report["edit_id"]) == report["edit_id"] + 1
+        assert room.read() == after, kind
+        room.done(edit_id)
+        assert room.read() == data, kind
 
 
-@pytest.mark.parametrize(("text", "kind"), spread(TEXTS, [*PREPARED, *AT_ONCE], of=5))
-def test_a_large_file_gives_the_same(
-    room: Room, monkeypatch: pytest.MonkeyPatch, text: str, kind: str
+@pytest.mark.parametrize(("text", "part"), PARTS)
+def test_a_large_file_too(
+    room: Room, monkeypatch: pytest.MonkeyPatch, text: str, part: int
 ) -> None:
     monkeypatch.setattr(sizes, "LARGE", 0)
     monkeypatch.setattr(sizes, "BLOCK", 16)
-    test_the_very_bytes_come_back(room, text, kind)
+    test_the_very_bytes_come_back(room, text, part)
 
 
 @pytest.mark.slow
 @given(st.data())
 @settings(max_examples=examples(60))
-def test_all_taken_back_in_reverse_order_is_the_start(
+def test_all_back_is_the_start(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     start = data.draw(files.filter(lambda found: not Snapshot.of(found).ragged))
@@ -414,8 +404,7 @@ def test_a_later_edit_of_the_same_line_is_named(room: Room) -> None:
     room.edit(8, "other\n")
     later = room.edit(5, "LATER\n")
     report = room.refused(first)
-    assert report["error"] == "CONTENT_CHANGED"
-    assert report["context_match"] == "rejected"
+    assert (report["error"], report["context_match"]) == ("CONTENT_CHANGED", "rejected")
     assert (report["edit_id"], report["planned_lines"]) == (first, "4~5")
     assert report["later_edit_ids"] == [later]
     assert "5\tLATER" in report["apply_evidence"]["current"]
@@ -437,14 +426,15 @@ def test_an_edit_is_taken_back_once(room: Room) -> None:
     assert room.read() == numbered(3)
 
 
-@pytest.mark.parametrize("edit_id", [7, 1 << 40, 1 << 80])
-def test_an_edit_that_there_is_not(room: Room, edit_id: int) -> None:
-    report = room.undo(edit_id)
-    assert (report["error"], report["reason"]) == ("EDIT_NOT_FOUND", "unknown")
-    assert "newest_edit_id" not in report
+def test_an_edit_that_there_is_not(room: Room) -> None:
+    missing = (7, 1 << 40, 1 << 80)
+    for edit_id in missing:
+        report = room.undo(edit_id)
+        assert (report["error"], report["reason"]) == ("EDIT_NOT_FOUND", "unknown")
+        assert "newest_edit_id" not in report
     room.write(numbered(3))
     made = room.edit(1, "x\n")
-    assert room.undo(edit_id)["newest_edit_id"] == made
+    assert [room.undo(edit_id)["newest_edit_id"] for edit_id in missing] == [made] * 3
 
 
 def test_an_edit_that_failed_or_was_pruned(tmp_path: Path) -> None:
@@ -465,119 +455,64 @@ def test_an_edit_that_failed_or_was_pruned(tmp_path: Path) -> None:
 
 
 # What other programs did to the file meanwhile
-
+NINE = numbered(9)
 STANZAS = "".join(f"[{name}]\nx = 1\ny = 2\n\n" for name in "abcd").encode()
 
 
-@dataclass(frozen=True)
-class Outside:
-    """A text, an edit of some lines, what another program made of it, and the result."""
-
-    start: bytes
-    lines: str
-    content: str
-    change: Callable[[bytes], bytes]
-    result: bytes | None
-    """None: it must be refused; else it must be this."""
+def swapped(old: bytes, new: bytes, most: int = 1) -> Callable[[bytes], bytes]:
+    return lambda data: data.replace(old, new, most)
 
 
-def swapped(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
-    return lambda data: data.replace(old, new, 1)
+def above(new: bytes) -> Callable[[bytes], bytes]:
+    return lambda data: new + data
 
 
-OUTSIDE: dict[str, Outside] = {
-    "above": Outside(
-        numbered(9), "5", "NEW\n", swapped(b"line 1\n", b"0\nline 1\n"), b"0\n" + numbered(9)
-    ),
-    "below": Outside(
-        numbered(9), "5", "NEW\n", lambda data: data + b"more\n", numbered(9) + b"more\n"
-    ),
-    "next to it": Outside(
-        numbered(9),
-        "5",
-        "NEW\n",
-        swapped(b"line 4\n", b"LINE 4\n"),
-        numbered(9).replace(b"line 4", b"LINE 4"),
-    ),
-    "the line itself": Outside(numbered(9), "5", "NEW\n", swapped(b"NEW", b"NEWER"), None),
-    "the line is gone": Outside(numbered(9), "5", "NEW\n", swapped(b"NEW\n", b""), None),
-    "a neighbour of what was deleted": Outside(
-        numbered(9), "5", "", swapped(b"line 6", b"LINE 6"), None
-    ),
-    "a line above the first, deleted": Outside(
-        numbered(9), "1", "", lambda data: b"new\n" + data, None
-    ),
-    "a line below the last, deleted": Outside(
-        numbered(9), "9", "", lambda data: data + b"new\n", None
-    ),
-    "an empty file in another encoding": Outside(
-        numbered(2), "~", "", lambda data: codecs.BOM_UTF16_LE, None
-    ),
-    "an encoding that is not known": Outside(
-        "é\ncafe\n".encode(), "1", "e\n", swapped(b"cafe", b"caf\xe9"), None
-    ),
-    "an encoding that is not known, plain text": Outside(
-        b"e\ncafe\n", "1", "x\n", swapped(b"cafe", b"caf\xe9"), b"e\ncaf\xe9\n"
-    ),
-    "a line in its place": Outside(
-        numbered(9), "5", "", swapped(b"line 6\n", b"new\nline 6\n"), None
-    ),
-    "all line endings": Outside(
-        numbered(9),
-        "5",
-        "NEW\n",
-        lambda data: data.replace(b"\n", b"\r\n"),
-        numbered(9).replace(b"\n", b"\r\n"),
-    ),
-    "all line endings, deleted": Outside(
-        numbered(9),
-        "5~6",
-        "",
-        lambda data: data.replace(b"\n", b"\r\n"),
-        numbered(9).replace(b"\n", b"\r\n"),
-    ),
-    "the last line ending": Outside(numbered(9), "9", "", lambda data: data[:-1], numbered(9)),
-    "a twin above": Outside(
-        STANZAS, "7", "Y = 3\n", lambda data: b"[z]\nx = 1\ny = 2\n\n" + data, None
-    ),
-    "a mark at the start": Outside(
-        numbered(9),
-        "5",
-        "NEW\n",
-        lambda data: codecs.BOM_UTF8 + data,
-        codecs.BOM_UTF8 + numbered(9),
-    ),
-    "another encoding": Outside(
-        numbered(9),
-        "5",
-        "NEW\n",
-        lambda data: codecs.BOM_UTF16_LE + data.decode().encode("utf-16-le"),
-        None,
-    ),
-    "binary": Outside(numbered(9), "5", "NEW\n", lambda data: data + b"\0", None),
-}
-OUTSIDE["a twin above"] = Outside(
-    STANZAS,
-    "7",
-    "Y = 3\n",
-    lambda data: b"[z]\nx = 1\ny = 2\n\n" + data,
-    b"[z]\nx = 1\ny = 2\n\n" + STANZAS,
-)
+def below(new: bytes) -> Callable[[bytes], bytes]:
+    return lambda data: data + new
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
-def test_another_program_wrote_meanwhile(room: Room, name: str) -> None:
-    case = OUTSIDE[name]
-    room.write(case.start)
-    edit = room.edit(case.lines, case.content)
-    room.write(case.change(room.read()))
-    if case.result is None:
-        room.refused(edit)
-        return
-    report = room.undo(edit)
-    assert report["status"] == "ok", report
-    assert room.read() == case.result
-    assert report.get("file_changed_since_preview", False) == (report["context_match"] == "fuzz")
+CRLF, CAFE, LINE_6 = swapped(b"\n", b"\r\n", -1), swapped(b"cafe", b"caf\xe9"), b"line 6\n"
+OUTSIDE: list[tuple[str, bytes, str, str, Callable[[bytes], bytes], bool | bytes]] = [
+    ("above", NINE, "5", "NEW\n", swapped(b"line 1\n", b"0\nline 1\n"), True),
+    ("below", NINE, "5", "NEW\n", below(b"more\n"), True),
+    ("next to it", NINE, "5", "NEW\n", swapped(b"line 4\n", b"LINE 4\n"), True),
+    ("the line itself", NINE, "5", "NEW\n", swapped(b"NEW", b"NEWER"), False),
+    ("the line is gone", NINE, "5", "NEW\n", swapped(b"NEW\n", b""), False),
+    ("a neighbour of what was deleted", NINE, "5", "", swapped(b"line 6", b"LINE 6"), False),
+    ("a line above the first, deleted", NINE, "1", "", above(b"new\n"), False),
+    ("a line below the last, deleted", NINE, "9", "", below(b"new\n"), False),
+    ("empty, another encoding", numbered(2), "~", "", lambda data: codecs.BOM_UTF16_LE, False),
+    ("an encoding that is not known", "é\ncafe\n".encode(), "1", "e\n", CAFE, False),
+    ("an encoding that is not known, plain text", b"e\ncafe\n", "1", "x\n", CAFE, True),
+    ("a line in its place", NINE, "5", "", swapped(LINE_6, b"new\n" + LINE_6), False),
+    ("all line endings", NINE, "5", "NEW\n", CRLF, True),
+    ("all line endings, deleted", NINE, "5~6", "", CRLF, True),
+    ("the last line ending", NINE, "9", "", lambda data: data[:-1], NINE),
+    ("a twin above", STANZAS, "7", "Y = 3\n", above(b"[z]\nx = 1\ny = 2\n\n"), True),
+    ("a mark at the start", NINE, "5", "NEW\n", above(codecs.BOM_UTF8), True),
+    ("another encoding", NINE, "5", "NEW\n", lambda data: data.decode().encode("utf-16"), False),
+    ("binary", NINE, "5", "NEW\n", below(b"\0"), False),
+]
+"""A text, an edit of some lines, what another program did, whether that stays, alone, or what does.
+
+False: it must be refused.
+"""
+
+
+def test_another_program_wrote_meanwhile(room: Room) -> None:
+    for name, start, lines, content, change, result in OUTSIDE:
+        room.write(start, f"{name}.txt")
+        edit = room.edit(lines, content, f"{name}.txt")
+        room.write(change(room.read(f"{name}.txt")), f"{name}.txt")
+        if result is False:
+            room.refused(edit)
+            continue
+        report = room.undo(edit)
+        assert report["status"] == "ok", (name, report)
+        expected = change(start) if result is True else result
+        assert room.read(f"{name}.txt") == expected, name
+        changed = report.get("file_changed_since_preview", False)
+        assert changed == (report["context_match"] == "fuzz"), name
 
 
 TWINS = "".join(
@@ -632,130 +567,68 @@ def test_among_twins_it_is_the_right_place_or_none(room: Room, seed: int) -> Non
 # Spans followed through changes that were taken back
 
 
-@dataclass(frozen=True)
-class Way:
-    """A text, the changes of it in order, which of them took which back, a span and its end."""
-
-    text: bytes
-    steps: tuple[tuple[Edit, ...], ...]
-    taken_back: dict[int, int]
-    span: tuple[int, int]
-    found: int | Met
-
-
-WAYS: dict[str, Way] = {
-    "nothing": Way(b"abc", (), {}, (0, 3), 0),
-    "before": Way(b"abc", ((Edit(0, 0, b"xx"),),), {}, (0, 3), 2),
-    "in between": Way(b"abc", ((Edit(1, 1, b"x"),),), {}, (0, 3), Met(0, 1, 0)),
-    "in between, and gone": Way(b"abc", ((Edit(1, 1, b"x"),), (Edit(1, 2, b""),)), {}, (0, 3), 0),
-    "replaced": Way(b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)), {}, (0, 3), Met(1, 1, 0)),
-    "taken back": Way(b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)), {0: 1}, (0, 3), 0),
-    "taken back in parts": Way(
-        b"abc", ((Edit(0, 3, b"b"),), (Edit(0, 0, b"a"), Edit(1, 1, b"c"))), {0: 1}, (0, 3), 0
+WAYS: dict[str, tuple[str, str, dict[int, int], tuple[int, int], int | Met]] = {
+    "nothing": ("abc", "", {}, (0, 3), 0),
+    "before": ("abc", "0:0=xx", {}, (0, 3), 2),
+    "in between": ("abc", "1:1=x", {}, (0, 3), Met(0, 1, 0)),
+    "in between, and gone": ("abc", "1:1=x 1:2=", {}, (0, 3), 0),
+    "replaced": ("abc", "1:2=x 1:2=b", {}, (0, 3), Met(1, 1, 0)),
+    "taken back": ("abc", "1:2=x 1:2=b", {0: 1}, (0, 3), 0),
+    "taken back in parts": ("abc", "0:3=b 0:0=a,1:1=c", {0: 1}, (0, 3), 0),
+    "not all taken back": ("abc", "0:3=b 0:0=a", {0: 1}, (0, 3), Met(3, 1, 0)),
+    "replaced meanwhile": ("abc", "1:2=x 1:2=y 1:2=b", {0: 2}, (0, 3), Met(1, 1, 1)),
+    "later meanwhile": ("abc", "1:2=x 0:0=0 2:3=yy 2:4=b", {0: 3}, (1, 2), Met(1, 2, 2)),
+    "and that taken back": ("abc", "1:2=x 1:2=y 1:2=x 1:2=b", {0: 3, 1: 2}, (0, 3), 0),
+    "deleted, the second byte after it replaced": ("abcd", "1:2= 2:3=x 1:1=b", {0: 2}, (1, 2), 1),
+    "deleted, the second byte before it replaced": ("abcd", "2:3= 0:1=x 2:2=c", {0: 2}, (2, 3), 2),
+    "deleted, moved, back": ("abc", "1:2= 0:0=xx 3:3=b", {0: 2}, (1, 2), 3),
+    "deleted, put between, back": ("abc", "1:2= 1:1=x 1:1=b", {0: 2}, (1, 2), Met(1, 0, 0)),
+    "back with more than it replaced": ("abc", "1:2=x 1:3=b", {0: 1}, (1, 2), Met(1, 1, 0)),
+    "back, and more put after it": ("b", "0:1=rq 0:2=b 1:1=r", {0: 1}, (-1, 1), -1),
+    "back where another one begins": (
+        *("bcbb", "1:3=r,4:4=r 2:3= 0:1=rp,3:3=pp 2:4=cb", {0: 3}, (1, 2), Met(2, 1, 0)),
     ),
-    "not all taken back": Way(
-        b"abc", ((Edit(0, 3, b"b"),), (Edit(0, 0, b"a"),)), {0: 1}, (0, 3), Met(3, 1, 0)
-    ),
-    "replaced meanwhile": Way(
-        b"abc",
-        ((Edit(1, 2, b"x"),), (Edit(1, 2, b"y"),), (Edit(1, 2, b"b"),)),
-        {0: 2},
-        (0, 3),
-        Met(1, 1, 1),
-    ),
-    "replaced later meanwhile": Way(
-        b"abc",
-        ((Edit(1, 2, b"x"),), (Edit(0, 0, b"0"),), (Edit(2, 3, b"yy"),), (Edit(2, 4, b"b"),)),
-        {0: 3},
-        (1, 2),
-        Met(1, 2, 2),
-    ),
-    "replaced meanwhile, and that taken back": Way(
-        b"abc",
-        ((Edit(1, 2, b"x"),), (Edit(1, 2, b"y"),), (Edit(1, 2, b"x"),), (Edit(1, 2, b"b"),)),
-        {0: 3, 1: 2},
-        (0, 3),
-        0,
-    ),
-    "deleted, the second byte after it replaced, back": Way(
-        b"abcd", ((Edit(1, 2, b""),), (Edit(2, 3, b"x"),), (Edit(1, 1, b"b"),)), {0: 2}, (1, 2), 1
-    ),
-    "deleted, the second byte before it replaced, back": Way(
-        b"abcd", ((Edit(2, 3, b""),), (Edit(0, 1, b"x"),), (Edit(2, 2, b"c"),)), {0: 2}, (2, 3), 2
-    ),
-    "deleted, moved, back": Way(
-        b"abc", ((Edit(1, 2, b""),), (Edit(0, 0, b"xx"),), (Edit(3, 3, b"b"),)), {0: 2}, (1, 2), 3
-    ),
-    "deleted, put between, back": Way(
-        b"abc",
-        ((Edit(1, 2, b""),), (Edit(1, 1, b"x"),), (Edit(1, 1, b"b"),)),
-        {0: 2},
-        (1, 2),
-        Met(1, 0, 0),
-    ),
-    "back with more than it replaced": Way(
-        b"abc", ((Edit(1, 2, b"x"),), (Edit(1, 3, b"b"),)), {0: 1}, (1, 2), Met(1, 1, 0)
-    ),
-    "back, and more put after it": Way(
-        b"b", ((Edit(0, 1, b"rq"),), (Edit(0, 2, b"b"),), (Edit(1, 1, b"r"),)), {0: 1}, (-1, 1), -1
-    ),
-    "back where another one begins": Way(
-        b"bcbb",
-        (
-            (Edit(1, 3, b"r"), Edit(4, 4, b"r")),
-            (Edit(2, 3, b""),),
-            (Edit(0, 1, b"rp"), Edit(3, 3, b"pp")),
-            (Edit(2, 4, b"cb"),),
-        ),
-        {0: 3},
-        (1, 2),
-        Met(2, 1, 0),
-    ),
-    "at the start": Way(b"abc", ((Edit(0, 0, b"x"),),), {}, (-1, 1), Met(0, 1, 0)),
-    "at the start, and gone": Way(
-        b"abc", ((Edit(0, 0, b"x"),), (Edit(0, 1, b""),)), {}, (-1, 1), -1
-    ),
-    "at the end": Way(b"abc", ((Edit(3, 3, b"x"),),), {}, (2, 4), Met(0, 1, 0)),
-    "all gone and back": Way(
-        b"abc", ((Edit(0, 3, b""),), (Edit(0, 0, b"abc"),)), {0: 1}, (-1, 4), -1
-    ),
+    "at the start": ("abc", "0:0=x", {}, (-1, 1), Met(0, 1, 0)),
+    "at the start, and gone": ("abc", "0:0=x 0:1=", {}, (-1, 1), -1),
+    "at the end": ("abc", "3:3=x", {}, (2, 4), Met(0, 1, 0)),
+    "all gone and back": ("abc", "0:3= 0:0=abc", {0: 1}, (-1, 4), -1),
 }
+"""A text, its changes in order, which of them took which back, a span, and its start or end."""
 
 
-def followed(name: str) -> tuple[Followed | Met, int | Met]:
-    """What is found of the span of a way, and what is expected."""
-    way, text = WAYS[name], WAYS[name].text
-    inverses: list[ChangeSet] = []
-    for step in way.steps:
-        change = ChangeSet.of(len(text), step)
+def edit_of(written: str) -> Edit:
+    span, new = written.split("=")
+    start, stop = map(int, span.split(":"))
+    return Edit(start, stop, new.encode())
+
+
+def followed(name: str) -> Followed | Met:
+    start, steps, taken_back, span, _ = WAYS[name]
+    text, inverses = start.encode(), list[ChangeSet]()
+    for step in steps.split():
+        change = ChangeSet.of(len(text), [edit_of(each) for each in step.split(",")])
         inverses.append(change.invert(text))
         text = change.apply(text)
-    return follow(*way.span, inverses, way.taken_back), way.found
+    return follow(*span, inverses, taken_back)
 
 
-@pytest.mark.parametrize("name", WAYS)
-def test_a_way_through_changes(name: str) -> None:
-    found, expected = followed(name)
-    assert found == (Followed(expected) if isinstance(expected, int) else expected)
+def test_a_way_through_changes() -> None:
+    for name, (*_, expected) in WAYS.items():
+        found = Followed(expected) if isinstance(expected, int) else expected
+        assert followed(name) == found, name
 
 
-@pytest.mark.parametrize(("deepest", "expected"), [(1, Met(1, 1, 1)), (2, Followed(0))])
-def test_changes_taken_back_within_others_are_followed_so_deep(
-    deepest: int, expected: Followed | Met, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(change_module, "_DEEPEST", deepest)
-    assert followed("replaced meanwhile, and that taken back")[0] == expected
+def test_changes_within_others_are_followed_so_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    for deepest, expected in ((1, Met(1, 1, 1)), (2, Followed(0))):
+        monkeypatch.setattr(change_module, "_DEEPEST", deepest)
+        assert followed("and that taken back") == expected
 
 
-@pytest.mark.parametrize(
-    ("span", "expected"), [((0, 1), (0, 1)), ((1, 2), (1, 4)), ((2, 3), (4, 5)), ((0, 3), (0, 5))]
-)
-def test_where_bytes_that_were_changed_are_looked_for(
-    span: tuple[int, int], expected: tuple[int, int]
-) -> None:
+def test_where_bytes_that_were_changed_are_looked_for() -> None:
     """Those that an edit only touches are not met by it."""
     inverse = ChangeSet.of(3, [Edit(1, 2, b"xyz")]).invert(b"abc")
-    assert smallest_span(*span, [inverse]) == expected
+    spans = {(0, 1): (0, 1), (1, 2): (1, 4), (2, 3): (4, 5), (0, 3): (0, 5)}
+    assert {span: smallest_span(*span, [inverse]) for span in spans} == spans
 
 
 @given(st.data())
@@ -808,7 +681,7 @@ def test_what_is_followed_are_the_same_bytes(data: st.DataObject) -> None:
         assert found == Followed(first - 1)
 
 
-@pytest.mark.parametrize("text", [b"", b"t", b"t\n", b"t\ntt\nt", b"tt\n\nt\n"])
+@each_row("text", [b"", b"t", b"t\n", b"t\ntt\nt", b"tt\n\nt\n"])
 def test_lines_that_are_followed_are_the_same_lines(text: bytes) -> None:
     """Through every change of one place: none joined to others, no end of the text within it."""
     base, followed = Snapshot.of(text), 0
@@ -831,7 +704,7 @@ def test_lines_that_are_followed_are_the_same_lines(text: bytes) -> None:
     assert followed > 2 * len(feet)
 
 
-@pytest.mark.parametrize("text", [b"t", b"t\n", b"t\ntt\nt", b"tt\n\nt\n", b"\xef\xbb\xbft\nt\n"])
+@each_row("text", [b"t", b"t\n", b"t\ntt\nt", b"tt\n\nt\n", b"\xef\xbb\xbft\nt\n"])
 def test_a_plan_without_its_base_is_placed_on_the_same_lines(text: bytes) -> None:
     """Where only the changes since are known, as of a large file: whole lines, not bytes in them."""
     base, placed = Snapshot.of(text), 0
@@ -1048,10 +921,8 @@ def test_after_a_restart(tmp_path: Path) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch, room: Room) -> Room:
     """A room in which files are large above 1 KiB, and nothing compares them."""
-    monkeypatch.setattr(sizes, "LARGE", 1 << 10)
-    monkeypatch.setattr(sizes, "COMPARED", 1 << 10)
-    monkeypatch.setattr(sizes, "BLOCK", 256)
-    monkeypatch.setattr(sizes, "WINDOW", 4 << 10)
+    for name, size in {"LARGE": 1, "COMPARED": 1, "BLOCK": 1 / 4, "WINDOW": 4}.items():
+        monkeypatch.setattr(sizes, name, int(size * 1024))
     return room
 
 
@@ -1076,15 +947,15 @@ def test_a_large_file_is_taken_back_in_parts(large: Room) -> None:
     assert (report["error"], "later_edit_ids" in report) == ("CONTENT_CHANGED", False)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-be"])
-def test_a_large_file_of_wide_characters(large: Room, encoding: str) -> None:
-    mark = "\ufeff".encode(encoding)
-    start = mark + "".join(f"\u0a0a\u010a {i}\n" for i in range(2000)).encode(encoding)
-    large.write(start)
-    edits = [large.edit(1500, "\u0a0a\n\n"), large.edit(100, ""), large.edit(1990, "x\n")]
-    for edit_id in edits:
-        large.done(edit_id)
-    assert large.read() == start
+def test_a_large_file_of_wide_characters(large: Room) -> None:
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-be"):
+        mark = "\ufeff".encode(encoding)
+        start = mark + "".join(f"\u0a0a\u010a {i}\n" for i in range(2000)).encode(encoding)
+        large.write(start)
+        edits = [large.edit(1500, "\u0a0a\n\n"), large.edit(100, ""), large.edit(1990, "x\n")]
+        for edit_id in edits:
+            large.done(edit_id)
+        assert large.read() == start, encoding
 
 
 def test_a_file_that_grew_too_large_to_be_compared(large: Room) -> None:
@@ -1096,12 +967,9 @@ def test_a_file_that_grew_too_large_to_be_compared(large: Room) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", first(*range(3)))
-def test_edits_and_undos_of_a_large_file_in_any_order(
-    room: Room, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    monkeypatch.setattr(sizes, "LARGE", 16)
-    monkeypatch.setattr(sizes, "COMPARED", 16)
-    monkeypatch.setattr(sizes, "BLOCK", 16)
+def test_a_large_file_in_any_order(room: Room, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    for name in ("LARGE", "COMPARED", "BLOCK"):
+        monkeypatch.setattr(sizes, name, 16)
     test_edits_and_undos_in_any_order(room, seed)
 
 
@@ -1199,16 +1067,20 @@ def test_of_many_at_once_one_takes_it_back(room: Room) -> None:
 
 def test_a_line_ending_that_came_with_an_append_stays_while_lines_follow(room: Room) -> None:
     """The file had no newline at its end; that comes back when nothing follows any more."""
+
+    def append(content: str) -> int:
+        given = {"path": "a.txt", "content": content, "apply": "auto"}
+        return int(room.call("prepare_file_append", **given)["edit_id"])
+
     room.write(b"one\ntwo")
-    first = room.call("prepare_file_append", path="a.txt", content="a", apply="auto")["edit_id"]
-    second = room.call("prepare_file_append", path="a.txt", content="b", apply="auto")["edit_id"]
+    first, second = append("a"), append("b")
     room.edit(1, "ONE\n")
     room.done(first)
     assert room.read() == b"ONE\ntwo\nb\n"
     room.done(second)
     assert room.read() == b"ONE\ntwo\n"
     room.write(b"one\ntwo")
-    first = room.call("prepare_file_append", path="a.txt", content="a", apply="auto")["edit_id"]
+    first = append("a")
     room.edit(1, "ONE\n")
     room.done(first)
     assert room.read() == b"ONE\ntwo"
@@ -1216,10 +1088,9 @@ def test_a_line_ending_that_came_with_an_append_stays_while_lines_follow(room: R
 
 def test_a_mark_that_the_edit_wrote_goes_with_it(room: Room) -> None:
     room.write(b"")
-    content = "\ufeffone\ntwo\n"
-    arguments = {"path": "a.txt", "content": content, "overwrite": True}
-    arguments["expected_sha256"] = hashlib.sha256(b"").hexdigest()
-    written = room.call("Write", **arguments)["edit_id"]
+    content, digest = "\ufeffone\ntwo\n", hashlib.sha256(b"").hexdigest()
+    arguments = {"content": content, "overwrite": True, "expected_sha256": digest}
+    written = room.call("Write", path="a.txt", **arguments)["edit_id"]
     assert room.read() == content.encode()
     room.write(room.read() + b"three\n")
     back = room.done(written)
@@ -1236,10 +1107,8 @@ def test_an_overwrite_gives_back_the_lines_that_it_changed(room: Room) -> None:
     overwrite = room.call("overwrite_entire_file", path="a.txt", content=text, **size)["edit_id"]
     room.edit(2, "LATER\n")
     report = room.undo(overwrite)
-    assert report["regions"] == [
-        {"start_line": 4, "end_line": 4},
-        {"start_line": 8, "end_line": 8},
-    ]
+    regions = [(each["start_line"], each["end_line"]) for each in report["regions"]]
+    assert regions == [(4, 4), (8, 8)]
     assert room.read() == numbered(9).replace(b"line 2", b"LATER")
     room.done(report["edit_id"])
     room.edit(7, "LINE 7\n")

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement, product
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from copydesk.text.unified import (
     unified,
     unified_start,
 )
+from support.rows import each_row
 from support.texts import changes, drafts, narrow, wide
 
 _GIT = ("git", "-c", "core.autocrlf=false", "apply", "--whitespace=nowarn", "-")
@@ -143,9 +145,7 @@ def _shown(draft: Draft) -> Case:
     return Case("a.txt", before, draft.diff, after)
 
 
-byte_cases = narrow().flatmap(
-    lambda data: changes(data).map(lambda change: Case.of("a.txt", data, change))
-)
+byte_cases = narrow().flatmap(lambda data: changes(data).map(partial(Case.of, "a.txt", data)))
 line_cases = drafts(narrow()).map(_drafted)
 wide_cases = drafts(wide(ragged=False)).map(_shown)
 
@@ -243,9 +243,10 @@ def test_names(tmp_path: Path, oracle: Oracle, kind: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("data", [b"a\n", b"a", b"a\r\nb\r\n", BOM + b"a\n", b"\xff\n", b"\n"])
-def test_new_files(tmp_path: Path, oracle: Oracle, data: bytes) -> None:
-    check_oracle(tmp_path, oracle, [Case.of("new.txt", None, ChangeSet.of(0, [Edit(0, 0, data)]))])
+def test_new_files(tmp_path: Path, oracle: Oracle) -> None:
+    texts = (b"a\n", b"a", b"a\r\nb\r\n", BOM + b"a\n", b"\xff\n", b"\n")
+    made = [ChangeSet.of(0, [Edit(0, 0, data)]) for data in texts]
+    check_oracle(tmp_path, oracle, [Case.of(f"{n}.txt", None, one) for n, one in enumerate(made)])
 
 
 @given(byte_cases | line_cases | wide_cases)
@@ -278,19 +279,16 @@ def test_headers_count_their_lines(case: Case) -> None:
     assert counts(case.diff) == (added, removed)
 
 
-@pytest.mark.parametrize(
-    ("data", "edits", "expected"),
-    [
-        (b"ab\ncd\ne", [(0, 1, b"x"), (3, 4, b"")], (2, 2)),
-        (b"abc\nd\n", [(0, 1, b"x"), (2, 3, b"y")], (1, 1)),
-        (b"ab\ncd\n", [(0, 1, b"a"), (3, 4, b"x")], (1, 1)),
-        (b"a\nb\nc\n", [(0, 1, b"x\ny")], (2, 1)),
-        (b"a\nb\nc\n", [(0, 3, b"x")], (1, 2)),
-        (b"a\nb", [(2, 3, b"")], (0, 1)),
-        (b"a\n", [(2, 2, b"x")], (1, 0)),
-        (b"", [(0, 0, b"x")], (1, 0)),
-    ],
-)
+@each_row("data edits expected", [
+    (b"ab\ncd\ne", [(0, 1, b"x"), (3, 4, b"")], (2, 2)),
+    (b"abc\nd\n", [(0, 1, b"x"), (2, 3, b"y")], (1, 1)),
+    (b"ab\ncd\n", [(0, 1, b"a"), (3, 4, b"x")], (1, 1)),
+    (b"a\nb\nc\n", [(0, 1, b"x\ny")], (2, 1)),
+    (b"a\nb\nc\n", [(0, 3, b"x")], (1, 2)),
+    (b"a\nb", [(2, 3, b"")], (0, 1)),
+    (b"a\n", [(2, 2, b"x")], (1, 0)),
+    (b"", [(0, 0, b"x")], (1, 0)),
+])  # fmt: skip
 def test_lines_are_counted_as_the_diff_shows_them(
     data: bytes, edits: list[tuple[int, int, bytes]], expected: tuple[int, int]
 ) -> None:
@@ -299,7 +297,7 @@ def test_lines_are_counted_as_the_diff_shows_them(
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
-@pytest.mark.parametrize("text", ["ab\ncd\n", "\nab\nc", "ab", "a\u0a00b\n\n"])
+@each_row("text", ["ab\ncd\n", "\nab\nc", "ab", "a\u0a00b\n\n"])
 def test_lines_are_counted_so_for_every_two_edits(text: str, encoding: str) -> None:
     mark = "\ufeff".encode(encoding) if encoding != "utf-8" else b""
     data = mark + text.encode(encoding)
@@ -327,10 +325,8 @@ def test_no_line_changed_is_no_diff(case: Case) -> None:
 def test_regions_are_whole_lines_without_those_that_stay() -> None:
     base = Snapshot.of(b"a\nb\nc\nd\n")
     change = ChangeSet.of(8, [Edit(0, 8, b"a\nx\nc\nd\ne\n")])
-    assert [(r.start, r.stop, r.new) for r in regions(base, change)] == [
-        (1, 2, (b"x\n",)),
-        (4, 4, (b"e\n",)),
-    ]
+    found = [(r.start, r.stop, r.new) for r in regions(base, change)]
+    assert found == [(1, 2, (b"x\n",)), (4, 4, (b"e\n",))]
 
 
 def test_the_text_of_a_diff() -> None:
@@ -344,35 +340,29 @@ def test_the_text_of_a_diff() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "header"),
-    [
-        ("empty file gets text", b"@@ -0,0 +1,2 @@"),
-        ("all deleted", b"@@ -1,2 +0,0 @@"),
-        ("end added", b"@@ -1,2 +1,2 @@"),
-        ("BOM only, text added", b"@@ -1,1 +1,1 @@"),
-        ("BOM only, taken", b"@@ -1,1 +0,0 @@"),
-        ("two lines joined", b"@@ -1,5 +1,4 @@"),
-        ("first line", b"@@ -1,4 +1,3 @@"),
-        ("last line", b"@@ -27,4 +27,4 @@"),
-    ],
-)
+@each_row("name header", [
+    ("empty file gets text", b"@@ -0,0 +1,2 @@"),
+    ("all deleted", b"@@ -1,2 +0,0 @@"),
+    ("end added", b"@@ -1,2 +1,2 @@"),
+    ("BOM only, text added", b"@@ -1,1 +1,1 @@"),
+    ("BOM only, taken", b"@@ -1,1 +0,0 @@"),
+    ("two lines joined", b"@@ -1,5 +1,4 @@"),
+    ("first line", b"@@ -1,4 +1,3 @@"),
+    ("last line", b"@@ -27,4 +27,4 @@"),
+])  # fmt: skip
 def test_headers(name: str, header: bytes) -> None:
     assert edited("a.txt", *ONE_BY_ONE[name]).diff.split(b"\n")[3] == header
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("a b", b"a b"),
-        ("漢", "漢".encode()),
-        ('a"b', b'"a\\"b"'),
-        ("a\\b", b'"a\\\\b"'),
-        ("\a\b\t\n\v\f\r", rb'"\a\b\t\n\v\f\r"'),
-        ("\x01\x7f", b'"\\001\\177"'),
-        ('é"', b'"\\303\\251\\""'),
-    ],
-)
+@each_row("name expected", [
+    ("a b", b"a b"),
+    ("漢", "漢".encode()),
+    ('a"b', b'"a\\"b"'),
+    ("a\\b", b'"a\\\\b"'),
+    ("\a\b\t\n\v\f\r", rb'"\a\b\t\n\v\f\r"'),
+    ("\x01\x7f", b'"\\001\\177"'),
+    ('é"', b'"\\303\\251\\""'),
+])  # fmt: skip
 def test_quoted(name: str, expected: bytes) -> None:
     assert quoted(name) == expected
 
@@ -383,16 +373,13 @@ def test_a_large_region_is_not_compared() -> None:
     assert counts(unified(Snapshot.of(old), change, "a")) == (20_000, 19_990)
 
 
-@pytest.mark.parametrize(
-    ("between", "heads"),
-    [
-        (0, ["-1,5 +1,6"]),
-        (5, ["-1,10 +1,11"]),
-        (6, ["-1,11 +1,12"]),
-        (7, ["-1,4 +1,5", "-6,7 +7,7"]),
-        (20, ["-1,4 +1,5", "-19,7 +20,7"]),
-    ],
-)
+@each_row("between heads", [
+    (0, ["-1,5 +1,6"]),
+    (5, ["-1,10 +1,11"]),
+    (6, ["-1,11 +1,12"]),
+    (7, ["-1,4 +1,5", "-6,7 +7,7"]),
+    (20, ["-1,4 +1,5", "-19,7 +20,7"]),
+])  # fmt: skip
 def test_changes_whose_contexts_meet_share_a_hunk(between: int, heads: list[str]) -> None:
     lines = NUMBERED.splitlines(keepends=True)
     starts = [sum(map(len, lines[:line])) for line in (0, between + 1)]
@@ -433,21 +420,15 @@ def test_the_start_of_a_diff_is_whole_hunks() -> None:
         assert found.count(b"\n") == next((n for n in lines if n > most), whole.count(b"\n"))
 
 
-@pytest.mark.parametrize(
-    ("diff", "lines"),
-    [
-        ("--- a\n+++ b\n@@ -5 +7 @@\n-x\n+y\n-z", ["", "", "@4,6", "-4,6", "+5,6", ""]),
-        ("@@ -0,0 +1,2 @@\n+--\n+++ b\n--- a", ["@0,0", "+0,0", "+0,1", ""]),
-        ("@@ -2,2 +2,0 @@\n--- a\n-x\n\\ No\n x", ["@1,2", "-1,2", "-2,2", "\\3,2", ""]),
-        ("@@ -1,3 +1,3 @@\n a\ndiff --git a/a b/a\n--- a", ["@0,0", " 0,0", "", ""]),
-    ],
-)
+@each_row("diff lines", [
+    ("--- a\n+++ b\n@@ -5 +7 @@\n-x\n+y\n-z", ["", "", "@4,6", "-4,6", "+5,6", ""]),
+    ("@@ -0,0 +1,2 @@\n+--\n+++ b\n--- a", ["@0,0", "+0,0", "+0,1", ""]),
+    ("@@ -2,2 +2,0 @@\n--- a\n-x\n\\ No\n x", ["@1,2", "-1,2", "-2,2", "\\3,2", ""]),
+    ("@@ -1,3 +1,3 @@\n a\ndiff --git a/a b/a\n--- a", ["@0,0", " 0,0", "", ""]),
+])  # fmt: skip
 def test_the_counts_end_a_hunk(diff: str, lines: list[str]) -> None:
-    found = [
-        f"{each.sign}{each.old},{each.new}" * bool(each.sign)
-        for each in read_diff(diff.split("\n"))
-    ]
-    assert found == lines
+    read = read_diff(diff.split("\n"))
+    assert [f"{x.sign}{x.old},{x.new}" * bool(x.sign) for x in read] == lines
 
 
 @pytest.mark.parametrize("data", [b"", b"a\n", b"a\nb", b"a\0b\n"])
