@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import pytest
-
 from copydesk.app import reference
 from copydesk.app.reference import team_mgmt, ws_mod
 from copydesk.notes.tools import notes
@@ -20,6 +18,7 @@ from copydesk.tools.messages import texts
 from copydesk.tools.patch import patch
 from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import WRITE_FILE
+from support.rows import each_row
 
 LANGS: tuple[Lang, ...] = get_args(Lang)
 PAGE = Path(__file__).parent.parent / "docs" / "tools.md"
@@ -30,7 +29,7 @@ PLAIN = {
     *("context_before", "context_after", "show_linenos"),
 }
 """Arguments whose name, type and default say all: a text would only cost."""
-OF_ALL = pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+OF_ALL = each_row("tool", ALL)
 
 
 def missing(name: str, schema: Mapping[str, Any], known: Container[str]) -> list[str]:
@@ -96,7 +95,7 @@ def test_the_two_languages_differ(tool: Tool) -> None:
         assert all(word.isascii() == (lang == "en") for word in words)
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@each_row("lang", LANGS)
 @OF_ALL
 def test_a_description_is_an_addition(tool: Tool, lang: Lang) -> None:
     """Nothing of the schema is changed, and the schema of the catalog is not touched."""
@@ -111,7 +110,7 @@ def test_a_description_is_an_addition(tool: Tool, lang: Lang) -> None:
     assert described == before
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@each_row("lang", LANGS)
 def test_the_mirror_says_whose_paths_it_takes(lang: Lang) -> None:
     for plain, mirror in zip(ws_mod(), team_mgmt(), strict=True):
         said = mirror.description(lang)
@@ -129,11 +128,8 @@ def test_a_model_is_told_what_it_cannot_guess() -> None:
     assert all(word in edit["apply"]["description"] for word in ("auto", "version", "unique"))
     assert "STALE_READ" in edit["version"]["description"]
     assert "CONTENT_CHANGED" in edit["expected_old"]["description"]
-    for tool, argument in [
-        ("prepare_file_insert_after", "occurrence"),
-        ("prepare_file_append", "existing_hunk_id"),
-    ]:
-        assert "null" in listed[tool][argument]["type"]
+    assert "null" in listed["prepare_file_insert_after"]["occurrence"]["type"]
+    assert "null" in listed["prepare_file_append"]["existing_hunk_id"]["type"]
 
 
 def test_the_reference_is_what_the_catalog_says() -> None:
