@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,16 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.messages import in_shell
 from copydesk.tools.report import Answer, Lang
+from support.batch_calls import pairs
 
 TEXT = "def one():\n    return  1\n\n\ndef two():\n    x = f(a, b)\n    return 2\n"
 RANGE = "prepare_file_range_edit"
 AFTER = "prepare_file_insert_after"
 BLOCK = "prepare_file_block_replace"
 APPLY = "apply_file_modification"
+Y = {"content": "y\n"}
 Call = tuple[str, dict[str, Any]]
+Told = tuple[dict[str, Any], Call]
 
 
 class Caller:
@@ -59,36 +62,7 @@ def refused(answer: Answer, code: str) -> dict[str, Any]:
     return fields
 
 
-def anchor_that_differs(caller: Caller) -> tuple[dict[str, Any], Call]:
-    fields = refused(caller.call(AFTER, anchor="x=f( a,b )", content="y\n"), "ANCHOR_NOT_FOUND")
-    assert "corrected_anchor" in fields["summary"]
-    return fields, (AFTER, {"anchor": fields["corrected_anchor"], "content": "y\n"})
-
-
-def anchor_with_a_typo(caller: Caller) -> tuple[dict[str, Any], Call]:
-    fields = refused(caller.call(AFTER, anchor="def tow():", content="y\n"), "ANCHOR_NOT_FOUND")
-    return fields, (AFTER, {"anchor": fields["closest"][0]["text"], "content": "y\n"})
-
-
-def a_part_of_a_line(caller: Caller) -> tuple[dict[str, Any], Call]:
-    given = {"anchor": "x = f(a", "match": "equals", "content": "y\n"}
-    fields = refused(caller.call(AFTER, **given), "ANCHOR_NOT_FOUND")
-    assert "match: contains" in fields["summary"]
-    return fields, (AFTER, {**given, "match": "contains"})
-
-
-def anchor_that_is_nowhere(caller: Caller) -> tuple[dict[str, Any], Call]:
-    fields = refused(caller.call(AFTER, anchor="zzz", content="y\n"), "ANCHOR_NOT_FOUND")
-    assert "no line is close" in fields["summary"]
-    return fields, (f"ripgrep_{'snippets'}", {"pattern": "z", "path": ""})
-
-
-def several_lines(caller: Caller) -> tuple[dict[str, Any], Call]:
-    fields = refused(caller.call(AFTER, anchor="return", content="y\n"), "ANCHOR_AMBIGUOUS")
-    return fields, (AFTER, {"anchor": "return", "content": "y\n", "occurrence": 2})
-
-
-def several_blocks(caller: Caller) -> tuple[dict[str, Any], Call]:
+def several_blocks(caller: Caller) -> Told:
     given = {"start_anchor": "def", "end_anchor": "return", "content": "y\n"}
     fields = refused(caller.call(BLOCK, **given), "ANCHOR_AMBIGUOUS")
     last = fields["candidates"][1]
@@ -96,32 +70,14 @@ def several_blocks(caller: Caller) -> tuple[dict[str, Any], Call]:
     return fields, (RANGE, {"range": f"{last['line']}~{last['end_line']}", "content": "y\n"})
 
 
-def too_many(caller: Caller) -> tuple[dict[str, Any], Call]:
-    given = {"anchor": "return", "content": "y\n"}
-    answer = caller.call(AFTER, **given, occurrence=9)
-    fields = refused(answer, "OCCURRENCE_OUT_OF_RANGE")
-    return fields, (AFTER, {**given, "occurrence": fields["candidates_count"]})
-
-
-def beyond_the_end(caller: Caller) -> tuple[dict[str, Any], Call]:
-    fields = refused(caller.call(RANGE, range="9", content="y\n"), "RANGE_OUT_OF_BOUNDS")
-    (end,) = re.findall(r"\d+~ ", fields["summary"])
-    return fields, (RANGE, {"range": end.strip(), "content": "y\n"})
-
-
-def beyond_an_empty_file(caller: Caller) -> tuple[dict[str, Any], Call]:
+def beyond_an_empty_file(caller: Caller) -> Told:
     caller.file.write_text("")
     fields = refused(caller.call(RANGE, range="2", content="y\n"), "RANGE_OUT_OF_BOUNDS")
     assert "use ~" in fields["summary"]
     return fields, (RANGE, {"range": "~", "content": "y\n"})
 
 
-def no_text(caller: Caller) -> tuple[dict[str, Any], Call]:
-    fields = refused(caller.call(AFTER, anchor="def two", content=""), "CONTENT_REQUIRED")
-    return fields, (RANGE, {"range": "5", "content": ""})
-
-
-def no_text_after_the_end(caller: Caller) -> tuple[dict[str, Any], Call]:
+def no_text_after_the_end(caller: Caller) -> Told:
     """What it is told is no call that was refused just now."""
     count = caller.file.read_text().count("\n")
     fields = refused(caller.call(RANGE, range=f"{count + 1}~", content=""), "CONTENT_REQUIRED")
@@ -130,7 +86,7 @@ def no_text_after_the_end(caller: Caller) -> tuple[dict[str, Any], Call]:
     return fields, (RANGE, {"range": f"{count}", "content": ""})
 
 
-def expected_with_a_slip(caller: Caller) -> tuple[dict[str, Any], Call]:
+def expected_with_a_slip(caller: Caller) -> Told:
     given = {"range": "6", "content": "y\n"}
     answer = caller.call(RANGE, **given, expected_old="\tx = f(a, b) \n")
     fields = refused(answer, "CONTENT_CHANGED")
@@ -139,17 +95,11 @@ def expected_with_a_slip(caller: Caller) -> tuple[dict[str, Any], Call]:
     return fields, (RANGE, {**given, "version": fields["version"]})
 
 
-def expected_elsewhere(caller: Caller) -> tuple[dict[str, Any], Call]:
+def expected_elsewhere(caller: Caller) -> Told:
     given = {"content": "y\n", "expected_old": "    x = f(a, b)\n"}
     fields = refused(caller.call(RANGE, **given, range="3"), "CONTENT_CHANGED")
     assert fields["stands_at"] in fields["summary"].replace("line 6", "6~6")
     return fields, (RANGE, {**given, "range": fields["stands_at"], "version": fields["version"]})
-
-
-def other_than_expected(caller: Caller) -> tuple[dict[str, Any], Call]:
-    given = {"range": "6", "content": "y\n"}
-    fields = refused(caller.call(RANGE, **given, expected_old="z\n"), "CONTENT_CHANGED")
-    return fields, (RANGE, {**given, "version": fields["version"]})
 
 
 def line_of(current: str, text: str) -> str:
@@ -158,29 +108,21 @@ def line_of(current: str, text: str) -> str:
     return line.partition("\t")[0]
 
 
-def read_before(caller: Caller) -> tuple[dict[str, Any], Call]:
+def by_number(fields: dict[str, Any], text: str) -> Call:
+    """A stale read shows the lines with their numbers, and their version."""
+    number, version = line_of(fields["current"], text), fields["current_version"]
+    return RANGE, {"range": number, "version": version, **Y}
+
+
+def read_before(caller: Caller) -> Told:
     version = caller.version()
     caller.file.write_text("# new\n" * 30 + TEXT.replace("f(a, b)", "g(a, b)"))
     answer = caller.call(RANGE, range="6", content="y\n", version=version)
     fields = refused(answer, "STALE_READ")
-    number = line_of(fields["current"], "g(a, b)")
-    return fields, (
-        RANGE,
-        {"range": number, "content": "y\n", "version": fields["current_version"]},
-    )
+    return fields, by_number(fields, "g(a, b)")
 
 
-def read_of_an_unknown_version(caller: Caller) -> tuple[dict[str, Any], Call]:
-    answer = caller.call(RANGE, range="6", content="y\n", version="0" * 12)
-    fields = refused(answer, "STALE_READ")
-    number = line_of(fields["current"], "f(a, b)")
-    return fields, (
-        RANGE,
-        {"range": number, "content": "y\n", "version": fields["current_version"]},
-    )
-
-
-def planned_before(caller: Caller) -> tuple[dict[str, Any], Call]:
+def planned_before(caller: Caller) -> Told:
     hunk_id = caller.hunk(RANGE, range="6", content="y\n")
     caller.file.write_text("# new\n" * 30 + TEXT.replace("f(a, b)", "g(a, b)"))
     fields = refused(caller.apply(hunk_id), "CONTENT_CHANGED")
@@ -189,21 +131,19 @@ def planned_before(caller: Caller) -> tuple[dict[str, Any], Call]:
     return fields, (RANGE, {**again, "existing_hunk_id": hunk_id})
 
 
-def planned_where_equal_lines_are(caller: Caller) -> tuple[dict[str, Any], Call]:
+def planned_where_equal_lines_are(caller: Caller) -> Told:
     caller.file.write_text("def start():\n    run()\n\n\ndef stop():\n    run()\n")
     hunk_id = caller.hunk(RANGE, range="2", content="    run(1)\n")
     other = "def main():\n    run()\n\n\ndef again():\n    run()\n\n\ndef other():\n    run()\n"
     caller.file.write_text(other)
     fields = refused(caller.apply(hunk_id), "AMBIGUOUS_MATCH")
-    assert [one["text"] for one in fields["candidates"]] == ["    run()"] * len(
-        fields["candidates"]
-    )
+    assert {one["text"] for one in fields["candidates"]} == {"    run()"}
     number = str(fields["candidates"][0]["line"])
     again = {"range": number, "content": "    run(1)\n", "version": fields["version"]}
     return fields, (RANGE, {**again, "existing_hunk_id": hunk_id})
 
 
-def other_counters(caller: Caller) -> tuple[dict[str, Any], Call]:
+def other_counters(caller: Caller) -> Told:
     given = {"known_old_total_lines": 1, "known_old_total_bytes": 1, "content": "y\n"}
     fields = refused(caller.call("overwrite_entire_file", **given), "STATS_MISMATCH")
     assert not caller.call("read_file").is_error
@@ -212,7 +152,7 @@ def other_counters(caller: Caller) -> tuple[dict[str, Any], Call]:
     return fields, ("overwrite_entire_file", {**given, **counters})
 
 
-def a_part_was_read(caller: Caller) -> tuple[dict[str, Any], Call]:
+def a_part_was_read(caller: Caller) -> Told:
     caller.call("read_file", range="1~2")
     size = len(TEXT)
     given = {"known_old_total_lines": 7, "known_old_total_bytes": size, "content": "y\n"}
@@ -221,23 +161,7 @@ def a_part_was_read(caller: Caller) -> tuple[dict[str, Any], Call]:
     return fields, ("overwrite_entire_file", given)
 
 
-def a_patch(caller: Caller) -> tuple[dict[str, Any], Call]:
-    given = {"path": "new.py", "content": "--- a\n+++ b\n"}
-    fields = refused(caller.call("create_new_file", **given), "SUSPICIOUS_DIFF")
-    return fields, ("create_new_file", {**given, "content_format": "diff"})
-
-
-def another_name(caller: Caller) -> tuple[dict[str, Any], Call]:
-    fields = refused(caller.call("read_file", path="b.py"), "FILE_NOT_FOUND")
-    return fields, ("read_file", {"path": fields["similar"][0]})
-
-
-def a_name_that_is_taken(caller: Caller) -> tuple[dict[str, Any], Call]:
-    fields = refused(caller.call("create_new_file", content="x"), "FILE_EXISTS")
-    return fields, ("prepare_file_append", {"content": "y\n"})
-
-
-def another_tool(caller: Caller) -> tuple[dict[str, Any], Call]:
+def another_tool(caller: Caller) -> Told:
     hunk_id = caller.hunk(RANGE, range="6", content="y\n")
     answer = caller.call("prepare_file_append", content="y\n", existing_hunk_id=hunk_id)
     fields = refused(answer, "WRONG_MODE")
@@ -245,75 +169,90 @@ def another_tool(caller: Caller) -> tuple[dict[str, Any], Call]:
     return fields, (RANGE, {"range": "5", "content": "y\n", "existing_hunk_id": hunk_id})
 
 
-def no_id(caller: Caller) -> tuple[dict[str, Any], Call]:
+def no_id(caller: Caller) -> Told:
     fields = refused(caller.apply("??"), "INVALID_HUNK_ID")
     return fields, ("list_pending", {"path": ""})
 
 
-def no_such_edit(caller: Caller) -> tuple[dict[str, Any], Call]:
+def no_such_edit(caller: Caller) -> Told:
     undo = f"{caller.prefix}undo_file_modification"
     fields = refused(caller.desk.call("local", undo, {"edit_id": 99}), "EDIT_NOT_FOUND")
     return fields, ("list_edits", {"path": ""})
 
 
-def a_text_that_differs(caller: Caller) -> tuple[dict[str, Any], Call]:
-    given = {"old": "\tx  = f(a, b) ", "new": "\ty = f(a, b)"}
-    fields = refused(caller.call("replace_text", **given), "PARTIAL_MATCH_FAIL")
-    (failure,) = fields["failures"]
-    assert "corrected_old_string as old" in fields["summary"]
-    return fields, ("replace_text", {**given, "old": failure["corrected_old_string"]})
+def only(values: Sequence[Any]) -> Any:
+    (one,) = values
+    return one
 
 
-STORIES: list[Callable[[Caller], tuple[dict[str, Any], Call]]] = [
-    *(anchor_that_differs, anchor_with_a_typo, a_part_of_a_line, anchor_that_is_nowhere),
-    *(
-        several_lines,
-        several_blocks,
-        too_many,
-        beyond_the_end,
-        beyond_an_empty_file,
-        no_text,
-        no_text_after_the_end,
-    ),
-    *(expected_with_a_slip, expected_elsewhere, other_than_expected, read_before),
-    *(read_of_an_unknown_version, planned_before, planned_where_equal_lines_are),
-    *(other_counters, a_part_was_read, a_patch, another_name, a_name_that_is_taken),
-    *(another_tool, no_id, no_such_edit, a_text_that_differs),
+PART = {"anchor": "x = f(a", "match": "equals", **Y}
+RETURN = {"anchor": "return", **Y}
+DIFF = {"path": "new.py", "content": "--- a\n+++ b\n"}
+DIFFERS = {"old": "\tx  = f(a, b) ", "new": "\ty = f(a, b)"}
+ROWS: list[tuple[str, dict[str, Any], str, str, Callable[[dict[str, Any]], Call]]] = [
+    # a call, how it is refused, a word of the refusal, and what is called then
+    (AFTER, {"anchor": "x=f( a,b )", **Y}, "ANCHOR_NOT_FOUND", "corrected_anchor", lambda told: (AFTER, {"anchor": told["corrected_anchor"], **Y})),
+    (AFTER, {"anchor": "def tow():", **Y}, "ANCHOR_NOT_FOUND", "", lambda told: (AFTER, {"anchor": told["closest"][0]["text"], **Y})),
+    (AFTER, PART, "ANCHOR_NOT_FOUND", "match: contains", lambda told: (AFTER, {**PART, "match": "contains"})),
+    (AFTER, {"anchor": "zzz", **Y}, "ANCHOR_NOT_FOUND", "no line is close", lambda told: ("ripgrep_snippets", {"pattern": "z", "path": ""})),
+    (AFTER, RETURN, "ANCHOR_AMBIGUOUS", "", lambda told: (AFTER, {**RETURN, "occurrence": 2})),
+    (AFTER, {**RETURN, "occurrence": 9}, "OCCURRENCE_OUT_OF_RANGE", "", lambda told: (AFTER, {**RETURN, "occurrence": told["candidates_count"]})),
+    (AFTER, {"anchor": "def two", "content": ""}, "CONTENT_REQUIRED", "", lambda told: (RANGE, {"range": "5", "content": ""})),
+    (RANGE, {"range": "9", **Y}, "RANGE_OUT_OF_BOUNDS", "", lambda told: (RANGE, {"range": only(re.findall(r"(\d+~) ", told["summary"])), **Y})),
+    (RANGE, {"range": "6", "expected_old": "z\n", **Y}, "CONTENT_CHANGED", "", lambda told: (RANGE, {"range": "6", "version": told["version"], **Y})),
+    (RANGE, {"range": "6", "version": "0" * 12, **Y}, "STALE_READ", "", lambda told: by_number(told, "f(a, b)")),
+    ("create_new_file", DIFF, "SUSPICIOUS_DIFF", "", lambda told: ("create_new_file", {**DIFF, "content_format": "diff"})),
+    ("create_new_file", {"content": "x"}, "FILE_EXISTS", "", lambda told: ("prepare_file_append", Y)),
+    ("read_file", {"path": "b.py"}, "FILE_NOT_FOUND", "", lambda told: ("read_file", {"path": told["similar"][0]})),
+    ("replace_text", DIFFERS, "PARTIAL_MATCH_FAIL", "corrected_old_string as old", lambda told: ("replace_text", {**DIFFERS, "old": only(told["failures"])["corrected_old_string"]})),
+]  # fmt: skip
+STORIES: list[Callable[[Caller], Told]] = [
+    *(several_blocks, beyond_an_empty_file, no_text_after_the_end, expected_with_a_slip),
+    *(expected_elsewhere, read_before, planned_before, planned_where_equal_lines_are),
+    *(other_counters, a_part_was_read, another_tool, no_id, no_such_edit),
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=[story.__name__ for story in STORIES])
-def test_the_advice_is_taken(
-    caller: Caller, story: Callable[[Caller], tuple[dict[str, Any], Call]]
-) -> None:
+def check_advice(caller: Caller, fields: dict[str, Any], then: Call) -> None:
     """Whoever does what the refusal says is not refused; the tools it names are its own."""
-    fields, (tool, arguments) = story(caller)
     known = {name.removeprefix("team_mgmt_") for name in caller.desk.catalog.tools}
     for name in set(re.findall(r"\w+", str(fields["summary"]), re.ASCII)):
         if name.removeprefix("team_mgmt_") in known and "_" in name:
             assert name.startswith("team_mgmt_") is bool(caller.prefix), fields["summary"]
-    answer = caller.call(tool, **arguments)
+    answer = caller.call(then[0], **then[1])
     assert not answer.is_error, answer.text
+
+
+@pytest.mark.parametrize(("tool", "given", "code", "word", "then"), ROWS)
+def test_the_advice_of_a_refusal_is_taken(
+    caller: Caller,
+    tool: str,
+    given: dict[str, Any],
+    code: str,
+    word: str,
+    then: Callable[[dict[str, Any]], Call],
+) -> None:
+    fields = refused(caller.call(tool, **given), code)
+    assert word in fields["summary"]
+    check_advice(caller, fields, then(fields))
+
+
+@pytest.mark.parametrize("story", STORIES, ids=[story.__name__ for story in STORIES])
+def test_the_advice_is_taken(caller: Caller, story: Callable[[Caller], Told]) -> None:
+    check_advice(caller, *story(caller))
+
+
+OLD_NEW = {"old_string": "\tx = f(a, b)", "new_string": "y"}
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "old"),
     [
-        ("Edit", {"old_string": "\tx = f(a, b)", "new_string": "y"}, "old_string"),
-        (
-            "str_replace_based_edit_tool",
-            {"command": "str_replace", "old_str": "\tx = f(a, b)", "new_str": "y"},
-            "old_str",
-        ),
-        ("BatchEdit", {"edits": [{"old_string": "\tx = f(a, b)", "new_string": "y"}]}, "edits"),
-        ("MultiEdit", {"edits": [{"old_string": "\tx = f(a, b)", "new_string": "y"}]}, "edits"),
-        (
-            "prepare_batch_edit",
-            {"edits": [{"old_string": "\tx = f(a, b)", "new_string": "y"}]},
-            "edits",
-        ),
+        ("Edit", OLD_NEW, "old_string"),
+        ("str_replace_based_edit_tool", {"command": "str_replace", "old_str": "\tx = f(a, b)", "new_str": "y"}, "old_str"),
+        *((tool, {"edits": [OLD_NEW]}, "edits") for tool in ("BatchEdit", "MultiEdit", "prepare_batch_edit")),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_every_tool_that_seeks_a_text_corrects_it(
     tmp_path: Path, tool: str, arguments: dict[str, Any], old: str, lang: Lang
@@ -329,9 +268,7 @@ def test_every_tool_that_seeks_a_text_corrects_it(
         words = str(data.get("text", data.get("summary")))
         assert ("spaces" if lang == "en" else "空格") in words
         if old == "edits":
-            (edit,) = arguments["edits"]
-            name = next(name for name in edit if name.startswith("old"))
-            given["edits"] = [{**edit, name: failure["corrected_old_string"]}]
+            given["edits"] = [{**OLD_NEW, "old_string": failure["corrected_old_string"]}]
         else:
             assert old in words
             given[old] = failure["corrected_old_string"]
@@ -357,15 +294,9 @@ def test_of_one_long_line_the_change_is_shown(tmp_path: Path, size: int) -> None
             assert len(answer.text) < 40_000
             return answer
 
-        new = f'{text[:at]}"id":"sixty",{text[at + 8 :]}'
-        plans = [
-            call(RANGE, range="1", content=new),
-            call(
-                "prepare_batch_edit",
-                edits=[{"old_string": '"id":60,', "new_string": '"id":"sixty",'}],
-            ),
-        ]
-        for plan in plans:
+        new, edit = f'{text[:at]}"id":"sixty",{text[at + 8 :]}', ('"id":60,', '"id":"sixty",')
+        batch = call("prepare_batch_edit", edits=pairs(edit))
+        for plan in (call(RANGE, range="1", content=new), batch):
             evidence: Any = plan.data["evidence"]
             old = evidence["regions"][0]["old"] if "regions" in evidence else evidence["range"]
             assert '"id":60,' in old
@@ -383,7 +314,5 @@ def test_of_one_long_line_the_change_is_shown(tmp_path: Path, size: int) -> None
 
 def test_in_a_shell_commands_are_named() -> None:
     said = in_shell("list_edits shows them; discard_hunk and read_file are tools.")
-    assert (
-        said
-        == "copydesk history shows them; copydesk discard and copydesk call read_file are tools."
-    )
+    named = ("copydesk history", "copydesk discard", "copydesk call read_file")
+    assert said == "{} shows them; {} and {} are tools.".format(*named)

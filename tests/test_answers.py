@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Answer, Envelope, Fields, Original
 from copydesk.tools.reports import with_notices
+from support.desks import Setup
+from support.rows import each_row
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
+DESK = Setup(files={"a.txt": TEXT})
 DRIFT = ("file_changed_since_preview", "planned_file_digest_sha256", "current_file_digest_sha256")
 END = ("changed", "edit_id", "version", "normalized", "apply_evidence", "summary")
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    Path(tmp_path, "a.txt").write_text(TEXT)
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        yield opened
 
 
 def call(desk: OpenWorkspace, tool: str, **arguments: object) -> Answer:
@@ -107,8 +101,8 @@ ENVELOPE = Envelope("success", "Done.", {})
 BLOCK: Fields = {"type": "text", "text": "theirs"}
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
+@each_row(
+    "answer text",
     [
         (Answer(FACTS), "```yaml\nstatus: ok\nnews:\n  - 1\n```\n\nTold.\n"),
         (Answer(FACTS, line="ok", remarks=("warned",)), "ok\nwarned\nTold.\n"),

@@ -234,7 +234,7 @@ def test_who_needs_a_person_where(
     """What a person has to see waits longer, too."""
     os.symlink("src/a.txt", tmp_path / "link.txt")
     (tmp_path / "pyproject.toml").write_text(TEXT)
-    hunk, life_ms = plan(desk, by, path, content=content), desk.desk._set.life_ms
+    hunk, life_ms = plan(desk, by, path, content=content), desk.desk._services.life_ms
     made = desk.registry.plan(hunk, 0)
     assert made.expires_ms - made.created_ms == life_ms(needs_person=why is not None)
     assert life_ms(needs_person=True) > life_ms(needs_person=False)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from copydesk.errors import InvalidArgs, PathRequired, Refusal
 from copydesk.tools.arguments import Arguments, Count, read, schema_of
 from copydesk.tools.ws_mod import occurrence_of
+from support.rows import each_row
 
 
 class Row(TypedDict):
@@ -37,97 +38,60 @@ class Found(Arguments):
 GOOD: dict[str, object] = {"path": "a", "content": "x", "size": 1}
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
+BIG = 10**5_000
+ROW = {"old": "a", "new": "b"}
+TAKEN: dict[str, list[object]] = {
+    "path": [1, "a\0b"],
+    "content": ["", 1, "\U0001f389\ufffd\ufffe"],
+    "size": [0, 1.0, 10**400],
+    "note": [0],
+    "globs": [["a", 1]],
+    "edits": [[ROW], [{**ROW, "new": 1}]],
+}
+WRONG: dict[str, list[object]] = {
+    "path": [["a"], {"a": 1}, "\udfff"],
+    "content": [None, True, "a\0b", "\ud800"],
+    "size": [None, "1", True, False, 1.5, -1, math.nan, math.inf, BIG],
+    "note": [False, [], BIG, math.nan, "\0"],
+    "limit": [[], "0", ""],
+    "max_lines": [False, True, -1, "5"],
+    "strict": [1, 0, "true", ""],
+    "match": ["like", "Equals", 1, "\ud83d"],
+    "occurrence": [-BIG, 1.5, True, [1], "\ud800"],
+    "globs": ["", 0, {}, "*.py"],
+    "edits": [{"old": "a"}],
+    # of a list, what is wrong in it
+    "globs[0]": [["a\0"]],
+    "globs[1]": [["a", BIG], ["a", "\ud800"]],
+    "edits[0].new": [[{**ROW, "new": True}], [{"old": "a"}], [{**ROW, "new": {"x": ["\0"]}}]],
+    "edits[0].old": [[{"old": "\ud800", "new": ""}]],
+    "edits[0].\\ud800": [[{**ROW, "\ud800": 1}]],
+}
+
+
+@each_row(
+    "changes expected",
     [
         ({}, None),
+        *(({name: value}, None) for name, values in TAKEN.items() for value in values),
+        *(
+            ({name.partition("[")[0]: value}, name)
+            for name, values in WRONG.items()
+            for value in values
+        ),
         # unknown
-        ({"paths": "a"}, "paths"),
-        ({"Path": "a"}, "Path"),
-        ({"": 1}, ""),
+        *(({name: "a"}, name) for name in ("paths", "Path", "", "__class__")),
         ({"x\ud800": 1}, "x\\ud800"),
-        ({"__class__": 1}, "__class__"),
         # missing: ... takes an argument away
-        ({"path": ...}, "PATH_REQUIRED"),
-        ({"path": ""}, "PATH_REQUIRED"),
-        ({"path": None}, "PATH_REQUIRED"),
+        *(({"path": value}, "PATH_REQUIRED") for value in (..., "", None)),
         ({"path": ..., "content": ...}, "PATH_REQUIRED"),
         ({"content": ...}, "content"),
         ({"size": ...}, "size"),
-        # required ones have no value that means not given
-        ({"content": ""}, None),
-        ({"content": None}, "content"),
-        ({"size": 0}, None),
-        ({"size": None}, "size"),
-        # wrong types
-        ({"path": 1}, None),
-        ({"path": ["a"]}, "path"),
-        ({"path": {"a": 1}}, "path"),
-        ({"content": 1}, None),
-        ({"content": True}, "content"),
-        ({"note": 0}, None),
-        ({"note": False}, "note"),
-        ({"note": []}, "note"),
-        ({"note": 10**5_000}, "note"),
-        ({"note": math.nan}, "note"),
-        ({"limit": []}, "limit"),
-        ({"globs": ""}, "globs"),
-        ({"globs": 0}, "globs"),
-        ({"globs": {}}, "globs"),
-        ({"size": "1"}, "size"),
-        ({"size": True}, "size"),
-        ({"size": False}, "size"),
-        ({"size": 1.5}, "size"),
-        ({"size": -1}, "size"),
-        ({"size": math.nan}, "size"),
-        ({"size": math.inf}, "size"),
-        ({"size": 1.0}, None),
-        ({"size": 10**400}, None),
-        ({"size": 10**5_000}, "size"),
-        ({"occurrence": -(10**5_000)}, "occurrence"),
-        ({"globs": ["a", 10**5_000]}, "globs[1]"),
-        ({"limit": "0"}, "limit"),
-        ({"limit": ""}, "limit"),
-        ({"max_lines": False}, "max_lines"),
-        ({"max_lines": True}, "max_lines"),
-        ({"max_lines": -1}, "max_lines"),
-        ({"max_lines": "5"}, "max_lines"),
-        ({"strict": 1}, "strict"),
-        ({"strict": 0}, "strict"),
-        ({"strict": "true"}, "strict"),
-        ({"strict": ""}, "strict"),
-        ({"match": "like"}, "match"),
-        ({"match": "Equals"}, "match"),
-        ({"match": 1}, "match"),
-        ({"occurrence": 1.5}, "occurrence"),
-        ({"occurrence": True}, "occurrence"),
-        ({"occurrence": [1]}, "occurrence"),
-        ({"globs": "*.py"}, "globs"),
-        ({"globs": ["a", 1]}, None),
-        ({"edits": [{"old": "a", "new": "b"}]}, None),
-        ({"edits": [{"old": "a", "new": 1}]}, None),
-        ({"edits": [{"old": "a", "new": True}]}, "edits[0].new"),
-        ({"edits": [{"old": "a"}]}, "edits[0].new"),
-        ({"edits": {"old": "a"}}, "edits"),
         # not given
         ({"note": "", "match": "", "occurrence": "", "max_lines": 0}, None),
         ({"note": None, "match": None, "occurrence": None, "max_lines": None}, None),
         ({"strict": None, "globs": None, "edits": None, "limit": None}, None),
         ({"globs": [], "edits": [], "limit": 0}, None),
-        # texts that are none
-        ({"content": "a\0b"}, "content"),
-        ({"note": "\0"}, "note"),
-        ({"content": "\ud800"}, "content"),
-        ({"path": "\udfff"}, "path"),
-        ({"path": "a\0b"}, None),
-        ({"occurrence": "\ud800"}, "occurrence"),
-        ({"match": "\ud83d"}, "match"),
-        ({"globs": ["a", "\ud800"]}, "globs[1]"),
-        ({"globs": ["a\0"]}, "globs[0]"),
-        ({"edits": [{"old": "\ud800", "new": ""}]}, "edits[0].old"),
-        ({"edits": [{"old": "a", "new": "b", "\ud800": 1}]}, "edits[0].\\ud800"),
-        ({"edits": [{"old": "a", "new": {"x": ["\0"]}}]}, "edits[0].new"),
-        ({"content": "\U0001f389\ufffd\ufffe"}, None),
     ],
 )
 def test_arguments(changes: dict[str, object], expected: str | None) -> None:
@@ -157,23 +121,18 @@ def test_only_what_was_given_is_there() -> None:
     given_ = {**GOOD, "content": "", "size": 0, **sentinels}
     found = read(Found, given_)
     assert vars(found) == {"raw": given_, "path": "a", "content": "", "size": 0}
-    assert (found.max_lines, found.limit) == (500, 3)
-    assert found.note is None
-    assert found.occurrence is None
-    assert found.match == "contains"
-    assert found.globs == ()
+    assert (found.max_lines, found.limit, found.match) == (500, 3, "contains")
+    assert (found.note, found.occurrence, found.globs) == (None, None, ())
     assert found.strict is True
 
 
 def test_values() -> None:
     more = {"note": "n", "match": "equals", "strict": False, "globs": ["a", "b"], "max_lines": 7.0}
     found = read(Found, {**GOOD, **more})
-    assert found.note == "n"
-    assert found.match == "equals"
-    assert found.strict is False
-    assert found.globs == ("a", "b")
-    assert found.max_lines == 7
+    wanted = {**GOOD, **more, "globs": ("a", "b"), "max_lines": 7}
+    assert {key: value for key, value in vars(found).items() if key != "raw"} == wanted
     assert type(found.max_lines) is int
+    assert found.strict is False
 
 
 class Below(Found):
@@ -188,32 +147,14 @@ def test_own_arguments_come_first_and_those_made_anew_stay() -> None:
     assert read(Below, GOOD).limit == 4
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
+@each_row(
+    "value expected",
     [
-        (1, 1),
-        (3, 3),
-        (2.0, 2),
-        ("1", 1),
-        ("12", 12),
-        ("007", 7),
+        *((1, 1), (3, 3), (2.0, 2), ("1", 1), ("12", 12), ("007", 7), (10**30, 10**30)),
+        *((value, None) for value in (0, "0", "", None)),
         ("last", "last"),
-        (0, None),
-        ("0", None),
-        ("", None),
-        (None, None),
-        (10**30, 10**30),
-        (-1, InvalidArgs),
-        ("-1", InvalidArgs),
-        ("+1", InvalidArgs),
-        (" 1", InvalidArgs),
-        ("1.0", InvalidArgs),
-        ("1_0", InvalidArgs),
-        ("first", InvalidArgs),
-        ("LAST", InvalidArgs),
-        ("²", InvalidArgs),
-        ("١", InvalidArgs),
-        ("9" * 5000, InvalidArgs),
+        *((value, InvalidArgs) for value in (-1, "-1", "+1", " 1", "1.0", "1_0", "first", "LAST")),
+        *((value, InvalidArgs) for value in ("²", "١", "9" * 5000)),
     ],
 )
 def test_occurrence(value: object, expected: object) -> None:

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from copydesk.app.config import Config
 from copydesk.app.reference import team_mgmt, ws_mod
 from copydesk.app.workspace import OpenWorkspace
@@ -16,6 +14,7 @@ from copydesk.tools.report import Lang
 from copydesk.tools.ws_mod import APPLY
 from support.batch_calls import pairs, put
 from support.desks import Setup
+from support.rows import each_row
 
 LANGS: tuple[Lang, Lang] = ("en", "zh")
 FOREIGN = {tool.name for tool in (*ws_mod(), *team_mgmt())} - {APPLY}
@@ -53,9 +52,9 @@ def said(desk: OpenWorkspace, name: str, lang: Lang, **arguments: Any) -> tuple[
     return fields["error"]["code"], fields["text"]
 
 
-@pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize(
-    ("path", "codes"),
+@each_row("lang", LANGS)
+@each_row(
+    "path codes",
     [
         ("b.txt", {"NOT_FOUND", "FILE_NOT_FOUND"}),
         ("folder/none.txt", {"NOT_FOUND", "FILE_NOT_FOUND"}),
@@ -72,14 +71,8 @@ def said(desk: OpenWorkspace, name: str, lang: Lang, **arguments: Any) -> tuple[
 def test_refusals_name_no_tool_that_is_not_there(
     desk: OpenWorkspace, path: str, codes: set[str], lang: Lang
 ) -> None:
-    calls: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("Read", {"start_line": 9}),
-        ("Edit", EDIT),
-        ("Write", OVER),
-        ("BatchEdit", BATCH),
-        ("prepare_batch_edit", BATCH),
-    )
-    for name, more in calls:
+    calls: dict[str, dict[str, Any]] = {"Read": {"start_line": 9}, "Edit": EDIT, "Write": OVER}
+    for name, more in {**calls, "BatchEdit": BATCH, "prepare_batch_edit": BATCH}.items():
         if name == "Read" and path in ("large", "huge"):
             continue
         code, words = said(desk, name, lang, path=path, **more)
@@ -87,7 +80,7 @@ def test_refusals_name_no_tool_that_is_not_there(
         assert not FOREIGN & set(re.findall(r"\w+", words, re.ASCII)), words
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@each_row("lang", LANGS)
 def test_what_helps_is_named(desk: OpenWorkspace, lang: Lang) -> None:
     """Arguments and tools are the names of things, and so no prose."""
     for name, more, words in (
@@ -102,9 +95,9 @@ def test_what_helps_is_named(desk: OpenWorkspace, lang: Lang) -> None:
     assert "Write" in told
 
 
-@pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize(
-    ("text", "old", "more", "several", "numbers"),
+@each_row("lang", LANGS)
+@each_row(
+    "text old more several numbers",
     [
         ("a b a\n", "a", {}, True, {"2", "1"}),
         ("a\nb\n" * 12, "b", {}, True, {"12", *map(str, range(2, 21, 2))}),
@@ -131,8 +124,8 @@ def test_of_one_edit_its_text_is_spoken_of_and_not_its_index(
     assert set(re.findall(r"[0-9]+", told)) == numbers
 
 
-@pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize("name", ["BatchEdit", "MultiEdit", "prepare_batch_edit"])
+@each_row("lang", LANGS)
+@each_row("name", ["BatchEdit", "MultiEdit", "prepare_batch_edit"])
 def test_of_a_batch_all_indices_that_fail_are_told(
     desk: OpenWorkspace, name: str, lang: Lang
 ) -> None:
@@ -145,19 +138,22 @@ def test_of_a_batch_all_indices_that_fail_are_told(
     assert "replace_all" not in told
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@each_row("lang", LANGS)
 def test_a_plan_that_its_file_refuses_speaks_of_this_toolset_too(
     desk: OpenWorkspace, lang: Lang
 ) -> None:
     plan = desk.call("local", "prepare_batch_edit", {"path": "a.txt", **BATCH}, lang=lang).fields
-    Path(desk.root, "a.txt").unlink()
+    target = Path(desk.root, "a.txt")
+    text = target.read_bytes()
+    target.unlink()
     done = desk.call("local", APPLY, {"hunk_id": plan["hunk_id"]}, lang=lang).fields
     assert done["error"] == "FILE_NOT_FOUND"
     assert "Write" in str(done["summary"])
     assert not FOREIGN & set(re.findall(r"\w+", str(done["summary"]), re.ASCII))
+    target.write_bytes(text)
 
 
-@pytest.mark.parametrize("lang", LANGS)
+@each_row("lang", LANGS)
 def test_the_setting_that_would_help_is_named(desk: OpenWorkspace, lang: Lang) -> None:
     for path, setting in (("large", "whole_bytes"), ("huge", "limit_bytes")):
         _, told = said(desk, "Edit", lang, path=path, **EDIT)

@@ -13,6 +13,7 @@ from copydesk.app.workspace import OpenWorkspace
 from support.batch_calls import nulls, pairs, put
 from support.cost import examples
 from support.desks import Setup
+from support.rows import each_row
 
 DESK = Setup()
 
@@ -20,20 +21,19 @@ DESK = Setup()
 TEXT = "".join(f"line {i}\n" for i in range(1, 41))
 
 
+def planned(desk: OpenWorkspace, edits: object, **more: Any) -> dict[str, Any]:
+    given = {"path": "a.txt", "edits": edits, **more}
+    return dict(desk.call("local", "prepare_batch_edit", given).fields)
+
+
 def prepared(desk: OpenWorkspace, *edits: tuple[str, str], **more: Any) -> dict[str, Any]:
-    answer = desk.call(
-        "local", "prepare_batch_edit", {"path": "a.txt", "edits": pairs(*edits), **more}
-    )
-    fields: dict[str, Any] = answer.fields
-    assert not answer.is_error, answer.text
+    fields = planned(desk, pairs(*edits), **more)
+    assert fields["status"] != "error", fields
     return fields
 
 
 def applied(desk: OpenWorkspace, hunk_id: str) -> dict[str, Any]:
-    fields: dict[str, Any] = desk.call(
-        "local", "apply_file_modification", {"hunk_id": hunk_id}
-    ).fields
-    return fields
+    return dict(desk.call("local", "apply_file_modification", {"hunk_id": hunk_id}).fields)
 
 
 TWO = (("line 10\n", "ten\n"), ("line 30", "thirty\n30"))
@@ -64,7 +64,7 @@ def test_the_parts_are_carried_each_on_its_own(desk: OpenWorkspace) -> None:
     assert target.read_text() == now.replace("line 10\n", "ten\n").replace("line 30", "thirty\n30")
 
 
-@pytest.mark.parametrize("gone", ["line 10\n", "line 30\n"])
+@each_row("gone", ["line 10\n", "line 30\n"])
 def test_one_part_changed_and_nothing_is_written(desk: OpenWorkspace, gone: str) -> None:
     target = put(desk, "a.txt", TEXT)
     plan = prepared(desk, *TWO)
@@ -72,10 +72,8 @@ def test_one_part_changed_and_nothing_is_written(desk: OpenWorkspace, gone: str)
     before = target.stat().st_mtime_ns
     done = applied(desk, plan["hunk_id"])
     assert (done["error"], done["context_match"]) == ("CONTENT_CHANGED", "rejected")
-    assert (target.read_text(), target.stat().st_mtime_ns) == (
-        TEXT.replace(gone, "another\n"),
-        before,
-    )
+    left = (target.read_text(), target.stat().st_mtime_ns)
+    assert left == (TEXT.replace(gone, "another\n"), before)
     target.write_text(TEXT)
     assert applied(desk, plan["hunk_id"])["status"] == "ok"
 
@@ -87,10 +85,7 @@ def test_a_planned_batch_on_the_version_that_was_read(desk: OpenWorkspace) -> No
     plan = prepared(desk, *TWO, version=version)
     assert plan["regions"][0]["start_line"] == 11
     target.write_text(TEXT.replace("line 10\n", ""))
-    answer = desk.call(
-        "local", "prepare_batch_edit", {"path": "a.txt", "edits": pairs(*TWO), "version": version}
-    )
-    assert answer.fields["error"] == "STALE_READ"
+    assert planned(desk, pairs(*TWO), version=version)["error"] == "STALE_READ"
 
 
 def test_a_planned_batch_made_anew_and_at_once(desk: OpenWorkspace) -> None:
@@ -112,8 +107,8 @@ def test_a_planned_batch_adds_no_newline_at_the_end(desk: OpenWorkspace) -> None
     assert target.read_bytes() == b"x\r\ny\r\nb\nz"
 
 
-@pytest.mark.parametrize(
-    ("edits", "code"),
+@each_row(
+    "edits code",
     [
         (pairs(("no such text", "x")), "PARTIAL_MATCH_FAIL"),
         (pairs(("line 40", "x"), ("40\n", "y")), "COLLISION_DETECTED"),
@@ -123,17 +118,15 @@ def test_a_planned_batch_adds_no_newline_at_the_end(desk: OpenWorkspace) -> None
 )
 def test_a_batch_that_cannot_be_planned(desk: OpenWorkspace, edits: object, code: str) -> None:
     put(desk, "a.txt", TEXT)
-    answer = desk.call("local", "prepare_batch_edit", {"path": "a.txt", "edits": edits})
-    assert answer.fields["error"] == code
+    assert planned(desk, edits)["error"] == code
     assert desk.pending("local") == ()
 
 
 def test_what_a_batch_that_cannot_be_planned_tells_has_no_gaps(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     edits = pairs(("no such text", "x"), ("lime 12", "x"), ("line 1", "x"))
-    fields = desk.call("local", "prepare_batch_edit", {"path": "a.txt", "edits": edits}).fields
-    failures: Any = fields["failures"]
-    told = [set(failure) - {"index", "reason", "matches_count", "lines"} for failure in failures]
+    fields, usual = planned(desk, edits), {"index", "reason", "matches_count", "lines"}
+    told = [set(failure) - usual for failure in fields["failures"]]
     assert told == [set(), {"nearest_lines", "similarity", "difference"}, set()]
     assert not nulls(fields)
 
@@ -151,8 +144,7 @@ def test_a_batch_is_planned_on_what_is_expected(
     if wrong:
         known[f"expected_{wrong}"] = "0" * 64 if wrong == "sha256" else 1
     edits = pairs(("line 7\n", "seven\n")) if not wrong else pairs(("no such text", "x"))
-    arguments = {"path": "a.txt", "edits": edits, "apply": apply, **known}
-    fields: Any = desk.call("local", "prepare_batch_edit", arguments).fields
+    fields = planned(desk, edits, apply=apply, **known)
     assert fields.get("error") == ("CONFLICT" if wrong else None)
     assert list(fields.get("mismatches", ())) == [f"expected_{wrong}"] * bool(wrong)
     assert len(desk.pending("local")) == (not wrong and apply == "never")
@@ -162,25 +154,22 @@ def test_a_batch_is_planned_on_what_is_expected(
 def test_a_plan_is_a_dry_run_by_itself(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", TEXT)
     plan = prepared(desk, *TWO, dry_run=True)
-    arguments = {"path": "a.txt", "edits": pairs(*TWO), "dry_run": True, "apply": "auto"}
-    fields = desk.call("local", "prepare_batch_edit", arguments).fields
+    fields = planned(desk, pairs(*TWO), dry_run=True, apply="auto")
     assert (fields["error"], fields["argument"]) == ("INVALID_ARGS", "apply")
     assert target.read_text() == TEXT
     assert applied(desk, plan["hunk_id"])["status"] == "ok"
 
 
-@pytest.mark.parametrize("expected_old", ["line 10\n", "line 10\nline 11\n", "x", TEXT])
-@pytest.mark.parametrize("apply", ["never", "auto"])
+@each_row("expected_old", ["line 10\n", "line 10\nline 11\n", "x", TEXT])
+@each_row("apply", ["never", "auto"])
 def test_a_batch_takes_no_expected_old(desk: OpenWorkspace, expected_old: str, apply: str) -> None:
     """Its own texts say what is replaced; those of one edit are no run of lines."""
-    target = put(desk, "a.txt", TEXT)
-    terms = {"expected_old": expected_old, "apply": apply}
-    arguments = {"path": "a.txt", "edits": pairs(TWO[0]), **terms}
-    fields = desk.call("local", "prepare_batch_edit", arguments).fields
+    target, pending = put(desk, "a.txt", TEXT), desk.pending("local")
+    fields = planned(desk, pairs(TWO[0]), expected_old=expected_old, apply=apply)
     assert (fields["error"], fields["argument"]) == ("INVALID_ARGS", "expected_old")
     assert target.read_text() == TEXT
-    assert desk.pending("local") == ()
-    assert not desk.call("local", "prepare_batch_edit", {**arguments, "expected_old": ""}).is_error
+    assert desk.pending("local") == pending
+    prepared(desk, TWO[0], expected_old="", apply=apply)
 
 
 # what a plan and its apply tell
@@ -197,11 +186,7 @@ def test_a_batch_takes_no_expected_old(desk: OpenWorkspace, expected_old: str, a
         ((("line 10\n", "x\n"), ("line 11\n", "y\n")), (2, 2), [((10, 10), (10, 10)), ((11, 11), (11, 11))]),
         ((("line 10", "line 10"), ("line 40\n", "x")), (1, 1), [((40, 40), (40, 40))]),
         ((("e 10\nline 11\nl", "e 11\nl"),), (1, 0), [((10, 10), (10, 9))]),
-        (
-            tuple((f"line {i}\n", f"{i}\n\n") for i in range(11, 40, 4)),
-            (8, 16),
-            [((11 + 4 * i,) * 2, (11 + 5 * i, 12 + 5 * i)) for i in range(5)],
-        ),
+        (tuple((f"line {i}\n", f"{i}\n\n") for i in range(11, 40, 4)), (8, 16), [((11 + 4 * i,) * 2, (11 + 5 * i, 12 + 5 * i)) for i in range(5)]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("drift", [0, 3])
@@ -249,8 +234,7 @@ def shown(lines: list[str], first: int, last: int) -> str:
 def test_a_brief_report_is_one_line(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", TEXT)
     edits = [(f"line {i}\n", f"{i}\n" + "x" * 100 + "\nmore\n") for i in range(10, 40, 5)]
-    made = {"edits": [dict(zip(("old_string", "new_string"), edit, strict=True)) for edit in edits]}
-    given = {"path": "a.txt", "apply": "auto", "report": "brief", **made}
+    given = {"path": "a.txt", "apply": "auto", "report": "brief", "edits": pairs(*edits)}
     done = desk.call("local", "prepare_batch_edit", given)
     version = done.fields["version"]
     assert done.text == f"ok a.txt:10 +18 -6 · 6 places · edit 1 · version {version}\n"

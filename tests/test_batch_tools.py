@@ -19,12 +19,34 @@ from copydesk.tools import catalog
 from support.batch_calls import call, pairs, put, refused
 from support.cost import bounded, spread, tokens
 from support.desks import Setup
+from support.rows import each_row
 
 ENCODINGS = (("*.gb", "gb18030"), ("*.sjis", "shift_jis"), ("*.u16", "utf-16-le"))
 MEMBERS = {"guest": MemberConfig({"no_write_dirs": ("secret",), "no_read_dirs": ("dark",)})}
 
 
-DESK = Setup(Config(encodings=ENCODINGS, members=MEMBERS, durability="fast"))
+def lay_others(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "out").symlink_to("/etc")
+
+
+DESK = Setup(
+    Config(encodings=ENCODINGS, members=MEMBERS, durability="fast"),
+    {"folder/file": "a", "nul": b"a\0b"},
+    lay_others,
+)
+AB = {"old_string": "a", "new_string": "b"}
+EXPECTED = ("expected_size_bytes", "expected_mtime_ms", "expected_sha256")
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def told_by_read(desk: OpenWorkspace) -> dict[str, Any]:
+    """What Read tells of `a.txt`, as the others expect it."""
+    stats = call(desk, "Read", path="a.txt")["stats"]
+    return {key: stats[key.replace("expected", "file")] for key in EXPECTED}
 
 
 def batch_refused(
@@ -39,13 +61,10 @@ def batch_refused(
 
 @pytest.mark.parametrize("name", ["BatchEdit", "MultiEdit"])
 def test_a_batch(desk: OpenWorkspace, name: str) -> None:
-    target = put(desk, "src/a.py", "var a = 1;\nb\nfunction c() {}\nd\n")
-    found = call(
-        desk,
-        name,
-        path="src/a.py",
-        edits=pairs(("function c", "export function c"), ("d\n", "d\n"), ("var a", "const a")),
-    )
+    before = "var a = 1;\nb\nfunction c() {}\nd\n"
+    target = put(desk, "src/a.py", before)
+    edits = pairs(("function c", "export function c"), ("d\n", "d\n"), ("var a", "const a"))
+    found = call(desk, name, path="src/a.py", edits=edits)
     assert target.read_text() == "const a = 1;\nb\nexport function c() {}\nd\n"
     assert found["status"] == "success"
     assert found["data"] == {
@@ -59,7 +78,7 @@ def test_a_batch(desk: OpenWorkspace, name: str) -> None:
         "diff_truncated": False,
         "collisions": [],
         "edit_id": 1,
-        "version": hashlib.sha256(target.read_bytes()).hexdigest()[:12],
+        "version": sha256(target.read_bytes())[:12],
     }
     assert {**found["stats"], "time_ms": 0} == {
         "time_ms": 0,
@@ -72,13 +91,9 @@ def test_a_batch(desk: OpenWorkspace, name: str) -> None:
     assert found["context"]["path_resolved"] == "src/a.py"
     entry = desk.journal.get(1)
     assert entry is not None
-    assert (entry.tool, entry.member, entry.state, str(entry.path)) == (
-        name,
-        "local",
-        "done",
-        "src/a.py",
-    )
-    assert entry.inverse.apply(target.read_bytes()) == b"var a = 1;\nb\nfunction c() {}\nd\n"
+    made = (entry.tool, entry.member, entry.state, str(entry.path))
+    assert made == (name, "local", "done", "src/a.py")
+    assert entry.inverse.apply(target.read_bytes()) == before.encode()
 
 
 @pytest.mark.parametrize(
@@ -87,12 +102,9 @@ def test_a_batch(desk: OpenWorkspace, name: str) -> None:
         (b"a\nb\nc\n", [("a", "x\ny"), ("c", "")]),
         (b"\xef\xbb\xbfa\r\nb", [("a\nb", "b\na")]),
         (b"a\xff\nb", [("b", "c")]),
-        (
-            b"".join(b"%d\n" % i for i in range(1000)),
-            [(f"\n{i}11\n", "\nx\n") for i in range(1, 10)],
-        ),
+        (b"".join(b"%d\n" % i for i in range(1000)), [(f"\n{i}11\n", "\nx\n") for i in range(1, 10)]),
     ],
-)
+)  # fmt: skip
 def test_a_dry_run_tells_what_the_real_one_does(
     desk: OpenWorkspace, data: bytes, edits: list[tuple[str, str]]
 ) -> None:
@@ -120,9 +132,8 @@ def test_the_diff_is_one_that_patch_takes(desk: OpenWorkspace, tmp_path: Path) -
     text = "".join(f"line {i}\n" for i in range(60))
     put(desk, "a.txt", text)
     Path(tmp_path, "copy").write_text(text)
-    found = call(
-        desk, "BatchEdit", path="a.txt", edits=pairs(("line 7\n", ""), ("line 50", "x\ny"))
-    )
+    edits = pairs(("line 7\n", ""), ("line 50", "x\ny"))
+    found = call(desk, "BatchEdit", path="a.txt", edits=edits)
     diff = found["data"]["diff_preview"].encode()
     subprocess.run([patch, "-s", "copy"], input=diff, cwd=tmp_path, check=True)
     assert Path(tmp_path, "copy").read_bytes() == Path(tmp_path, "a.txt").read_bytes()
@@ -146,39 +157,32 @@ def test_a_long_diff_is_cut(desk: OpenWorkspace, width: int) -> None:
 
 def test_no_match(desk: OpenWorkspace) -> None:
     text = "def one():\n    return 1\n\ndef two():\n    return 2\n    return 2\n"
-    found = batch_refused(
-        desk, "PARTIAL_MATCH_FAIL", text, ("def one", "x"), ("def too():", "x"), ("return 2", "x")
-    )
-    assert found["data"] == {
-        "applied": False,
-        "failed_index": 1,
-        "failures": [
-            {
-                "index": 1,
-                "reason": "no match",
-                "matches_count": 0,
-                "lines": [],
-                "nearest_lines": "4~4",
-                "similarity": found["data"]["failures"][0]["similarity"],
-                "difference": ["- def too():", "+ def two():"],
-            },
-            {"index": 2, "reason": "several matches", "matches_count": 2, "lines": [5, 6]},
-        ],
+    edits = (("def one", "x"), ("def too():", "x"), ("return 2", "x"))
+    data = batch_refused(desk, "PARTIAL_MATCH_FAIL", text, *edits)["data"]
+    none, several = data["failures"]
+    assert data == {"applied": False, "failed_index": 1, "failures": [none, several]}
+    assert none == {
+        "index": 1,
+        "reason": "no match",
+        "matches_count": 0,
+        "lines": [],
+        "nearest_lines": "4~4",
+        "similarity": none["similarity"],
+        "difference": ["- def too():", "+ def two():"],
     }
+    twice = {"index": 2, "reason": "several matches", "matches_count": 2, "lines": [5, 6]}
+    assert several == twice
+    overlapping = batch_refused(desk, "PARTIAL_MATCH_FAIL", "aaa", ("aa", "b"))
+    assert overlapping["data"]["failures"][0]["matches_count"] == 2
 
 
-def test_overlapping_places_count(desk: OpenWorkspace) -> None:
-    found = batch_refused(desk, "PARTIAL_MATCH_FAIL", "aaa", ("aa", "b"))
-    assert found["data"]["failures"][0]["matches_count"] == 2
-
-
-def test_a_collision(desk: OpenWorkspace) -> None:
-    found = batch_refused(
-        desk, "COLLISION_DETECTED", "a\nb\nc\n", ("c", "x"), ("a\nb", "x"), ("b\n", "y")
-    )
-    assert found["data"]["collisions"] == [
-        {"first": 1, "second": 2, "first_lines": "1~2", "second_lines": "2~2"}
-    ]
+def test_collisions_and_duplicates(desk: OpenWorkspace) -> None:
+    edits = (("c", "x"), ("a\nb", "x"), ("b\n", "y"))
+    found = batch_refused(desk, "COLLISION_DETECTED", "a\nb\nc\n", *edits)
+    lines = {"first_lines": "1~2", "second_lines": "2~2"}
+    assert found["data"]["collisions"] == [{"first": 1, "second": 2, **lines}]
+    found = batch_refused(desk, "DUPLICATE_EDITS", "a b", ("a", "x"), ("b", "y"), ("a", "x"))
+    assert found["data"]["indices"] == [0, 2]
 
 
 def test_of_too_many_collisions_the_number_is_told(desk: OpenWorkspace) -> None:
@@ -192,13 +196,8 @@ def test_of_too_many_collisions_the_number_is_told(desk: OpenWorkspace) -> None:
     assert "collisions_count" not in few["data"]
 
 
-def test_duplicates(desk: OpenWorkspace) -> None:
-    found = batch_refused(desk, "DUPLICATE_EDITS", "a b", ("a", "x"), ("b", "y"), ("a", "x"))
-    assert found["data"]["indices"] == [0, 2]
-
-
-@pytest.mark.parametrize(
-    ("data", "edit"),
+@each_row(
+    "data edit",
     [(b"caf\xe9", ("caf", "th\xe9")), (b"caf\xe9", ("\xe9", "e")), (b"\xff\xff\xff", ("\xff", ""))],
 )
 def test_text_beyond_ascii_in_unknown_bytes(
@@ -208,9 +207,7 @@ def test_text_beyond_ascii_in_unknown_bytes(
     assert found["data"]["encoding"] == "unknown"
 
 
-@pytest.mark.parametrize(
-    ("path", "name"), [("a.gb", "gb18030"), ("a.sjis", "shift_jis"), ("a.u16", "utf-16-le")]
-)
+@each_row("path name", [("a.gb", "gb18030"), ("a.sjis", "shift_jis"), ("a.u16", "utf-16-le")])
 def test_a_configured_encoding(desk: OpenWorkspace, path: str, name: str) -> None:
     target = put(desk, path, "一行\r\n日本\r\n".encode(name))
     found = call(desk, "BatchEdit", path=path, edits=pairs(("日本\n", "日本\n中\n"), ("一", "a")))
@@ -220,51 +217,29 @@ def test_a_configured_encoding(desk: OpenWorkspace, path: str, name: str) -> Non
         refused(desk, "ENCODING_ERROR", target, "BatchEdit", path=path, edits=pairs(("a", "🎉")))
 
 
-@pytest.mark.parametrize(
-    ("path", "code"),
+@each_row("name", ["Read", "Edit", "BatchEdit", "prepare_batch_edit"])
+@each_row(
+    "path code",
     [
-        ("missing.txt", "NOT_FOUND"),
-        ("no/such/folder.txt", "NOT_FOUND"),
-        ("folder", "IS_DIRECTORY"),
-        (".", "IS_DIRECTORY"),
-        ("nul", "BINARY_FILE"),
-        ("pipe", "EXECUTION_ERROR"),
-        ("../a", "ACCESS_DENIED"),
-        ("/etc/passwd", "ACCESS_DENIED"),
-        ("folder/../../a", "ACCESS_DENIED"),
-        ("out", "ACCESS_DENIED"),
-        ("", "INVALID_PARAM"),
-        ("a\0b", "INVALID_PARAM"),
-        ("\ud800", "INVALID_PARAM"),
-        (5, "NOT_FOUND"),
-        (True, "INVALID_PARAM"),
+        *((path, "NOT_FOUND") for path in ("missing.txt", "no/such/folder.txt", 5)),
+        *((path, "IS_DIRECTORY") for path in ("folder", ".")),
+        *(("nul", "BINARY_FILE"), ("pipe", "EXECUTION_ERROR")),
+        *((path, "ACCESS_DENIED") for path in ("../a", "/etc/passwd", "folder/../../a", "out")),
+        *((path, "INVALID_PARAM") for path in ("", "a\0b", "\ud800", True)),
     ],
 )
-@pytest.mark.parametrize("name", ["Read", "Edit", "BatchEdit", "prepare_batch_edit"])
 def test_paths(desk: OpenWorkspace, name: str, path: object, code: str) -> None:
-    put(desk, "folder/file", "a")
-    put(desk, "nul", b"a\0b")
-    os.mkfifo(Path(desk.root, "pipe"))
-    Path(desk.root, "out").symlink_to("/etc")
-    arguments: dict[str, Any] = {"path": path}
-    if name == "Edit":
-        arguments |= {"old_string": "a", "new_string": "b"}
-    elif name != "Read":
-        arguments |= {"edits": pairs(("a", "b"))}
+    more = {"Read": {}, "Edit": AB}.get(name, {"edits": [AB]})
     if name == "prepare_batch_edit":
-        assert desk.call("local", name, arguments).is_error
+        assert desk.call("local", name, {"path": path, **more}).is_error
         return
-    found = refused(desk, code, None, name, **arguments)
+    found = refused(desk, code, None, name, path=path, **more)
     assert ("path_resolved" in found["context"]) == (code not in ("ACCESS_DENIED", "INVALID_PARAM"))
 
 
 def test_a_missing_file_with_a_name_close_to_it(desk: OpenWorkspace) -> None:
     put(desk, "src/words.py", "a")
-    for name, more in (
-        ("BatchEdit", {"edits": pairs(("a", "b"))}),
-        ("Edit", {"old_string": "a", "new_string": "b"}),
-        ("Read", {}),
-    ):
+    for name, more in (("BatchEdit", {"edits": [AB]}), ("Edit", AB), ("Read", {})):
         found = refused(desk, "NOT_FOUND", None, name, path="src/word.py", **more)
         assert found["data"]["similar"] == ["src/words.py"]
 
@@ -272,25 +247,23 @@ def test_a_missing_file_with_a_name_close_to_it(desk: OpenWorkspace) -> None:
 def test_access_lists(desk: OpenWorkspace) -> None:
     for path in ("secret/a", "dark/a"):
         put(desk, path, "a")
-        edits = {"path": path, "edits": pairs(("a", "b"))}
-        for name, arguments in (
-            ("BatchEdit", edits),
-            ("BatchEdit", {**edits, "dry_run": True}),
-            ("Edit", {"path": path, "old_string": "a", "new_string": "b"}),
-            ("Write", {"path": path, "content": "b", "overwrite": True}),
+        for name, more in (
+            ("BatchEdit", {"edits": [AB]}),
+            ("BatchEdit", {"edits": [AB], "dry_run": True}),
+            ("Edit", AB),
+            ("Write", {"content": "b", "overwrite": True}),
         ):
-            fields: Mapping[str, Any] = desk.call("guest", name, arguments).fields
-            expected = "FILE" if (name, path) == ("Write", "dark/a") else "ACCESS_DENIED"
-            if expected == "ACCESS_DENIED":
-                assert fields["error"]["code"] == expected, (name, path)
+            fields: Mapping[str, Any] = desk.call("guest", name, {"path": path, **more}).fields
+            if (name, path) != ("Write", "dark/a"):
+                assert fields["error"]["code"] == "ACCESS_DENIED", (name, path)
         assert Path(desk.root, path).read_text() == "a"
 
 
 # arguments
 
 
-@pytest.mark.parametrize(
-    ("edits", "named"),
+@each_row(
+    "edits named",
     [
         ([], ["edits"]),
         ("a", ["edits"]),
@@ -316,26 +289,19 @@ def test_wrong_edits(desk: OpenWorkspace, edits: object, named: list[str]) -> No
     assert named[0] in found["error"]["message"]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "named"),
+@each_row(
+    "name arguments named",
     [
-        ("BatchEdit", {"edits": pairs(("a", "b")), "foo": 1}, "foo"),
-        ("BatchEdit", {"edits": pairs(("a", "b")), "dry_run": "yes"}, "dry_run"),
-        ("BatchEdit", {"edits": pairs(("a", "b")), "expected_mtime_ms": "1"}, "expected_mtime_ms"),
-        (
-            "BatchEdit",
-            {"edits": pairs(("a", "b")), "expected_size_bytes": -1},
-            "expected_size_bytes",
-        ),
-        ("BatchEdit", {"edits": pairs(("a", "b")), "expected_sha256": False}, "expected_sha256"),
+        ("BatchEdit", {"edits": [AB], "foo": 1}, "foo"),
+        ("BatchEdit", {"edits": [AB], "dry_run": "yes"}, "dry_run"),
+        ("BatchEdit", {"edits": [AB], "expected_mtime_ms": "1"}, "expected_mtime_ms"),
+        ("BatchEdit", {"edits": [AB], "expected_size_bytes": -1}, "expected_size_bytes"),
+        ("BatchEdit", {"edits": [AB], "expected_sha256": False}, "expected_sha256"),
         ("Edit", {"old_string": "", "new_string": "b"}, "old_string"),
         ("Edit", {"old_string": "a", "new_string": "a"}, "new_string"),
         ("Edit", {"old_string": "a\n", "new_string": "a\r\n"}, "new_string"),
         ("Edit", {"old_string": "a"}, "new_string"),
-        ("Read", {"start_line": "x"}, "start_line"),
-        ("Read", {"start_line": -1}, "start_line"),
-        ("Read", {"start_line": 9}, "start_line"),
-        ("Read", {"start_line": 10**30}, "start_line"),
+        *(("Read", {"start_line": line}, "start_line") for line in ("x", -1, 9, 10**30)),
         ("Read", {"limit": -1}, "limit"),
         ("Write", {}, "content"),
         ("Write", {"content": "b", "overwrite": True}, "overwrite"),
@@ -354,102 +320,65 @@ def test_wrong_arguments(
 
 def test_what_read_tells_is_what_the_others_expect(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", "a\nb\n")
-    stats = call(desk, "Read", path="a.txt")["stats"]
-    known = {
-        "expected_mtime_ms": stats["file_mtime_ms"],
-        "expected_size_bytes": stats["file_size_bytes"],
-        "expected_sha256": stats["file_sha256"],
-    }
+    known = told_by_read(desk)
     assert call(desk, "BatchEdit", path="a.txt", edits=pairs(("a", "c")), **known)["data"][
         "applied"
     ]
     assert target.read_text() == "c\nb\n"
     stale = {**known, "expected_mtime_ms": None, "expected_size_bytes": None}
-    found = refused(
-        desk, "CONFLICT", target, "Edit", path="a.txt", old_string="b", new_string="d", **stale
-    )
-    assert found["data"]["expectation"] == "expected_sha256"
-    assert found["data"]["expected"] == known["expected_sha256"]
-    assert found["data"]["actual"] == hashlib.sha256(target.read_bytes()).hexdigest()
+    more = {"old_string": "b", "new_string": "d", **stale}
+    data = refused(desk, "CONFLICT", target, "Edit", path="a.txt", **more)["data"]
+    assert data["expectation"] == "expected_sha256"
+    actual = sha256(target.read_bytes())
+    assert (data["expected"], data["actual"]) == (known["expected_sha256"], actual)
+    capitals = {"expected_sha256": actual.upper()}
+    done = call(desk, "BatchEdit", path="a.txt", edits=pairs(("b", "d")), **capitals)
+    assert done["data"]["applied"]
 
 
-@pytest.mark.parametrize(
-    ("expectation", "wrong"),
-    [("expected_mtime_ms", 1), ("expected_size_bytes", 1), ("expected_sha256", "0" * 64)],
-)
-@pytest.mark.parametrize("dry", [False, True])
+@each_row("wrong", zip(EXPECTED, (1, 1, "0" * 64), strict=True))
+@each_row("dry", [False, True])
 def test_an_expectation_that_does_not_hold(
-    desk: OpenWorkspace, expectation: str, wrong: Any, dry: bool
+    desk: OpenWorkspace, wrong: tuple[str, Any], dry: bool
 ) -> None:
-    more = {expectation: wrong, "dry_run": dry}
+    name, expected = wrong
+    more = {name: expected, "dry_run": dry}
     found = batch_refused(desk, "CONFLICT", "a\n", ("no such text", "b"), **more)
-    target = Path(desk.root, "a.txt")
-    actual = {
-        "expected_mtime_ms": target.stat().st_mtime_ns // 1_000_000,
-        "expected_size_bytes": 2,
-        "expected_sha256": hashlib.sha256(b"a\n").hexdigest(),
-    }
-    mismatch = {"expected": wrong, "actual": actual[expectation]}
-    assert found["data"] == {
-        "applied": False,
-        "expectation": expectation,
-        **mismatch,
-        "mismatches": {expectation: mismatch},
-    }
+    mismatch = {"expected": expected, "actual": told_by_read(desk)[name]}
+    told = {"expectation": name, **mismatch, "mismatches": {name: mismatch}}
+    assert found["data"] == {"applied": False, **told}
 
 
-@pytest.mark.parametrize("held", range(7))
-@pytest.mark.parametrize("name", ["BatchEdit", "Edit", "Write"])
+@each_row("held", range(7))
+@each_row("name", ["BatchEdit", "Edit", "Write"])
 def test_all_expectations_that_do_not_hold_are_told(
     desk: OpenWorkspace, name: str, held: int
 ) -> None:
     """`held`: those that do hold, as bits; a dry run and the other language tell the same."""
     target = put(desk, "a.txt", "a\n")
-    stats = call(desk, "Read", path="a.txt")["stats"]
-    read = {
-        "expected_size_bytes": stats["file_size_bytes"],
-        "expected_mtime_ms": stats["file_mtime_ms"],
-        "expected_sha256": stats["file_sha256"],
-    }
-    others = {
-        "expected_size_bytes": 987_654_321,
-        "expected_mtime_ms": 876_543_210,
-        "expected_sha256": "7" * 64,
-    }
+    read = told_by_read(desk)
+    others = dict(zip(EXPECTED, (987_654_321, 876_543_210, "7" * 64), strict=True))
     wrong = [key for bit, key in enumerate(read) if not held >> bit & 1]
     given: dict[str, Any] = {key: (others if key in wrong else read)[key] for key in read}
-    more: dict[str, Any] = {
-        "BatchEdit": {"edits": pairs(("a", "b"))},
-        "Edit": {"old_string": "a", "new_string": "b"},
-        "Write": {"content": "b\n", "overwrite": True},
-    }[name]
-    found = refused(desk, "CONFLICT", target, name, path="a.txt", **more, **given)
-    assert found["data"]["mismatches"] == {
+    own = {"BatchEdit": {"edits": [AB]}, "Edit": AB, "Write": {"content": "b\n", "overwrite": True}}
+    more = {"path": "a.txt", **own[name], **given}
+    data = refused(desk, "CONFLICT", target, name, **more)["data"]
+    assert data["expectation"] == wrong[0]
+    assert data["mismatches"] == {
         key: {"expected": others[key], "actual": read[key]} for key in wrong
     }
-    assert found["data"]["expectation"] == wrong[0]
     for lang in ("en", "zh"):
-        said = desk.call("local", name, {"path": "a.txt", **more, **given}, lang=lang).fields[
-            "text"
-        ]
+        said = str(desk.call("local", name, more, lang=lang).fields["text"])
         for key in read:
-            assert (key in str(said)) == (str(others[key]) in str(said)) == (key in wrong), said
-            assert str(read[key]) in str(said) or key not in wrong
-
-
-def test_a_digest_may_be_in_capitals(desk: OpenWorkspace) -> None:
-    put(desk, "a.txt", "a\n")
-    digest = hashlib.sha256(b"a\n").hexdigest().upper()
-    assert call(desk, "BatchEdit", path="a.txt", edits=pairs(("a", "b")), expected_sha256=digest)[
-        "data"
-    ]["applied"]
+            assert (key in said) == (str(others[key]) in said) == (key in wrong), said
+            assert str(read[key]) in said or key not in wrong
 
 
 # Edit
 
 
-@pytest.mark.parametrize(
-    ("data", "old", "new", "after", "count"),
+@each_row(
+    "data old new after count",
     [
         ("aaa", "aa", "b", "ba", 1),
         ("a a a", "a", "b", "b b b", 3),
@@ -468,22 +397,13 @@ def test_edit_everywhere(
 
 def test_edit_once(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", "aaa b")
-    refused(
-        desk, "PARTIAL_MATCH_FAIL", target, "Edit", path="a.txt", old_string="aa", new_string="x"
-    )
-    refused(
-        desk,
-        "PARTIAL_MATCH_FAIL",
-        target,
-        "Edit",
-        path="a.txt",
-        old_string="z",
-        new_string="x",
-        replace_all=True,
-    )
-    dry = call(desk, "Edit", path="a.txt", old_string="b", new_string="c", dry_run=True)
+    for old, more in (("aa", {}), ("z", {"replace_all": True})):
+        given = {"path": "a.txt", "old_string": old, "new_string": "x", **more}
+        refused(desk, "PARTIAL_MATCH_FAIL", target, "Edit", **given)
+    given = {"path": "a.txt", "old_string": "b", "new_string": "c"}
+    dry = call(desk, "Edit", **given, dry_run=True)
     assert (dry["status"], target.read_text()) == ("partial", "aaa b")
-    assert call(desk, "Edit", path="a.txt", old_string="b", new_string="c")["status"] == "success"
+    assert call(desk, "Edit", **given)["status"] == "success"
     assert target.read_text() == "aaa c"
 
 
@@ -493,64 +413,34 @@ def test_edit_once(desk: OpenWorkspace) -> None:
 def test_write_a_new_file(desk: OpenWorkspace) -> None:
     found = call(desk, "Write", path="new/a.txt", content="a\r\nb")
     assert Path(desk.root, "new/a.txt").read_bytes() == b"a\r\nb"
-    assert found["data"]["diff_preview"].startswith(
-        "diff --git a/new/a.txt b/new/a.txt\nnew file mode"
-    )
+    head = "diff --git a/new/a.txt b/new/a.txt\nnew file mode"
+    assert found["data"]["diff_preview"].startswith(head)
     assert (found["stats"]["original_size"], found["stats"]["bytes_written"]) == (0, 4)
     entry = desk.journal.get(1)
     assert entry is not None
     assert entry.kind == "create"
 
 
-def test_write_does_not_overwrite_by_itself(desk: OpenWorkspace) -> None:
+def test_write_overwrites_what_is_expected_if_it_is_told_to(desk: OpenWorkspace) -> None:
     target = put(desk, "a.txt", "a\n")
-    refused(desk, "FILE_EXISTS", target, "Write", path="a.txt", content="b\n")
-    refused(
-        desk, "FILE_EXISTS", target, "Write", path="a.txt", content="b\n", expected_size_bytes=2
-    )
-    refused(
-        desk,
-        "CONFLICT",
-        target,
-        "Write",
-        path="a.txt",
-        content="b\n",
-        overwrite=True,
-        expected_size_bytes=3,
-    )
-    refused(
-        desk,
-        "IS_DIRECTORY",
-        None,
-        "Write",
-        path=".",
-        content="b\n",
-        overwrite=True,
-        expected_size_bytes=3,
-    )
-    done = call(desk, "Write", path="a.txt", content="b\n", overwrite=True, expected_size_bytes=2)
+    b, over = {"path": "a.txt", "content": "b\n"}, {"overwrite": True}
+    refused(desk, "FILE_EXISTS", target, "Write", **b)
+    refused(desk, "FILE_EXISTS", target, "Write", **b, expected_size_bytes=2)
+    refused(desk, "CONFLICT", target, "Write", **b, **over, expected_size_bytes=3)
+    folder = {**b, "path": "."}
+    refused(desk, "IS_DIRECTORY", None, "Write", **folder, **over, expected_size_bytes=3)
+    done = call(desk, "Write", **b, **over, expected_size_bytes=2)
     assert (done["status"], target.read_text()) == ("success", "b\n")
-    again = call(desk, "Write", path="a.txt", content="b\n", overwrite=True, expected_size_bytes=2)
+    again = call(desk, "Write", **b, **over, expected_size_bytes=2)
     assert (again["stats"]["bytes_written"], again["data"]["edit_id"]) == (0, 0)
+    target.unlink()
+    refused(desk, "NOT_FOUND", None, "Write", **b, **over, expected_size_bytes=2)
+    assert not target.exists()
+    assert call(desk, "Write", **b, **over)["status"] == "success"
 
 
-def test_write_expects_nothing_of_a_file_that_is_not_there(desk: OpenWorkspace) -> None:
-    refused(
-        desk,
-        "NOT_FOUND",
-        None,
-        "Write",
-        path="a.txt",
-        content="b",
-        overwrite=True,
-        expected_size_bytes=2,
-    )
-    assert not Path(desk.root, "a.txt").exists()
-    assert call(desk, "Write", path="a.txt", content="b", overwrite=True)["status"] == "success"
-
-
-@pytest.mark.parametrize(
-    ("before", "content", "after"),
+@each_row(
+    "before content after",
     [
         (b"a\r\nb\r\n", "c\nd\n", b"c\r\nd\r\n"),
         (b"a\nb\n", "c\r\nd", b"c\nd"),
@@ -567,16 +457,16 @@ def test_write_keeps_the_style_of_the_file(
     desk: OpenWorkspace, before: bytes, content: str, after: bytes
 ) -> None:
     target = put(desk, "a.txt", before)
-    digest = hashlib.sha256(before).hexdigest()
-    call(desk, "Write", path="a.txt", content=content, overwrite=True, expected_sha256=digest)
+    more = {"overwrite": True, "expected_sha256": sha256(before)}
+    call(desk, "Write", path="a.txt", content=content, **more)
     assert target.read_bytes() == after
 
 
 # Read
 
 
-@pytest.mark.parametrize(
-    ("more", "content", "truncated"),
+@each_row(
+    "more content truncated",
     [
         ({}, "1\n2\n3\n4\n5", False),
         ({"start_line": 4}, "4\n5", False),
@@ -597,7 +487,7 @@ def test_read(desk: OpenWorkspace, more: dict[str, int], content: str, truncated
         "lines_read": len(content.splitlines()),
         "file_mtime_ms": target.stat().st_mtime_ns // 1_000_000,
         "file_size_bytes": 10,
-        "file_sha256": hashlib.sha256(target.read_bytes()).hexdigest(),
+        "file_sha256": sha256(target.read_bytes()),
     }
 
 
@@ -610,8 +500,8 @@ def test_read_an_empty_file_and_many_lines(desk: OpenWorkspace) -> None:
     assert found["stats"]["lines_read"] == 500
 
 
-@pytest.mark.parametrize(
-    ("data", "content", "encoding"),
+@each_row(
+    "data content encoding",
     [
         (b"a\r\nb", "a\nb", None),
         ("é\n".encode(), "é\n", None),
@@ -638,8 +528,8 @@ WIDE = "x" * 100_000
 """As many characters as are shown at once."""
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "content", "next_line"),
+@each_row(
+    "text more content next_line",
     [
         (WIDE + "yz", {}, WIDE, None),
         (WIDE + "yz\n", {}, WIDE, None),
@@ -659,18 +549,17 @@ WIDE = "x" * 100_000
 )
 def test_what_is_cut_is_shown_as_it_is_and_said(
     desk: OpenWorkspace,
+    monkeypatch: pytest.MonkeyPatch,
     text: str,
     more: dict[str, int],
     content: str,
     next_line: int | None,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(catalog, "READ_SHARE", 100)
     put(desk, "a.txt", text)
     for lang in ("en", "zh"):
-        found: Mapping[str, Any] = desk.call(
-            "local", "Read", {"path": "a.txt", **more}, lang=lang
-        ).fields
+        answer = desk.call("local", "Read", {"path": "a.txt", **more}, lang=lang)
+        found: Mapping[str, Any] = answer.fields
         assert found["data"]["content"] == content
         assert (found["status"], found["data"]["truncated"]) == ("partial", True)
         said: str = found["text"]

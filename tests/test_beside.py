@@ -17,11 +17,7 @@ import apsw
 import pytest
 
 from copydesk.desk.backends import sqlite as database_module
-from copydesk.desk.backends.snapshots import (
-    MOST_WAITING,
-    BackgroundSnapshots,
-    Note,
-)
+from copydesk.desk.backends.snapshots import MOST_WAITING, BackgroundSnapshots, Note
 from copydesk.desk.backends.sqlite import (
     Connection,
     Database,
@@ -116,6 +112,20 @@ def test_a_lock_file_that_was_removed_locks_nobody_out_and_nobody_in(tmp_path: P
 # A database whose users take turns
 
 
+TABLE, ONE = "CREATE TABLE IF NOT EXISTS t (n INTEGER)", "INSERT INTO t VALUES (1)"
+
+
+def database_at(path: Path, *level: Any, **options: Any) -> Database:
+    """A database with one table."""
+    database = Database(StateFile(str(path)), *level, **options)
+    database.define(TABLE)
+    return database
+
+
+def numbers(db: Connection) -> list[tuple[Any, ...]]:
+    return list(db.execute("SELECT n FROM t").fetchall())
+
+
 class Counting:
     """An exclusion that knows who holds it."""
 
@@ -135,31 +145,25 @@ class Counting:
             self.held.remove(key)
 
 
-@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("most", [None, 1 << 20])
 def test_a_lock_of_ours_is_held_while_a_database_is_opened_and_never_else(
-    tmp_path: Path, bounded: bool
+    tmp_path: Path, most: int | None
 ) -> None:
     """Who writes waits for SQLite's own lock, so who holds ours never waits for a transaction."""
     turns, held = Counting(), list[int]()
-    path = str(tmp_path / "x.sqlite")
-    most = 1 << 20 if bounded else None
-    database = Database(StateFile(path), exclusion=turns, most_bytes=most)
-
-    def begin(*_: object) -> None:
-        held.append(len(turns.held))
-
-    database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)", begin=begin)
+    database = Database(StateFile(str(tmp_path / "x.sqlite")), exclusion=turns, most_bytes=most)
+    database.define(TABLE, begin=lambda *_: held.append(len(turns.held)))
     for times in (1, 2):
         with database.writing() as db:
-            db.execute("INSERT INTO t VALUES (1)")
+            db.execute(ONE)
             with database.reading() as inner:
-                assert inner.execute("SELECT n FROM t").fetchall() == [(1,)]
+                assert numbers(inner) == [(1,)]
             assert turns.held == []
         with suppress(ZeroDivisionError), database.writing(flushed=True) as db:
             db.execute("INSERT INTO t VALUES (2)")
             raise ZeroDivisionError
         with database.reading() as db:
-            assert db.execute("SELECT n FROM t").fetchall() == [(1,)]
+            assert numbers(db) == [(1,)]
             assert turns.held == []
         assert (turns.times, turns.most, turns.held) == (times, 1, [])
         for name in os.listdir(tmp_path):  # then it is opened once more
@@ -172,15 +176,12 @@ def test_two_that_open_a_new_file_at_once_both_find_it_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one makes the tables while this one looks whether they are there."""
-    path, shape_of = str(tmp_path / "x.sqlite"), _shape_of
-    one, other = (Database(StateFile(path)) for _ in range(2))
-    for each in (one, other):
-        each.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
-    failures: list[BaseException] = []
+    shape_of, failures = _shape_of, list[BaseException]()
+    one, other = (database_at(tmp_path / "x.sqlite") for _ in range(2))
 
     def open_other() -> None:
         try:
-            other.change("INSERT INTO t VALUES (1)", ())
+            other.change(ONE, ())
         except StateFailed as failure:
             failures.append(failure)
 
@@ -193,51 +194,43 @@ def test_two_that_open_a_new_file_at_once_both_find_it_ready(
         return shape_of(connection)
 
     monkeypatch.setattr(database_module, "_shape_of", look)
-    with one.reading() as db:
+    with one.reading():
         pass
     thread.join()
     assert failures == []
     with one.reading() as db:
-        assert db.execute("SELECT n FROM t").fetchall() == [(1,)]
+        assert numbers(db) == [(1,)]
     one.close()
     other.close()
 
 
 @pytest.mark.parametrize("synchronous", ["FULL", "OFF"])
-@pytest.mark.parametrize("bounded", [False, True])
+@pytest.mark.parametrize("most", [None, 1 << 20])
 def test_a_file_has_a_log_and_a_bounded_one_a_rollback_journal_that_stays(
-    tmp_path: Path, synchronous: str, bounded: bool
+    tmp_path: Path, synchronous: str, most: int | None
 ) -> None:
-    path = str(tmp_path / "x.sqlite")
-    most = 1 << 20 if bounded else None
-    database = Database(StateFile(path), synchronous, most_bytes=most)  # type: ignore[arg-type]
-    database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
+    database = database_at(tmp_path / "x.sqlite", synchronous, most_bytes=most)
     with database.writing() as db:
-        db.execute("INSERT INTO t VALUES (1)")
-        mode = db.execute("PRAGMA journal_mode").fetchone()[0]
-    assert mode == ("persist" if bounded else "wal")
-    ends = ("", "-journal") if bounded else ("", "-shm", "-wal")
+        db.execute(ONE)
+        assert db.execute("PRAGMA journal_mode").fetchone()[0] == ("persist" if most else "wal")
+    ends = ("", "-journal") if most else ("", "-shm", "-wal")
     assert sorted(os.listdir(tmp_path)) == [f"x.sqlite{end}" for end in ends]
     database.close()
-    assert os.path.exists(f"{path}-journal") is bounded
-    assert not os.path.exists(f"{path}-wal"), "all of it is in the file"
+    assert (tmp_path / "x.sqlite-journal").exists() is bool(most)
+    assert not (tmp_path / "x.sqlite-wal").exists(), "all of it is in the file"
 
 
+@pytest.mark.parametrize(("level", "levels"), [("FULL", [1, 2, 2, 1, 1, 2]), ("OFF", [0] * 6)])
 def test_a_transaction_is_flushed_if_it_is_an_intent_and_the_file_is_to_survive_a_power_cut(
-    tmp_path: Path,
+    tmp_path: Path, level: str, levels: list[int]
 ) -> None:
     """SQLite's levels: 2 flushes each commit, 1 tears nothing, 0 leaves it to the system."""
-    full, off = (
-        Database(StateFile(str(tmp_path / f"{level}.sqlite")), level) for level in ("FULL", "OFF")
-    )
-    for database, levels in ((full, [1, 2, 2, 1, 1, 2]), (off, [0] * 6)):
-        database.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
-        found = []
-        for flushed in (False, True, True, False, False, True):
-            with database.writing(flushed=flushed) as db:
-                found.append(db.execute("PRAGMA synchronous").get)
-        assert found == levels
-        database.close()
+    database, found = database_at(tmp_path / "x.sqlite", level), list[int]()
+    for flushed in (False, True, True, False, False, True):
+        with database.writing(flushed=flushed) as db:
+            found.append(db.execute("PRAGMA synchronous").get)
+    assert found == levels
+    database.close()
 
 
 def test_the_intent_of_a_write_is_flushed_and_how_it_ended_is_not(tmp_path: Path) -> None:
@@ -450,14 +443,9 @@ def test_who_asks_for_a_large_text_or_closes_does_not_wait_for_calm() -> None:
 
 
 def planned(number: int, text: bytes) -> tuple[Plan, Snapshot]:
-    base = Snapshot.of(text)
-    request = RangeEdit(HERE, "1", "new\n")
-    place = request.locate(base)
-    id_ = f"{number:08x}"
-    plan = Plan(
-        *(id_, "me", "ws_mod", "tool", request, place, "replace", base.digest, "0" * 64, 1, 2)
-    )
-    return plan, base
+    base, request = Snapshot.of(text), RangeEdit(HERE, "1", "new\n")
+    place, head = request.locate(base), (f"{number:08x}", "me", "ws_mod", "tool")
+    return Plan(*head, request, place, "replace", base.digest, "0" * 64, 1, 2), base
 
 
 def test_a_draft_is_given_for_its_plan_on_its_content_alone() -> None:
@@ -539,12 +527,10 @@ def test_collection_is_put_off_and_comes_back_as_it_was() -> None:
 
 def test_who_asks_for_the_file_waits_for_the_statement_of_another_thread(tmp_path: Path) -> None:
     """A connection serves one thread at a time: a second one makes the first one's call fail."""
-    path = str(tmp_path / "x.sqlite")
-    database, other = Database(StateFile(path)), Database(StateFile(path))
+    database, other = (database_at(tmp_path / "x.sqlite") for _ in range(2))
     for each in (database, other):
-        each.define("CREATE TABLE IF NOT EXISTS t (n INTEGER)")
         with each.writing() as db:
-            db.execute("INSERT INTO t VALUES (1)")  # of the second one, so the log has changed
+            db.execute(ONE)  # of the second one, so the log has changed
     begun, order = threading.Event(), list[str]()
 
     def read() -> None:

@@ -6,7 +6,9 @@ the reference editor of Anthropic's API, asked the same on the same files.
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +30,7 @@ from copydesk.tools.compat import EDITOR, MOST_SHOWN, compat
 from copydesk.tools.report import Answer, Fields, Original
 from support.batch_calls import call, nulls, put, refused
 from support.desks import Setup
+from support.rows import each_row
 
 TEXT = "one\ntwo\nthree\ntwo\n"
 NESTED = "class A:\n    def f(self):\n        if x:\n            y()\n"
@@ -153,7 +156,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("codec", "head", "ending", "tail"), KEPT)
+@each_row("codec head ending tail", KEPT)
 def test_no_byte_outside_of_the_edit_changes(
     desk: OpenWorkspace, codec: str, head: bytes, ending: str, tail: bytes
 ) -> None:
@@ -173,7 +176,7 @@ def test_no_byte_outside_of_the_edit_changes(
         check_case(desk, Case(tool, arguments, head + after + tail, before=before))
 
 
-@pytest.mark.parametrize("text", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
+@each_row("text", [b"", b"\xef\xbb\xbf", b"\xff\xfe"])
 def test_lines_are_put_into_an_empty_file(desk: OpenWorkspace, text: bytes) -> None:
     new = "x\n".encode("utf-16-le" if text == b"\xff\xfe" else "utf-8")
     newline = new[len(new) // 2 :]
@@ -221,18 +224,11 @@ REFUSED = [
     Case(EDITOR, {"command": "view", "path": "b.txt"}, code="NOT_FOUND"),
     *(
         Case(EDITOR, {"command": "view", "view_range": given}, code="INVALID_PARAM", data={"argument": named})
-        for given, named in (
-            ([1], "view_range"),
-            ([1, 2, 3], "view_range"),
-            ([0, 2], "view_range"),
-            ([3, 2], "view_range"),
-            ([2, -2], "view_range"),
-            ([1, 6], "view_range"),
-            ([6, -1], "view_range"),
-            ([5, 10**30], "view_range"),
-            ([True, 2], "view_range[0]"),
-            (["1", "2"], "view_range[0]"),
+        for named, *wrong in (
+            ("view_range", [1], [1, 2, 3], [0, 2], [3, 2], [2, -2], [1, 6], [6, -1], [5, 10**30]),
+            ("view_range[0]", [True, 2], ["1", "2"]),
         )
+        for given in wrong
     ),
     Case("read_text_file", {"head": 1, "tail": 1}, code="INVALID_PARAM", data={"argument": "tail"}),
     Case("read_text_file", {"path": "."}, code="IS_DIRECTORY"),
@@ -241,7 +237,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["a.py", "a.yaml", "Makefile", "a.TXT", "a.html", "a.md"])
+@each_row("name", ["a.py", "a.yaml", "Makefile", "a.TXT", "a.html", "a.md"])
 def test_where_indentation_may_be_free_a_line_is_written_as_given(
     desk: OpenWorkspace, name: str
 ) -> None:
@@ -255,46 +251,35 @@ def test_where_indentation_may_be_free_a_line_is_written_as_given(
         assert found["data"]["failures"][0]["corrected_old_string"] == "  b"
 
 
-def name_of(case: Case) -> str:
-    return f"{case.arguments.get('command', case.tool)}-{case.code or 'ok'}"
-
-
-def approve(desk: OpenWorkspace, answer: Answer) -> str:
+def approve(desk: OpenWorkspace, answer: Any) -> str:
     """A person approves the plan that the answer names; its id."""
-    assert answer.envelope is not None
     assert answer.envelope.error["code"] == "APPROVAL_REQUIRED", answer
-    assert answer.original is not None
     (block,) = answer.original.content
-    hunk_id = str(answer.facts["hunk_id"])
-    assert str(block["text"]).startswith("APPROVAL_REQUIRED: ")
-    assert hunk_id in str(block["text"])
-    shown = desk.desk.review.show(desk.member("person"), hunk_id)
-    desk.desk.review.approve(desk.member("person"), hunk_id, shown.before, shown.after)
+    hunk_id, person = str(answer.facts["hunk_id"]), desk.member("person")
+    assert block["text"].startswith("APPROVAL_REQUIRED: ")
+    assert hunk_id in block["text"]
+    shown = desk.desk.review.show(person, hunk_id)
+    desk.desk.review.approve(person, hunk_id, shown.before, shown.after)
     return hunk_id
 
 
-@pytest.mark.parametrize("case", [*WRITTEN, *MADE], ids=name_of)
+@each_row("case", [*WRITTEN, *MADE])
 def test_what_a_person_approved_is_written_by_the_same_call(
     desk: OpenWorkspace, case: Case
 ) -> None:
-    target, again = Path(desk.root, "a.txt"), Path(desk.root, "b.txt")
-    if case not in MADE:
-        put(desk, "a.txt", case.before)
-        put(desk, "b.txt", case.before)
+    target, again = (Path(desk.root, name) for name in ("a.txt", "b.txt"))
+    for file in (target, again):
+        file.write_bytes(case.before.encode() if isinstance(case.before, str) else case.before)
+        if case in MADE:
+            file.unlink()
     arguments = {"path": "a.txt", **case.arguments}
-    asked = desk.call("asking", case.tool, arguments)
-    assert asked.envelope is not None
-    hunk_id = approve(desk, asked)
+    hunk_id = approve(desk, desk.call("asking", case.tool, arguments))
     assert target.exists() == again.exists()
     assert case in MADE or target.read_bytes() == again.read_bytes()
-    done = desk.call("asking", case.tool, arguments)
-    own = desk.call("person", case.tool, {**arguments, "path": "b.txt"})
-    assert done.envelope is not None
-    assert own.envelope is not None
+    done: Any = desk.call("asking", case.tool, arguments)
+    own: Any = desk.call("person", case.tool, {**arguments, "path": "b.txt"})
     assert not done.is_error, done.text
     assert target.read_bytes() == again.read_bytes()
-    assert done.original is not None
-    assert own.original is not None
     assert done.original.content == tuple(
         {**one, "text": str(one["text"]).replace("b.txt", "a.txt")} for one in own.original.content
     )
@@ -305,8 +290,7 @@ def test_what_a_person_approved_is_written_by_the_same_call(
 
 def test_a_directory_that_no_person_could_see_as_a_plan_is_not_made(desk: OpenWorkspace) -> None:
     asked = desk.call("asking", "create_directory", {"path": "new/deep"})
-    assert asked.envelope is not None
-    assert asked.envelope.error["code"] == "APPROVAL_REQUIRED"
+    assert asked.data["error"]["code"] == "APPROVAL_REQUIRED"
     assert not Path(desk.root, "new").exists()
 
 
@@ -315,9 +299,7 @@ def test_an_approved_move_is_made_by_the_same_call(desk: OpenWorkspace) -> None:
     put(desk, "d/b.txt", TEXT)
     Path(desk.root, "to").mkdir()
     arguments = {"source": "d/a.txt", "destination": "to/a.txt"}
-    asked = desk.call("asking", "move_file", arguments)
-    assert asked.envelope is not None
-    approve(desk, asked)
+    approve(desk, desk.call("asking", "move_file", arguments))
     assert not Path(desk.root, "to/a.txt").exists()
     assert not desk.call("asking", "move_file", arguments).is_error
     assert Path(desk.root, "to/a.txt").read_text() == TEXT
@@ -327,34 +309,30 @@ def test_an_approved_move_is_made_by_the_same_call(desk: OpenWorkspace) -> None:
 def test_a_plan_of_a_text_that_has_changed_is_not_the_one_that_was_approved(
     desk: OpenWorkspace,
 ) -> None:
-    target = put(desk, "a.txt", TEXT)
-    arguments = {"path": "a.txt", "content": "new\n"}
-    asked = desk.call("asking", "write_file", arguments)
-    assert asked.envelope is not None
-    first = approve(desk, asked)
-    target.write_text(TEXT + "more\n")
-    found = desk.call("asking", "write_file", arguments)
-    assert found.envelope is not None
-    assert found.envelope.error["code"] == "APPROVAL_REQUIRED"
-    assert found.facts["hunk_id"] != first
-    assert target.read_text() == TEXT + "more\n"
-    second = desk.call("asking", "write_file", arguments)
-    assert second.envelope is not None
-    assert second.facts["hunk_id"] == found.facts["hunk_id"]
+    target, changed = put(desk, "a.txt", TEXT), TEXT + "more\n"
+
+    def asked() -> Answer:
+        return desk.call("asking", "write_file", {"path": "a.txt", "content": "new\n"})
+
+    first = approve(desk, asked())
+    target.write_text(changed)
+    found, again = asked(), asked()
+    assert found.data["error"]["code"] == "APPROVAL_REQUIRED"
+    assert again.facts["hunk_id"] == found.facts["hunk_id"] != first
     desk.desk.review.reject(desk.member("person"), str(found.facts["hunk_id"]), "no")
-    no = desk.call("asking", "write_file", arguments)
+    no = asked()
     assert no.is_error
     assert "no" in no.text
-    assert target.read_text() == TEXT + "more\n"
+    assert target.read_text() == changed
 
 
-@pytest.mark.parametrize("case", WRITTEN, ids=name_of)
+@each_row("case", WRITTEN)
 def test_what_is_written_and_taken_back(desk: OpenWorkspace, case: Case) -> None:
     found = check_case(desk, case)
     assert found["stats"]["new_size"] == found["stats"]["bytes_written"]
 
 
-@pytest.mark.parametrize("case", REFUSED, ids=name_of)
+@each_row("case", REFUSED)
 def test_what_is_refused(desk: OpenWorkspace, case: Case) -> None:
     found = check_case(desk, case)
     chinese = desk.call("local", case.tool, {"path": "a.txt", **case.arguments}, lang="zh")
@@ -375,9 +353,10 @@ def test_an_edit_is_dry_first(desk: OpenWorkspace) -> None:
     assert done["data"]["diff_preview"].endswith("@@ -1,4 +1,4 @@\n-one\n+1\n two\n three\n two\n")
 
 
-@pytest.mark.parametrize("content", ["", "a\r\nb", "\ufeffa\n"])
-@pytest.mark.parametrize("tool", ["write_file", EDITOR])
+@each_row("content", ["", "a\r\nb", "\ufeffa\n"])
+@each_row("tool", ["write_file", EDITOR])
 def test_a_new_file_has_the_very_text(desk: OpenWorkspace, tool: str, content: str) -> None:
+    target = Path(desk.root, "new", "deep", "a.txt")
     more: dict[str, Any] = {"content": content}
     if tool == EDITOR:
         more = {"command": "create", "file_text": content}
@@ -385,29 +364,25 @@ def test_a_new_file_has_the_very_text(desk: OpenWorkspace, tool: str, content: s
         refused(desk, "NOT_FOUND", None, tool, path="new/deep/a.txt", **more)
         call(desk, "create_directory", path="new/deep")
     found = call(desk, tool, path="new/deep/a.txt", **more)
-    target = Path(desk.root, "new/deep/a.txt")
     assert found["status"] == "success"
     assert target.read_bytes() == content.encode()
     call(desk, "undo_file_modification", edit_id=found["data"]["edit_id"])
     assert not target.exists()
-
-
-def test_the_same_text_again_is_no_edit(desk: OpenWorkspace) -> None:
-    put(desk, "a.txt", TEXT)
-    found = call(desk, "write_file", path="a.txt", content=TEXT)
-    assert (found["data"]["edit_id"], found["stats"]["bytes_written"]) == (0, 0)
+    shutil.rmtree(Path(desk.root, "new"), ignore_errors=True)
 
 
 def test_an_edit_of_nothing_is_done(desk: OpenWorkspace) -> None:
     """As there, where the file is written again; here nothing is."""
     target = put(desk, "a.txt", TEXT)
     for tool, more in (
+        ("write_file", {"content": TEXT}),
         ("edit_file", edits()),
         ("edit_file", edits(("one\n", "one\r\n"))),
         (EDITOR, replacing("one", "one")),
     ):
         found = call(desk, tool, path="a.txt", **more)
-        assert (found["status"], found["data"]["edit_id"]) == ("success", 0)
+        told = (found["status"], found["data"]["edit_id"], found["stats"]["bytes_written"])
+        assert told == ("success", 0, 0), tool
     assert target.read_text() == TEXT
     assert desk.journal.entries() == ()
 
@@ -415,18 +390,15 @@ def test_an_edit_of_nothing_is_done(desk: OpenWorkspace) -> None:
 READ = "1\r\n2\n3\n4"
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "content"),
+@each_row(
+    "text more content",
     [
-        (READ, {}, READ),
+        *((READ, more, READ) for more in ({}, {"head": 9}, {"encoding": "utf-8"})),
+        *((READ, {"tail": count}, "1\n2\n3\n4") for count in (9, 10**30)),
         (READ, {"head": 2}, "1\r\n2"),
-        (READ, {"head": 9}, READ),
         (READ, {"head": -1}, ""),
         (READ, {"tail": 2}, "3\n4"),
-        (READ, {"tail": 9}, "1\n2\n3\n4"),
-        (READ, {"tail": 10**30}, "1\n2\n3\n4"),
         (READ, {"head": 0, "tail": 1}, "4"),
-        (READ, {"encoding": "utf-8"}, READ),
         ("1\n2\n", {"tail": 1}, ""),
         ("1\n2\n", {"tail": 2}, "2\n"),
         ("1\n2\n", {"head": 2}, "1\n2"),
@@ -454,14 +426,13 @@ CAT = "Here's the result of running `cat -n` on "
 
 def said(desk: OpenWorkspace, tool: str, **arguments: Any) -> str:
     """The first block of an answer, with the root as "ROOT"."""
-    answer = desk.call("local", tool, arguments)
+    answer: Any = desk.call("local", tool, arguments)
     assert answer.envelope is not None
-    assert answer.original is not None
     return str(answer.original.content[0]["text"]).replace(desk.root, "ROOT")
 
 
-@pytest.mark.parametrize(
-    ("given", "content"),
+@each_row(
+    "given content",
     [
         (None, "     1\tone\n     2\ttwo\n     3\tthree\n     4\ttwo\n     5\t\n"),
         ([2, 3], "     2\ttwo\n     3\tthree\n"),
@@ -506,65 +477,31 @@ def test_viewing_a_directory(desk: OpenWorkspace) -> None:
         assert answer.get("error", {}).get("code") == (None if seen else "ACCESS_DENIED")
 
 
+EDITED = "The file ROOT/a.txt has been edited. " + CAT
+REVIEW = "Review the changes and make sure they are as expected"
+AGAIN = "Edit the file again if necessary."
+SIX = "     3\t3\n     4\t4\n     5\t5\n     6\tsix\n     7\t"
+UNIQUE = "Please ensure it is unique"
+
+
 def test_the_words_of_the_editor(desk: OpenWorkspace) -> None:
     put(desk, "a.txt", "".join(f"{number}\n" for number in range(1, 12)))
     put(desk, "b.txt", "x\nx\n")
-    for arguments, words in (
-        (
-            {"command": "create", "path": "n", "file_text": ""},
-            "File created successfully at: ROOT/n",
-        ),
-        (
-            {"command": "create", "path": "n", "file_text": ""},
-            "File already exists at: ROOT/n. Cannot overwrite files using command `create`.",
-        ),
-        (
-            {"command": "create", "path": "m"},
-            "Parameter `file_text` is required for command: create",
-        ),
-        (
-            {"command": "view", "path": "none"},
-            "The path ROOT/none does not exist. Please provide a valid path.",
-        ),
-        (
-            {**replacing("6", "six"), "path": "a.txt"},
-            "The file ROOT/a.txt has been edited. "
-            f"{CAT}a snippet of ROOT/a.txt:\n     2\t2\n     3\t3\n     4\t4\n     5\t5\n"
-            "     6\tsix\n     7\t7\n     8\t8\n     9\t9\n    10\t10\n"
-            "Review the changes and make sure they are as expected. "
-            "Edit the file again if necessary.",
-        ),
-        (
-            {**inserting(6, "new"), "path": "a.txt"},
-            "The file ROOT/a.txt has been edited. "
-            f"{CAT}a snippet of the edited file:\n     3\t3\n     4\t4\n     5\t5\n"
-            "     6\tsix\n     7\tnew\n     8\t7\n     9\t8\n    10\t9\n    11\t10\n"
-            "Review the changes and make sure they are as expected (correct indentation, "
-            "no duplicate lines, etc). Edit the file again if necessary.",
-        ),
-        (
-            {**replacing("x", "y"), "path": "b.txt"},
-            "No replacement was performed. Multiple occurrences of old_str `x` in lines [1, 2]. "
-            "Please ensure it is unique",
-        ),
-        (
-            {**replacing("z", "y"), "path": "b.txt"},
-            "No replacement was performed, old_str `z` did not appear verbatim in ROOT/b.txt.",
-        ),
-        (
-            {**inserting(99, "y"), "path": "b.txt"},
-            "Invalid `insert_line` parameter: 99. "
-            "It should be within the range of lines of the file: [0, 3]",
-        ),
-        (
-            {"command": "view", "path": "b.txt", "view_range": [3, 2]},
-            "Invalid `view_range`: [3, 2]. Its second element `2` "
-            "should be larger or equal than its first `3`",
-        ),
-        ({"command": "undo_edit", "path": "b.txt"}, "No edit history found for ROOT/b.txt."),
-    ):
-        path = f"{desk.root}/{arguments['path']}"
-        assert said(desk, EDITOR, **{**arguments, "path": path}) == words
+    made = {"command": "create", "file_text": ""}
+    for name, arguments, words in (
+        ("n", made, "File created successfully at: ROOT/n"),
+        ("n", made, "File already exists at: ROOT/n. Cannot overwrite files using command `create`."),
+        ("m", {"command": "create"}, "Parameter `file_text` is required for command: create"),
+        ("none", {"command": "view"}, "The path ROOT/none does not exist. Please provide a valid path."),
+        ("a.txt", replacing("6", "six"), f"{EDITED}a snippet of ROOT/a.txt:\n     2\t2\n{SIX}7\n     8\t8\n     9\t9\n    10\t10\n{REVIEW}. {AGAIN}"),
+        ("a.txt", inserting(6, "new"), f"{EDITED}a snippet of the edited file:\n{SIX}new\n     8\t7\n     9\t8\n    10\t9\n    11\t10\n{REVIEW} (correct indentation, no duplicate lines, etc). {AGAIN}"),
+        ("b.txt", replacing("x", "y"), f"No replacement was performed. Multiple occurrences of old_str `x` in lines [1, 2]. {UNIQUE}"),
+        ("b.txt", replacing("z", "y"), "No replacement was performed, old_str `z` did not appear verbatim in ROOT/b.txt."),
+        ("b.txt", inserting(99, "y"), "Invalid `insert_line` parameter: 99. It should be within the range of lines of the file: [0, 3]"),
+        ("b.txt", {"command": "view", "view_range": [3, 2]}, "Invalid `view_range`: [3, 2]. Its second element `2` should be larger or equal than its first `3`"),
+        ("b.txt", {"command": "undo_edit"}, "No edit history found for ROOT/b.txt."),
+    ):  # fmt: skip
+        assert said(desk, EDITOR, path=f"{desk.root}/{name}", **arguments) == words
 
 
 def test_edits_are_undone_one_by_one(desk: OpenWorkspace) -> None:
@@ -609,20 +546,14 @@ PATCHES = [
     ("", [("", "a\n")], "@@ -0,0 +1,1 @@\n+a\n"),
     ("a\na\n", [("a\na\n", "c\na\n")], "@@ -1,2 +1,2 @@\n+c\n a\n-a\n"),
     ("a\nb\nc\nd\na\nb\n", [("a\nb\nc", "c\nb\na")], "@@ -1,6 +1,6 @@\n-a\n-b\n c\n+b\n+a\n d\n a\n b\n"),
-    (
-        "".join(f"{n}\n" for n in range(20, 32)),
-        [("20\n", "x\n"), ("29", "y"), ("31\n", "")],
-        "@@ -1,12 +1,11 @@\n-20\n+x\n 21\n 22\n 23\n 24\n 25\n 26\n 27\n 28\n-29\n+y\n 30\n-31\n",
-    ),
-    (
-        "".join(f"{n}\n" for n in range(20, 33)),
-        [("20\n", "x\n"), ("30\n", "y\nz\n")],
-        "@@ -1,5 +1,5 @@\n-20\n+x\n 21\n 22\n 23\n 24\n@@ -7,7 +7,8 @@\n 26\n 27\n 28\n 29\n-30\n+y\n+z\n 31\n 32\n",
-    ),
+    ("".join(f"{n}\n" for n in range(20, 32)), [("20\n", "x\n"), ("29", "y"), ("31\n", "")],
+        "@@ -1,12 +1,11 @@\n-20\n+x\n 21\n 22\n 23\n 24\n 25\n 26\n 27\n 28\n-29\n+y\n 30\n-31\n"),
+    ("".join(f"{n}\n" for n in range(20, 33)), [("20\n", "x\n"), ("30\n", "y\nz\n")],
+        "@@ -1,5 +1,5 @@\n-20\n+x\n 21\n 22\n 23\n 24\n@@ -7,7 +7,8 @@\n 26\n 27\n 28\n 29\n-30\n+y\n+z\n 31\n 32\n"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("before", "pairs", "patch"), PATCHES)
+@each_row("before pairs patch", PATCHES)
 def test_the_diff_of_an_edit(
     desk: OpenWorkspace, before: str, pairs: list[tuple[str, str]], patch: str
 ) -> None:
@@ -661,7 +592,7 @@ GLOBS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("glob", "path", "is_named"), GLOBS)
+@each_row("glob path is_named", GLOBS)
 def test_globs(glob: str, path: str, is_named: bool) -> None:
     assert matches(path, glob) == is_named
 
@@ -690,20 +621,14 @@ def test_a_glob_asks_for_no_more_than_its_length(
     assert not matches(path, glob)
 
 
-@pytest.mark.parametrize(
-    "glob",
-    [
-        *("a" * 1_001, "{1..10001}", "{1..9999}" + "z" * 900, "{,}" * 15),
-        "@(" * 30 + "a" + ")" * 30,
-    ],
-)
+@each_row("glob", ["a" * 1_001, "{1..10001}", "{1..9999}" + "z" * 900, "{,}" * 15, "@(" * 30 + "a" + ")" * 30])  # fmt: skip
 def test_a_glob_that_asks_for_too_much_is_refused(desk: OpenWorkspace, glob: str) -> None:
-    for tool, argument in (
+    put(desk, "a", "")
+    for tool, more in (
         ("search_files", {"pattern": glob}),
         ("directory_tree", {"excludePatterns": [glob]}),
     ):
-        put(desk, "a", "")
-        answer = desk.call("local", tool, {"path": ".", **argument})
+        answer = desk.call("local", tool, {"path": ".", **more})
         assert answer.data["error"]["code"] == "INVALID_PARAM", answer.text
     assert not matches("1", "{1..<" + "9" * 900 + "}")
 
@@ -718,24 +643,13 @@ def test_directories(desk: OpenWorkspace) -> None:
     assert said(desk, "list_directory", path=".").split("\n") == listed
     sized = said(desk, "list_directory_with_sizes", path=desk.root).split("\n")
     assert sized[0] == "[FILE] _a                                1.46 KB"
-    assert [row.split()[1] for row in sized[:9]] == [
-        "_a",
-        ".env",
-        "10",
-        "2",
-        "b.txt",
-        "d",
-        "link",
-        "out",
-        "Zeta.md",
-    ]
+    by_name = ["_a", ".env", "10", "2", "b.txt", "d", "link", "out", "Zeta.md"]
+    assert [row.split()[1] for row in sized[:9]] == by_name
     assert sized[9:11] == ["", "Total: 8 files, 1 directories"]
     tree = said(desk, "directory_tree", path=".", excludePatterns=["[!d]*", "e"])
-    inner = '[\n      {\n        "name": "x.txt",\n        "type": "file"\n      }\n    ]'
-    assert (
-        tree
-        == f'[\n  {{\n    "name": "d",\n    "type": "directory",\n    "children": {inner}\n  }}\n]'
-    )
+    inner = {"name": "x.txt", "type": "file"}
+    outer = {"name": "d", "type": "directory", "children": [inner]}
+    assert tree == json.dumps([outer], indent=2)
     found = said(desk, "search_files", path=".", pattern="**/*.txt")
     assert found == "ROOT/b.txt\nROOT/d/e/y.txt\nROOT/d/x.txt"
     assert said(desk, "search_files", path="link", pattern="*") == "ROOT/d/e\nROOT/d/x.txt"
@@ -773,25 +687,13 @@ def test_moving(desk: OpenWorkspace) -> None:
     assert Path(desk.root, "d/e/x.bin").read_bytes() == b"\0\xff"
 
 
-def test_of_a_directory_all_is_moved_or_nothing(desk: OpenWorkspace) -> None:
-    put(desk, "d/a.txt", "a")
-    Path(desk.root, "d/b").symlink_to("/etc/hostname")
-    found = call(desk, "move_file", source="d", destination="e")
-    assert found["status"] == "error"
-    assert Path(desk.root, "d/a.txt").read_text() == "a"
-    assert not Path(desk.root, "e").exists()
-    assert desk.pending("local") == ()
-
-
 def tree(desk: OpenWorkspace) -> set[str]:
     found = Path(desk.root).rglob("*")
     return {str(one.relative_to(desk.root)) for one in found if ".copydesk" not in one.parts}
 
 
 def moved(desk: OpenWorkspace, member: str, source: str, to: str) -> Answer:
-    answer = desk.call(member, "move_file", {"source": source, "destination": to})
-    assert answer.envelope is not None
-    return answer
+    return desk.call(member, "move_file", {"source": source, "destination": to})
 
 
 @pytest.mark.parametrize("hidden", ["d/dark/x.txt", "d/e/dark/x.txt"])
@@ -807,6 +709,14 @@ def test_a_directory_with_something_hidden_is_not_moved_in_part(
         assert answer.data["error"]["code"] == "ACCESS_DENIED", answer.text
         assert "dark" not in answer.text
         assert tree(desk) == before
+
+
+def test_of_a_directory_all_is_moved_or_nothing(desk: OpenWorkspace) -> None:
+    put(desk, "d/a.txt", "a")
+    Path(desk.root, "d/b").symlink_to("/etc/hostname")
+    assert moved(desk, "local", "d", "e").is_error
+    assert tree(desk) == {"d", "d/a.txt", "d/b"}
+    assert desk.pending("local") == ()
 
 
 def test_a_directory_is_moved_where_its_files_could_be(desk: OpenWorkspace) -> None:
@@ -877,15 +787,14 @@ def test_what_is_known_of_a_file(desk: OpenWorkspace, monkeypatch: pytest.Monkey
 def test_media_and_several_files(desk: OpenWorkspace) -> None:
     put(desk, "a b.txt", "x\n")
     put(desk, "a.PNG", b"\x89PNG")
-    found = desk.call("local", "read_media_file", {"path": "a.PNG"})
-    block: Fields = {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
-    assert found.envelope is not None
-    assert found.original == Original((block,), {"content": [block]})
-    found = desk.call("local", "read_media_file", {"path": "a b.txt"})
+    image: Fields = {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
     kind: Fields = {"mimeType": "application/octet-stream", "blob": "eAo="}
-    block = {"type": "resource", "resource": {"uri": f"file://{desk.root}/a%20b.txt", **kind}}
-    assert found.envelope is not None
-    assert found.original == Original((block,), {"content": [block]})
+    uri = f"file://{desk.root}/a%20b.txt"
+    other: Fields = {"type": "resource", "resource": {"uri": uri, **kind}}
+    for path, block in (("a.PNG", image), ("a b.txt", other)):
+        found = desk.call("local", "read_media_file", {"path": path})
+        assert found.envelope is not None
+        assert found.original == Original((block,), {"content": [block]})
     several = said(desk, "read_multiple_files", paths=["a b.txt", "none", "."])
     assert several == (
         "a b.txt:\nx\n\n\n---\n"
@@ -978,6 +887,7 @@ def test_absolute_paths_below_the_root(tmp_path: Path) -> None:
                 refused(desk, "ACCESS_DENIED", None, "write_file", path=path, content="x")
         for path in ("/", "/etc/hostname", "/../etc/hostname", "//etc/hostname", "../x", "C:\\x"):
             refused(desk, "ACCESS_DENIED", None, EDITOR, command="view", path=path)
+        refused(desk, "ACCESS_DENIED", None, "Read", path=f"{desk.root}/a.txt")  # no tool of compat
         assert not (tmp_path / "a.txt").exists()
 
 
@@ -1022,11 +932,6 @@ def test_of_many_writers_of_a_new_file_none_is_refused(desk: OpenWorkspace) -> N
         assert int(Path(desk.root, f"{number}.txt").read_text()) % 5 == number
 
 
-def test_other_toolsets_take_no_absolute_paths(desk: OpenWorkspace) -> None:
-    put(desk, "a.txt", TEXT)
-    refused(desk, "ACCESS_DENIED", None, "Read", path=f"{desk.root}/a.txt")
-
-
 def test_rights(desk: OpenWorkspace) -> None:
     target = put(desk, "secret/a.txt", TEXT)
     for tool, more in (
@@ -1042,23 +947,21 @@ def test_rights(desk: OpenWorkspace) -> None:
 
 
 def test_the_names_are_those_that_others_have() -> None:
-    names = {tool.name: set(tool.schema["properties"]) for tool in compat()}
-    assert names == {
-        "read_text_file": {"path", "head", "tail"},
-        "read_media_file": {"path"},
-        "read_multiple_files": {"paths"},
-        "write_file": {"path", "content"},
-        "edit_file": {"path", "edits", "dryRun"},
-        "create_directory": {"path"},
-        "list_directory": {"path"},
-        "list_directory_with_sizes": {"path", "sortBy"},
-        "directory_tree": {"path", "excludePatterns"},
-        "move_file": {"source", "destination"},
-        "search_files": {"path", "pattern", "excludePatterns"},
-        "get_file_info": {"path"},
-        "list_allowed_directories": set(),
-        EDITOR: {"command", "path", "view_range", "file_text"}
-        | {"old_str", "new_str", "insert_line", "insert_text"},
+    assert {tool.name: " ".join(sorted(tool.schema["properties"])) for tool in compat()} == {
+        "read_text_file": "head path tail",
+        "read_media_file": "path",
+        "read_multiple_files": "paths",
+        "write_file": "content path",
+        "edit_file": "dryRun edits path",
+        "create_directory": "path",
+        "list_directory": "path",
+        "list_directory_with_sizes": "path sortBy",
+        "directory_tree": "excludePatterns path",
+        "move_file": "destination source",
+        "search_files": "excludePatterns path pattern",
+        "get_file_info": "path",
+        "list_allowed_directories": "",
+        EDITOR: "command file_text insert_line insert_text new_str old_str path view_range",
     }
 
 
@@ -1066,18 +969,14 @@ def test_an_older_name_is_listed_where_no_other_tool_has_it() -> None:
     listed = {one["name"]: one for one in definitions(compat(), "mcp", "en")}
     assert "read_file" in listed
     assert "str_replace_editor" not in listed  # it is taken, and told by nobody
+    writes = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
     assert listed["read_file"]["annotations"] == {"readOnlyHint": True, "openWorldHint": False}
-    assert listed["write_file"]["annotations"] == {
-        "readOnlyHint": False,
-        "destructiveHint": True,
-        "idempotentHint": True,
-        "openWorldHint": False,
-    }
+    assert listed["write_file"]["annotations"] == {**writes, "openWorldHint": False}
+    content = {"properties": {"content": {"type": "string"}}, "required": ["content"]}
     assert listed["edit_file"]["outputSchema"] == {
         "type": "object",
-        "properties": {"content": {"type": "string"}},
-        "required": ["content"],
         "additionalProperties": False,
+        **content,
     }
     both = [one["name"] for one in definitions((*ws_mod(), *compat()), "mcp", "en")]
     assert both.count("read_file") == 1
@@ -1086,24 +985,21 @@ def test_an_older_name_is_listed_where_no_other_tool_has_it() -> None:
 def test_what_is_sent(desk: OpenWorkspace) -> None:
     """The result as the original has it, with and without `--structured`."""
     put(desk, "a.txt", "x" * 1_200_000)
-    text = {"type": "text", "text": "x" * 1_200_000}
+
+    def sent(answer: Answer, structured: bool) -> dict[str, Any]:
+        result = tool_result(answer, "en", structured=structured)
+        return result.model_dump(exclude_none=True, by_alias=True)
+
     answer = desk.call("local", "read_text_file", {"path": "a.txt"})
     for structured in (False, True):
-        sent = tool_result(answer, "en", structured=structured).model_dump(
-            exclude_none=True, by_alias=True
-        )
-        assert sent["content"] == [text]
-        assert sent["structuredContent"] == {"content": text["text"]}
-    refusal = desk.call("local", "read_text_file", {"path": "b.txt"})
-    sent = tool_result(refusal, "en", structured=True).model_dump(exclude_none=True, by_alias=True)
-    assert sent["isError"] is True
-    assert "structuredContent" not in sent
-    assert [block["text"][:6] for block in sent["content"]] == ["ENOENT", "Close "]
-    answer = desk.call(
-        "local",
-        EDITOR,
-        {"command": "insert", "path": "a.txt", "insert_line": 0, "insert_text": "y"},
-    )
+        found = sent(answer, structured)
+        assert found["content"] == [{"type": "text", "text": "x" * 1_200_000}]
+        assert found["structuredContent"] == {"content": "x" * 1_200_000}
+    found = sent(desk.call("local", "read_text_file", {"path": "b.txt"}), True)
+    assert found["isError"] is True
+    assert "structuredContent" not in found
+    assert [block["text"][:6] for block in found["content"]] == ["ENOENT", "Close "]
+    answer = desk.call("local", EDITOR, {"path": "a.txt", **inserting(0, "y")})
     assert tool_result(answer, "en", structured=False).structured_content is None
     twin: Any = tool_result(answer, "en", structured=True).structured_content
     assert twin["data"]["edit_id"] == answer.data["data"]["edit_id"]  # type: ignore[call-overload, index]

@@ -10,7 +10,9 @@ import pytest
 
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.kinds.correction import renewed
+from support.batch_calls import pairs
 from support.desks import FAST, Setup, call
+from support.rows import each_row
 
 TEXT = (
     "class A:\n"
@@ -23,7 +25,9 @@ TEXT = (
     "        return 2\n"
 )
 TABS = "void f() {\n\tint a = 1;\n\tif (a) {\n\t\tgo(a);\n\t}\n}\n"
-DESK = Setup(FAST, {"a.py": TEXT, "t.c": TABS, "empty.txt": "", "b.py": "x = 1\ny = 2\n"})
+TWINS = "a\nx\nb\nx\nc\nx\nd\n"
+XY = "x = 1\ny = 2\n"
+DESK = Setup(FAST, {"a.py": TEXT, "t.c": TABS, "empty.txt": "", "b.py": XY, "w.txt": TWINS})
 
 
 def blocks(*pairs: tuple[str, str], path: str = "a.py") -> str:
@@ -31,16 +35,27 @@ def blocks(*pairs: tuple[str, str], path: str = "a.py") -> str:
     return "\n".join(form.format(path, *pair) for pair in pairs)
 
 
-def patch(old: str, new: str, path: str = "a.py") -> str:
-    lines = ["-" + line for line in old.splitlines()] + ["+" + line for line in new.splitlines()]
-    body = "\n".join(lines)
-    return f"*** Begin Patch\n*** Update File: {path}\n@@\n{body}\n*** End Patch"
+def by_blocks(desk: OpenWorkspace, *pairs: tuple[str, str], path: str = "a.py") -> dict[str, Any]:
+    return call(desk, "apply_blocks", text=blocks(*pairs, path=path), apply="auto")
 
 
-def diff(old: str, new: str, path: str = "a.py") -> str:
-    lines = ["-" + line for line in old.splitlines()] + ["+" + line for line in new.splitlines()]
-    head = f"@@ -1,{old.count(chr(10))} +1,{new.count(chr(10))} @@"
-    return "\n".join((f"--- a/{path}", f"+++ b/{path}", head, *lines, ""))
+def write(desk: OpenWorkspace, text: str) -> None:
+    Path(desk.root, "w.txt").write_text(text)
+
+
+def signed(old: str, new: str) -> str:
+    """The lines of a hunk that replaces one text by the other."""
+    lines = [("-", line) for line in old.splitlines()] + [("+", line) for line in new.splitlines()]
+    return "".join(f"{sign}{line}\n" for sign, line in lines)
+
+
+def patch(*hunks: str, path: str = "a.py") -> str:
+    body = "".join(f"@@\n{hunk}" for hunk in hunks)
+    return f"*** Begin Patch\n*** Update File: {path}\n{body}*** End Patch"
+
+
+def diffed(*hunks: str, path: str = "w.txt", head: str = "@@ -9,99 +9,99 @@") -> str:
+    return f"--- a/{path}\n+++ b/{path}\n" + "".join(f"{head}\n{hunk}" for hunk in hunks)
 
 
 OLD = "def f(self):\n    a = 1\n    return a\n"
@@ -50,10 +65,10 @@ DONE = TEXT.replace(
 )
 AT_ONCE: dict[str, dict[str, Any]] = {
     "apply_blocks": {"text": blocks((OLD, NEW))},
-    "apply_patch": {"patch": patch(OLD, NEW)},
-    "apply_diff": {"diff": diff(OLD, NEW)},
+    "apply_patch": {"patch": patch(signed(OLD, NEW))},
+    "apply_diff": {"diff": diffed(signed(OLD, NEW), path="a.py", head="@@ -1,3 +1,4 @@")},
     "replace_text": {"path": "a.py", "old": OLD, "new": NEW},
-    "prepare_batch_edit": {"path": "a.py", "edits": [{"old_string": OLD, "new_string": NEW}]},
+    "prepare_batch_edit": {"path": "a.py", "edits": pairs((OLD, NEW))},
 }
 
 
@@ -100,10 +115,7 @@ PLANNED: dict[str, tuple[str, str, str, str, str]] = {
         "a.py", '        print("hi")\n', '        print("hi")\n        print(3)\n', "quotes",
         TEXT.replace("        return 2", "        print(3)\n        return 2"),
     ),
-    "quotes in a line that changes": (
-        "a.py", '        print("hi")\n', '        show("hi")\n', "quotes",
-        TEXT.replace("print(", "show("),
-    ),
+    "quotes in a line that changes": ("a.py", '        print("hi")\n', '        show("hi")\n', "quotes", TEXT.replace("print(", "show(")),
     "blanks at line ends": (
         "a.py", "        a = 1  \n        return a\n", "        a = 5\n        return a\n",
         "trailing_blanks", TEXT.replace("a = 1", "a = 5"),
@@ -123,23 +135,21 @@ PLANNED: dict[str, tuple[str, str, str, str, str]] = {
         "a.py", "3:         a = 1\n4:         return a\n", "        a = 7\n        return a\n",
         "line_numbers", TEXT.replace("a = 1", "a = 7"),
     ),
-    "a no-break space": (
-        "a.py", "        a\u00a0= 1\n", "        a = 8\n", "no_break_space",
-        TEXT.replace("a = 1", "a = 8"),
-    ),
+    "a no-break space": ("a.py", "        a\u00a0= 1\n", "        a = 8\n", "no_break_space", TEXT.replace("a = 1", "a = 8")),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("tool", ["apply_blocks", "replace_text", "prepare_batch_edit"])
-@pytest.mark.parametrize("name", PLANNED)
+@each_row("name", PLANNED)
 def test_other_near_misses_are_planned(desk: OpenWorkspace, tool: str, name: str) -> None:
+    DESK.lay_files(Path(desk.root))
     path, old, new, cause, after = PLANNED[name]
     before = text(desk, path)
-    given: dict[str, Any] = {"path": path, "old": old, "new": new}
-    if tool == "apply_blocks":
-        given = {"text": blocks((old, new), path=path)}
-    if tool == "prepare_batch_edit":
-        given = {"path": path, "edits": [{"old_string": old, "new_string": new}]}
+    given: dict[str, Any] = {
+        "apply_blocks": {"text": blocks((old, new), path=path)},
+        "replace_text": {"path": path, "old": old, "new": new},
+        "prepare_batch_edit": {"path": path, "edits": pairs((old, new))},
+    }[tool]
     facts = call(desk, tool, **given, apply="auto")
     assert facts["hunks"][0]["cause"] == [cause], facts
     assert text(desk, path) == before
@@ -153,20 +163,18 @@ WRITING = ("Edit", "BatchEdit", "MultiEdit", "str_replace_based_edit_tool", "edi
 
 
 @pytest.mark.parametrize("tool", WRITING)
-@pytest.mark.parametrize("name", PLANNED)
+@each_row("name", PLANNED)
 def test_tools_that_always_write_plan_them_too(desk: OpenWorkspace, tool: str, name: str) -> None:
     path, old, new, cause, after = PLANNED[name]
     if tool == "edit_file" and cause == "trailing_blanks":
         return  # it looks for lines whatever blanks end them
+    DESK.lay_files(Path(desk.root))
     before = text(desk, path)
-    edit = {"old_string": old, "new_string": new}
-    given: dict[str, Any] = {"edits": [edit]}
-    if tool == "Edit":
-        given = edit
-    if tool == "str_replace_based_edit_tool":
-        given = {"command": "str_replace", "old_str": old, "new_str": new}
-    if tool == "edit_file":
-        given = {"edits": [{"oldText": old, "newText": new}]}
+    given: dict[str, Any] = {
+        "Edit": {"old_string": old, "new_string": new},
+        "str_replace_based_edit_tool": {"command": "str_replace", "old_str": old, "new_str": new},
+        "edit_file": {"edits": [{"oldText": old, "newText": new}]},
+    }.get(tool, {"edits": pairs((old, new))})
     answer = desk.call("local", tool, {"path": path, **given})
     assert answer.is_error
     assert text(desk, path) == before
@@ -183,8 +191,8 @@ def test_a_dry_run_plans_nothing(desk: OpenWorkspace) -> None:
     assert call(desk, "list_pending")["count"] == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
+@each_row(
+    "old new",
     [
         ("    a = 1\n    return b\n", "    a = 2\n"),  # a word differs
         ("return\n", "x\n"),  # in no line as a whole
@@ -195,7 +203,7 @@ def test_a_dry_run_plans_nothing(desk: OpenWorkspace) -> None:
     ],
 )
 def test_what_is_not_safe_is_refused(desk: OpenWorkspace, old: str, new: str) -> None:
-    facts = call(desk, "apply_blocks", text=blocks((old, new)), apply="auto")
+    facts = by_blocks(desk, (old, new))
     assert facts["error"] == "PATCH_REJECTED", facts
     facts = call(desk, "replace_text", path="a.py", old=old, new=new)
     assert facts["error"] == "PARTIAL_MATCH_FAIL", facts
@@ -215,18 +223,19 @@ def test_an_edit_of_an_older_version_is_never_corrected(desk: OpenWorkspace) -> 
     assert (facts["status"], facts["changed"]) == ("ok", False)
 
 
-def test_two_places_are_never_corrected(desk: OpenWorkspace) -> None:
-    Path(desk.root, "b.py").write_text("if a:\n    x()\n    y()\nif b:\n        x()\n        y()\n")
-    facts = call(desk, "apply_blocks", text=blocks(("x()\ny()\n", "z()\n"), path="b.py"))
-    assert facts["error"] == "PATCH_REJECTED"
+def test_two_places_and_a_text_that_is_to_be_everywhere_are_never_corrected(
+    desk: OpenWorkspace,
+) -> None:
+    write(desk, "if a:\n    x()\n    y()\nif b:\n        x()\n        y()\n")
+    assert by_blocks(desk, ("x()\ny()\n", "z()\n"), path="w.txt")["error"] == "PATCH_REJECTED"
+    given = {"path": "a.py", "old": OLD, "new": NEW, "all": True, "apply": "auto"}
+    assert call(desk, "replace_text", **given)["error"] == "PARTIAL_MATCH_FAIL"
+    assert text(desk) == TEXT
 
 
 def test_all_is_planned_where_one_hunk_is_corrected(desk: OpenWorkspace) -> None:
-    pairs = (
-        ("    def g(self):\n", "    def h(self):\n"),
-        ('        print("hi")\n', "        p()\n"),
-    )
-    facts = call(desk, "apply_blocks", text=blocks(*pairs), apply="auto")
+    renamed = ("    def g(self):\n", "    def h(self):\n")
+    facts = by_blocks(desk, renamed, ('        print("hi")\n', "        p()\n"))
     assert text(desk) == TEXT
     accepted(desk, facts)
     assert text(desk) == TEXT.replace("g(self)", "h(self)").replace("print(\u201chi\u201d)", "p()")
@@ -243,94 +252,79 @@ def test_an_anchor_is_corrected(desk: OpenWorkspace) -> None:
     assert facts["hunks"][0]["cause"] == ["no_break_space"]
 
 
-def test_an_empty_search_fills_an_empty_file(desk: OpenWorkspace) -> None:
-    facts = call(desk, "apply_blocks", text=blocks(("", "a\nb\n"), path="empty.txt"), apply="auto")
-    assert facts["changed"]
-    assert text(desk, "empty.txt") == "a\nb\n"
-
-
 @pytest.mark.parametrize(
     ("new", "cause", "after"),
     [
-        ("z = 3\n", "appended", "x = 1\ny = 2\nz = 3\n"),
-        ("x = 1\ny = 2\nz = 3\n", "whole_file", "x = 1\ny = 2\nz = 3\n"),
-        ("x = 1\nz = 3\n", "appended", "x = 1\ny = 2\nx = 1\nz = 3\n"),
+        ("z = 3\n", "appended", f"{XY}z = 3\n"),
+        (f"{XY}z = 3\n", "whole_file", f"{XY}z = 3\n"),
+        ("x = 1\nz = 3\n", "appended", f"{XY}x = 1\nz = 3\n"),
     ],
 )
 def test_an_empty_search_for_a_file_with_content_is_planned(
     desk: OpenWorkspace, new: str, cause: str, after: str
 ) -> None:
-    facts = call(desk, "apply_blocks", text=blocks(("", new), path="b.py"), apply="auto")
-    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+    facts = by_blocks(desk, ("", new), path="b.py")
+    assert text(desk, "b.py") == XY
     assert facts["hunks"][0]["cause"] == [cause]
     accepted(desk, facts)
     assert text(desk, "b.py") == after
 
 
-def test_a_file_made_by_the_message_is_added_to_at_once(desk: OpenWorkspace) -> None:
-    given = blocks(("", "a\n"), ("", "b\n"), ("a\nb\n", "a\nc\n"), path="new/x.txt")
-    facts = call(desk, "apply_blocks", text=given, apply="auto")
+def test_an_empty_search_fills_an_empty_file_and_one_made_by_the_message(
+    desk: OpenWorkspace,
+) -> None:
+    assert by_blocks(desk, ("", "a\nb\n"), path="empty.txt")["changed"]
+    assert text(desk, "empty.txt") == "a\nb\n"
+    facts = by_blocks(desk, ("", "a\n"), ("", "b\n"), ("a\nb\n", "a\nc\n"), path="new/x.txt")
     assert facts["changed"], facts
     assert text(desk, "new/x.txt") == "a\nc\n"
 
 
 def test_blocks_are_a_sequence(desk: OpenWorkspace) -> None:
-    given = "\n".join(
-        [
-            blocks(("x = 1\n", "x = 1\nz = 3\n"), path="b.py"),
-            blocks(("class A:\n", "class B:\n")),
-            blocks(("z = 3\ny = 2\n", "z = 4\n"), path="b.py"),
-        ]
-    )
+    first = blocks(("x = 1\n", "x = 1\nz = 3\n"), path="b.py")
+    last = blocks(("z = 3\ny = 2\n", "z = 4\n"), path="b.py")
+    given = "\n".join([first, blocks(("class A:\n", "class B:\n")), last])
     facts = call(desk, "apply_blocks", text=given, apply="auto")
     assert len(facts["hunks"]) == 2, facts
     assert text(desk, "b.py") == "x = 1\nz = 4\n"
     assert text(desk).startswith("class B:\n")
     assert call(desk, "undo_file_modification", edit_id=facts["hunks"][0]["edit_id"])["changed"]
-    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+    assert text(desk, "b.py") == XY
 
 
 def test_a_hunk_that_fits_before_and_in_between_elsewhere_is_refused(desk: OpenWorkspace) -> None:
-    pairs = (("x = 1\n", "y = 2\n"), ("y = 2\nnew\n", "n\n"), ("y = 2\n", "q\n"))
-    facts = call(desk, "apply_blocks", text=blocks(*pairs, path="b.py"), apply="auto")
-    assert facts["error"] == "PATCH_REJECTED"
-    assert text(desk, "b.py") == "x = 1\ny = 2\n"
-    pairs = (("y = 2\n", "z\n"), ("x = 1\n", "y = 2\n"), ("y = 2\n", "q\n"))
-    facts = call(desk, "apply_blocks", text=blocks(*pairs, path="b.py"), apply="auto")
-    assert facts["error"] == "PATCH_REJECTED"
-    assert text(desk, "b.py") == "x = 1\ny = 2\n"
+    for hunks in (
+        (("x = 1\n", "y = 2\n"), ("y = 2\nnew\n", "n\n"), ("y = 2\n", "q\n")),
+        (("y = 2\n", "z\n"), ("x = 1\n", "y = 2\n"), ("y = 2\n", "q\n")),
+    ):
+        assert by_blocks(desk, *hunks, path="b.py")["error"] == "PATCH_REJECTED"
+        assert text(desk, "b.py") == XY
 
 
 def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:
-    given = blocks(("        a = 0\n", "        a = 1\n        return a\n"))
-    for tool, asked in (("apply_blocks", {"text": given}),):
-        facts = call(desk, tool, **asked, apply="auto")
-        assert (facts["status"], facts["changed"]) == ("ok", False)
-        assert facts["already_there"] == [{"path": "a.py", "hunk": 1, "lines": "3"}]
-    first = call(desk, "apply_blocks", **AT_ONCE["apply_blocks"], apply="auto")
-    again = call(desk, "apply_blocks", **AT_ONCE["apply_blocks"], apply="auto")
-    assert first["changed"]
-    assert again["status"] != "ok" or again["changed"] is False
-    assert text(desk) == DONE
-
-
-def test_what_is_there_already_is_left_out_of_the_rest(desk: OpenWorkspace) -> None:
     done = ("        a = 0\n", "        a = 1\n        return a\n")
-    given = blocks(done, ("        return 2\n", "        return 3\n"))
-    facts = call(desk, "apply_blocks", text=given, apply="auto")
-    assert facts["hunks"][0]["cause"] == ["already_there"]
+    facts = by_blocks(desk, done)
+    assert (facts["status"], facts["changed"]) == ("ok", False)
+    assert facts["already_there"] == [{"path": "a.py", "hunk": 1, "lines": "3"}]
+    rest = by_blocks(desk, done, ("        return 2\n", "        return 3\n"))
+    assert rest["hunks"][0]["cause"] == ["already_there"]
     assert text(desk) == TEXT.replace("return 2", "return 3")
+    assert by_blocks(desk, (OLD, NEW))["changed"]
+    again = by_blocks(desk, (OLD, NEW))
+    assert again["status"] != "ok" or again["changed"] is False
+    assert text(desk) == DONE.replace("return 2", "return 3")
 
 
-@pytest.mark.parametrize("name", ["./b.py", "`b.py`", ".\\b.py", "'b.py'", "`./b.py`"])
+@each_row("name", ["./b.py", "`b.py`", ".\\b.py", "'b.py'", "`./b.py`"])
 def test_a_path_may_be_spelled_so(desk: OpenWorkspace, name: str) -> None:
-    facts = call(desk, "apply_blocks", text=blocks(("x = 1\n", "x = 5\n"), path=name), apply="auto")
+    Path(desk.root, "b.py").write_text(XY)
+    facts = by_blocks(desk, ("x = 1\n", "x = 5\n"), path=name)
     assert facts["changed"], facts
     assert text(desk, "b.py") == "x = 5\ny = 2\n"
 
 
-@pytest.mark.parametrize(
-    ("old", "there", "new", "causes", "wanted"),
+@each_row(
+    "old there new causes wanted",
     [
         ("a\n", "    a\n", "a\n  b\n", ("indentation",), "    a\n      b\n"),
         ("    a\n", "a\n", "    a\n  b\n", ("indentation",), None),
@@ -347,49 +341,35 @@ def test_the_new_text_follows(
     assert renewed(old, there, new, causes) == wanted
 
 
-TWINS = "a\nx\nb\nx\nc\nx\nd\n"
-
-
-def diffed(*hunks: str, path: str = "w.txt", head: str = "@@ -9,99 +9,99 @@") -> str:
-    return f"--- a/{path}\n+++ b/{path}\n" + "".join(f"{head}\n{hunk}" for hunk in hunks)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-@pytest.mark.parametrize("tool", ["apply_blocks", "apply_diff", "apply_patch"])
+@each_row("count", [1, 2, 3, 4])
+@each_row("tool", ["apply_blocks", "apply_diff", "apply_patch"])
 def test_as_many_equal_hunks_as_places_take_them_in_order(
     desk: OpenWorkspace, tool: str, count: int
 ) -> None:
-    Path(desk.root, "w.txt").write_text(TWINS)
+    write(desk, TWINS)
     news = [f"y{number}\n" for number in range(count)]
+    hunks = [f"-x\n+{new}" for new in news]
     given = {
         "apply_blocks": {"text": blocks(*(("x\n", new) for new in news), path="w.txt")},
-        "apply_diff": {"diff": diffed(*(f"-x\n+{new}" for new in news))},
-        "apply_patch": {
-            "patch": "*** Begin Patch\n*** Update File: w.txt\n"
-            + "".join(f"@@\n-x\n+{new}" for new in news)
-            + "*** End Patch"
-        },
+        "apply_diff": {"diff": diffed(*hunks)},
+        "apply_patch": {"patch": patch(*hunks, path="w.txt")},
     }[tool]
     facts = call(desk, tool, **given, apply="auto")
-    assert (text(desk, "w.txt") != TWINS) == (count == 3), facts
-    if count == 3:
-        assert text(desk, "w.txt") == "a\ny0\nb\ny1\nc\ny2\nd\n"
-    else:
+    assert text(desk, "w.txt") == (TWINS if count != 3 else "a\ny0\nb\ny1\nc\ny2\nd\n"), facts
+    if count != 3:
         assert {one["reason"] for one in facts["rejected"]} == {"several_places"}
 
 
 def test_hunks_of_a_diff_are_in_order(desk: OpenWorkspace) -> None:
-    Path(desk.root, "w.txt").write_text(TWINS)
     assert call(desk, "apply_diff", diff=diffed("-c\n+C\n", "-x\n+X\n"), apply="auto")["changed"]
     assert text(desk, "w.txt") == "a\nx\nb\nx\nC\nX\nd\n"
     facts = call(desk, "apply_diff", diff=diffed("-x\n+X\n", "-C\n+c\n"), apply="auto")
     assert facts["error"] == "PATCH_REJECTED"
-    given = blocks(("C\n", "c\n"), ("x\n", "z\n"), path="w.txt")
-    assert call(desk, "apply_blocks", text=given)["error"] == "PATCH_REJECTED"
+    found = by_blocks(desk, ("C\n", "c\n"), ("x\n", "z\n"), path="w.txt")
+    assert found["error"] == "PATCH_REJECTED"
 
 
 def test_numbers_decide_where_all_hunks_agree_with_them(desk: OpenWorkspace) -> None:
-    Path(desk.root, "w.txt").write_text(TWINS)
     head = "--- a/w.txt\n+++ b/w.txt\n"
     numbered = head + "@@ -1,1 +1,1 @@\n-a\n+A\n@@ -4,1 +4,1 @@\n-x\n+y\n"
     assert call(desk, "apply_diff", diff=numbered, apply="auto")["changed"]
@@ -401,8 +381,8 @@ def test_numbers_decide_where_all_hunks_agree_with_them(desk: OpenWorkspace) -> 
 BLANK = "def a():\n    one()\n\n\ndef b():\n    two()\n\n    three()\n"
 
 
-@pytest.mark.parametrize(
-    ("hunk", "after"),
+@each_row(
+    "hunk after",
     [
         ("     one()\n \n def b():\n-    two()\n+    2\n", ("    two()", "    2")),
         ("     one()\n def b():\n-    two()\n+    2\n", ("    two()", "    2")),
@@ -414,7 +394,7 @@ BLANK = "def a():\n    one()\n\n\ndef b():\n    two()\n\n    three()\n"
 def test_blank_lines_of_the_context_may_differ(
     desk: OpenWorkspace, hunk: str, after: tuple[str, str]
 ) -> None:
-    Path(desk.root, "w.txt").write_text(BLANK)
+    write(desk, BLANK)
     facts = call(desk, "apply_diff", diff=diffed(hunk), apply="auto")
     assert facts.get("changed"), facts
     assert text(desk, "w.txt") == BLANK.replace(*after)
@@ -435,73 +415,42 @@ def test_the_place_of_one_hunk_is_told_once(desk: OpenWorkspace) -> None:
 
 def test_the_place_reaches_to_the_last_line_of_the_block(desk: OpenWorkspace) -> None:
     lines = [f"line_{number}()\n" for number in range(10)]
-    Path(desk.root, "w.txt").write_text("".join([*lines[:5], *["put()\n"] * 4, *lines[5:], "z\n"]))
+    write(desk, "".join([*lines[:5], *["put()\n"] * 4, *lines[5:], "z\n"]))
     old = "".join(lines).replace("line_2()", "gone_2()")
-    facts = call(desk, "apply_blocks", text=blocks((old, "x\n"), path="w.txt"))
+    facts = by_blocks(desk, (old, "x\n"), path="w.txt")
     assert facts["rejected"][0]["nearest_lines"] == "1~14"
 
 
 def test_all_places_that_are_as_near_are_told(desk: OpenWorkspace) -> None:
     sections = "".join(f'<section class="dark" id="{name}">\n' for name in ("faq", "top", "end"))
-    Path(desk.root, "w.txt").write_text(sections)
-    given = blocks(('<section class="dark">\n', "x\n"), path="w.txt")
-    facts = call(desk, "apply_blocks", text=given)
+    write(desk, sections)
+    facts = by_blocks(desk, ('<section class="dark">\n', "x\n"), path="w.txt")
     assert sorted(facts["rejected"][0]["lines"]) == [1, 2, 3]
 
 
 CLINE = "w.txt\n------- SEARCH\nb\n=======\nB\n+++++++ REPLACE\n"
 ROO = "w.txt\n<<<<<<< SEARCH\n:start_line:4\n-------\nx\n=======\ny\n>>>>>>> REPLACE\n"
 BEGUN = "*** Begin Patch\n*** Update File: w.txt\n@@\n-b\n+B\n*** End Patch"
-DIALECTS: dict[str, tuple[str, dict[str, str], str]] = {
-    "Cline's marks": ("apply_blocks", {"text": CLINE}, TWINS.replace("b", "B")),
-    "Roo's line": ("apply_blocks", {"text": ROO}, "a\nx\nb\ny\nc\nx\nd\n"),
-    "Roo's two lines": (
-        "apply_blocks",
-        {"text": ROO.replace(":4\n", ":4\n:end_line:4\n")},
-        "a\nx\nb\ny\nc\nx\nd\n",
-    ),
-    "a fence": ("apply_patch", {"patch": f"```diff\n{BEGUN}\n```"}, TWINS.replace("b", "B")),
-    "a heredoc": (
-        "apply_patch",
-        {"patch": f"apply_patch <<'EOF'\n{BEGUN}\nEOF"},
-        TWINS.replace("b", "B"),
-    ),
-    "escaped line ends": (
-        "apply_patch",
-        {"patch": BEGUN.replace("\n", "\\n")},
-        TWINS.replace("b", "B"),
-    ),
-    "an environment": (
-        "apply_patch",
-        {"patch": BEGUN.replace("Patch\n", "Patch\n*** Environment ID: 7\n", 1)},
-        TWINS.replace("b", "B"),
-    ),
-    "a blank line for the end": (
-        "apply_patch",
-        {"patch": BEGUN.replace("-b\n+B\n", "-d\n+D\n \n")},
-        TWINS.replace("d", "D"),
-    ),
-    "an empty last hunk": (
-        "apply_diff",
-        {"diff": diffed("-b\n+B\n") + "@@ -9,1 +9,1 @@\n"},
-        TWINS.replace("b", "B"),
-    ),
-    "added, then updated": (
-        "apply_patch",
-        {
-            "patch": "*** Begin Patch\n*** Add File: n.txt\n+x\n+y\n*** Update File: n.txt\n"
-            "@@\n-x\n+z\n*** End Patch"
-        },
-        TWINS,
-    ),
-}
+IN_ROO = "a\nx\nb\ny\nc\nx\nd\n"
+ADDED = "*** Begin Patch\n*** Add File: n.txt\n+x\n+y\n*** Update File: n.txt\n@@\n-x\n+z\n*** End Patch"
+DIALECTS: dict[str, tuple[str, str, str, str]] = {
+    "Cline's marks": ("apply_blocks", "text", CLINE, TWINS.replace("b", "B")),
+    "Roo's line": ("apply_blocks", "text", ROO, IN_ROO),
+    "Roo's two lines": ("apply_blocks", "text", ROO.replace(":4\n", ":4\n:end_line:4\n"), IN_ROO),
+    "a fence": ("apply_patch", "patch", f"```diff\n{BEGUN}\n```", TWINS.replace("b", "B")),
+    "a heredoc": ("apply_patch", "patch", f"apply_patch <<'EOF'\n{BEGUN}\nEOF", TWINS.replace("b", "B")),
+    "escaped line ends": ("apply_patch", "patch", BEGUN.replace("\n", "\\n"), TWINS.replace("b", "B")),
+    "an environment": ("apply_patch", "patch", BEGUN.replace("Patch\n", "Patch\n*** Environment ID: 7\n", 1), TWINS.replace("b", "B")),
+    "a blank line for the end": ("apply_patch", "patch", BEGUN.replace("-b\n+B\n", "-d\n+D\n \n"), TWINS.replace("d", "D")),
+    "an empty last hunk": ("apply_diff", "diff", diffed("-b\n+B\n") + "@@ -9,1 +9,1 @@\n", TWINS.replace("b", "B")),
+    "added, then updated": ("apply_patch", "patch", ADDED, TWINS),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_dialects_are_taken_by_their_tools(desk: OpenWorkspace, name: str) -> None:
-    tool, given, after = DIALECTS[name]
-    Path(desk.root, "w.txt").write_text(TWINS)
-    answer = desk.call("local", tool, {**given, "apply": "auto"})
+    tool, argument, given, after = DIALECTS[name]
+    answer = desk.call("local", tool, {argument: given, "apply": "auto"})
     assert answer.data.get("changed"), answer.text
     assert text(desk, "w.txt") == after
     if name == "an empty last hunk":
@@ -517,11 +466,11 @@ LONG = "def a():\n" + "".join(f"    s{number}()\n" for number in range(9)) + "de
 @pytest.mark.parametrize("tool", ["apply_blocks", "apply_patch", "replace_text", "Edit"])
 @pytest.mark.parametrize("mark", ["    ...", "# ... existing code ...", "    # 其余代码不变"])
 def test_an_elision_in_the_old_text_is_planned(desk: OpenWorkspace, tool: str, mark: str) -> None:
-    Path(desk.root, "w.txt").write_text(LONG)
+    write(desk, LONG)
     old, new = f"def a():\n{mark}\n    s8()\n", f"def c():\n{mark}\n    s9()\n"
     given: dict[str, dict[str, Any]] = {
         "apply_blocks": {"text": blocks((old, new), path="w.txt"), "apply": "auto"},
-        "apply_patch": {"patch": patch(old, new, "w.txt"), "apply": "auto"},
+        "apply_patch": {"patch": patch(signed(old, new), path="w.txt"), "apply": "auto"},
         "replace_text": {"path": "w.txt", "old": old, "new": new},
         "Edit": {"path": "w.txt", "old_string": old, "new_string": new},
     }
@@ -535,7 +484,7 @@ def test_an_elision_in_the_old_text_is_planned(desk: OpenWorkspace, tool: str, m
     assert text(desk, "w.txt") == LONG.replace("def a", "def c").replace("s8", "s9")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "old",
     [
         "def a():\n...\n",
@@ -546,9 +495,8 @@ def test_an_elision_in_the_old_text_is_planned(desk: OpenWorkspace, tool: str, m
     ],
 )
 def test_other_elisions_are_refused(desk: OpenWorkspace, old: str) -> None:
-    Path(desk.root, "w.txt").write_text(LONG + "    t()\n")
-    facts = call(desk, "apply_blocks", text=blocks((old, "x\n"), path="w.txt"), apply="auto")
-    assert facts["error"] == "PATCH_REJECTED"
+    write(desk, LONG + "    t()\n")
+    assert by_blocks(desk, (old, "x\n"), path="w.txt")["error"] == "PATCH_REJECTED"
 
 
 def test_what_is_expected_of_the_file_binds_a_correction(desk: OpenWorkspace) -> None:
@@ -558,15 +506,8 @@ def test_what_is_expected_of_the_file_binds_a_correction(desk: OpenWorkspace) ->
     assert refused["error"] == "CONTENT_CHANGED"
     planned = call(desk, "prepare_file_block_replace", **given, expected_old="        a = 1\n")
     assert planned["hunks"][0]["cause"] == ["no_break_space"]
-    edits = [{"old_string": OLD, "new_string": NEW}]
-    batch = {"path": "a.py", "edits": edits, "expected_size_bytes": 3}
+    batch = {"path": "a.py", "edits": pairs((OLD, NEW)), "expected_size_bytes": 3}
     assert call(desk, "prepare_batch_edit", **batch)["error"] == "CONFLICT"
-
-
-def test_a_text_that_is_to_be_everywhere_is_not_corrected(desk: OpenWorkspace) -> None:
-    given = {"path": "a.py", "old": OLD, "new": NEW, "all": True, "apply": "auto"}
-    assert call(desk, "replace_text", **given)["error"] == "PARTIAL_MATCH_FAIL"
-    assert text(desk) == TEXT
 
 
 def test_a_correction_lapses_after_ten_minutes(desk: OpenWorkspace) -> None:
@@ -576,13 +517,11 @@ def test_a_correction_lapses_after_ten_minutes(desk: OpenWorkspace) -> None:
 
 
 def test_long_files_and_many_misses_are_refused_as_before(desk: OpenWorkspace) -> None:
-    Path(desk.root, "w.txt").write_text(LONG + "z\n" * (1 << 20))
-    one = ("  s1()\n", "  t1()\n")
-    facts = call(desk, "apply_blocks", text=blocks(one, path="w.txt"), apply="auto")
-    assert facts["error"] == "PATCH_REJECTED"
+    write(desk, LONG + "z\n" * (1 << 20))
+    assert by_blocks(desk, ("  s1()\n", "  t1()\n"), path="w.txt")["error"] == "PATCH_REJECTED"
     facts = call(desk, "replace_text", path="w.txt", old="\ts1()\n", new="\tt1()\n")
     assert facts["error"] == "PARTIAL_MATCH_FAIL"
-    Path(desk.root, "w.txt").write_text("".join(f"    s{number}()\n" for number in range(30)))
-    many = [(f"s{number}()\n", "x\n") for number in range(30)]
-    facts = call(desk, "apply_blocks", text=blocks(*many[:20], path="w.txt"), apply="never")
+    write(desk, "".join(f"    s{number}()\n" for number in range(30)))
+    many = [(f"s{number}()\n", "x\n") for number in range(20)]
+    facts = call(desk, "apply_blocks", text=blocks(*many, path="w.txt"), apply="never")
     assert facts["status"] == "ok"

@@ -1,8 +1,6 @@
 """The tool definitions for other harnesses, against each provider's published rules.
 
-The rules are written down here, as far as they concern tool definitions: OpenAI's
-structured outputs, Anthropic's tool use, Gemini's function calling with
-`parametersJsonSchema`, and MCP itself.
+Those of OpenAI's structured outputs, Anthropic's tool use, Gemini's function calling, and MCP.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,29 +19,30 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from copydesk.app.cli.parser import DIALECTS as CLI_DIALECTS
-from copydesk.app.config import Config, MemberConfig
+from copydesk.app.config import Config
 from copydesk.app.reference import DIALECTS, all_tools, definitions
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import open_workspace
 from copydesk.tools.arguments import listed, with_null
 from copydesk.tools.catalog import SELF_EVIDENT, Tool
 from copydesk.tools.report import Lang
 from support.cost import spread
+from support.mcp_calls import CALLS, FILE, opened_at
+from support.rows import each_row
 from test_tool_descriptions import PLAIN
 
 Schema = Mapping[str, Any]
 
+EDITOR = "str_replace_based_edit_tool"
 TOOLS = all_tools()
 NAMES = [tool.name for tool in TOOLS]
-EVERY = pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
-BOTH = pytest.mark.parametrize("lang", ["en", "zh"])
+EVERY = each_row("tool", TOOLS)
+BOTH = each_row("lang", ["en", "zh"])
 
 PORTABLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
-OPENAI_STRICT = frozenset(
-    (
-        *("type", "description", "properties", "required", "additionalProperties"),
-        *("items", "enum", "anyOf", "minimum", "maximum", "minItems", "maxItems"),
-    )
-)
+OPENAI_STRICT = {
+    *("type", "description", "properties", "required", "additionalProperties"),
+    *("items", "enum", "anyOf", "minimum", "maximum", "minItems", "maxItems"),
+}
 GEMINI = OPENAI_STRICT | {"propertyOrdering", "format", "prefixItems", "$ref"}
 SIMPLE_TYPES = ("string", "integer", "boolean", "array", "object", "null")
 
@@ -136,10 +136,8 @@ def test_mcp(tool: Tool) -> None:
     meant = by_default | hints
     assert meant["readOnlyHint"] is tool.reads
     if not tool.reads:  # the others say nothing of a tool that changes nothing
-        assert (meant["destructiveHint"], meant["idempotentHint"]) == (
-            tool.destroys,
-            tool.idempotent,
-        )
+        found_hints = (meant["destructiveHint"], meant["idempotentHint"])
+        assert found_hints == (tool.destroys, tool.idempotent)
     described = tool.described_schema("en")
     assert bare(described) == bare(tool.schema)
     assert bare(found["inputSchema"]) == bare(listed(with_null(described)))
@@ -169,15 +167,9 @@ def test_a_list_says_once_what_an_argument_is(lang: str) -> None:
 
 def told_in(schema: Schema) -> list[tuple[str, str]]:
     """What the arguments are said to be, those of objects in lists last."""
-    outer, *inner = [
-        part.get("properties", {}) for part, _ in parts(schema) if "properties" in part
-    ]
-    return [
-        (name, form["description"])
-        for forms in (outer, *inner)
-        for name, form in forms.items()
-        if "description" in form
-    ]
+    objects = [part["properties"] for part, _ in parts(schema) if "properties" in part]
+    forms = [row for each in objects for row in each.items()]
+    return [(name, form["description"]) for name, form in forms if "description" in form]
 
 
 @EVERY
@@ -214,8 +206,7 @@ def test_openai_strict(tool: Tool, lang: str) -> None:
 @BOTH
 def test_anthropic(tool: Tool, lang: str) -> None:
     found = one(tool, "anthropic", lang)
-    # Not strict: the limits of 24 optional parameters and 16 unions do not apply, nor do the
-    # keywords that strict tools may not use.
+    # not strict, so that the limits of optional parameters and unions do not apply
     assert set(found) == {"name", "description", "input_schema"}
     assert bare(found["input_schema"]) == bare(with_null(tool.schema))
     assert not {"oneOf", "allOf", "anyOf"} & set(found["input_schema"])
@@ -311,93 +302,22 @@ def test_what_a_dialect_allows_the_tool_takes(dialect: str, form: str) -> None:
     law()
 
 
-FILES = {
-    "a.txt": "one\ntwo one\nthree\nend\n",
-    "b/c.py": "def one():\n    pass\n",
-    ".minds/a.txt": "one\ntwo one\nthree\nend\n",
-    ".minds/b/c.py": "def one():\n    pass\n",
-    "note.md": "---\nid: 20260101000000-notenot\n---\n\nkiwi ^20260101000000-blockbl\n",
-}
-NOTE, BLOCK = "20260101000000-notenot", "20260101000000-blockbl"
-REQUIRED: dict[str, dict[str, object]] = {
-    "read_file": {"path": "a.txt"},
-    "create_new_file": {"path": "new.txt"},
-    "overwrite_entire_file": {
-        "path": "a.txt",
-        "known_old_total_lines": 4,
-        "known_old_total_bytes": 22,
-        "content": "x\n",
-    },
-    "replace_text": {"path": "a.txt", "old": "three", "new": "3"},
-    "prepare_file_range_edit": {"path": "a.txt", "range": "2"},
-    "prepare_file_append": {"path": "a.txt", "content": "x\n"},
-    "prepare_file_move": {"path": "a.txt", "to": "moved.txt"},
-    "prepare_file_delete": {"path": "a.txt"},
-    "prepare_file_insert_after": {"path": "a.txt", "anchor": "three", "content": "x\n"},
-    "prepare_file_insert_before": {"path": "a.txt", "anchor": "three", "content": "x\n"},
-    "prepare_file_block_replace": {
-        "path": "a.txt",
-        "start_anchor": "two",
-        "end_anchor": "end",
-        "content": "x\n",
-    },
-    "apply_file_modification": {"hunk_id": "00000000"},
-    "apply_file_modifications": {"hunk_ids": ["00000000"]},
-    "undo_file_modification": {"edit_id": 1},
-    "list_edits": {},
-    "list_pending": {},
-    "show_hunk": {"hunk_id": "00000000"},
-    "discard_hunk": {"hunk_id": "00000000"},
-    "list_dir": {"path": "."},
-    "ripgrep_files": {"pattern": "one"},
-    "ripgrep_count": {"pattern": "one"},
-    "ripgrep_snippets": {"pattern": "one"},
-    "ripgrep_fixed": {"literal": "one"},
-    "ripgrep_search": {"pattern": "one"},
-    "manual": {"topic": "STALE_READ"},
-    "Read": {"path": "a.txt"},
-    "Edit": {"path": "a.txt", "old_string": "three", "new_string": "3"},
-    "Write": {"path": "new.txt", "content": "x\n"},
-    "BatchEdit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
-    "MultiEdit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
-    "prepare_batch_edit": {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
-    "read_text_file": {"path": "a.txt"},
-    "read_media_file": {"path": "a.txt"},
-    "read_multiple_files": {"paths": ["a.txt"]},
-    "create_directory": {"path": "made"},
-    "list_directory": {"path": "."},
-    "list_directory_with_sizes": {"path": "."},
-    "directory_tree": {"path": "."},
-    "move_file": {"source": "a.txt", "destination": "moved.txt"},
-    "search_files": {"path": ".", "pattern": "*"},
-    "get_file_info": {"path": "a.txt"},
-    "list_allowed_directories": {},
-    "write_file": {"path": "new.txt", "content": "x\n"},
-    "edit_write_file": {"path": "new.txt", "content": "x\n"},
-    "edit_file": {"path": "a.txt", "edits": [{"oldText": "three", "newText": "3"}]},
-    "apply_patch": {"patch": "*** Begin Patch\n*** Add File: n\n+x\n*** End Patch\n"},
-    "apply_diff": {"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -3 +3 @@\n-three\n+3\n"},
-    "apply_blocks": {"text": "a.txt\n<<<<<<< SEARCH\nthree\n=======\n3\n>>>>>>> REPLACE\n"},
-    "str_replace_based_edit_tool": {"command": "view", "path": "a.txt"},
-    "getBlockInfo": {"ids": BLOCK},
-    "getBlockContent": {"blockId": NOTE},
-    "listNotebooks": {},
-    "searchBlocks": {"query": "kiwi"},
-    "readVar": {"name": "x"},
-    "appendContent": {"markdown": "x", "targetType": "document", "target": NOTE},
-    "createNewDoc": {"title": "x", "anchorDocumentId": NOTE, "location": "children"},
-    "applyBlockDiff": {"diff": f"@@AFTER:{BLOCK}@@\nx"},
-    "prepareBlockDiff": {"diff": f"@@AFTER:{BLOCK}@@\nx"},
-}
-"""A call of each tool with its required arguments alone."""
+VIEW = {"command": "view", "path": FILE}
+NEW = {"path": "new.txt", "content": "x\n"}
+INSTEAD = {"{hunk}": "00000000", "['{hunk}']": ["00000000"], "{edit}": 1}
+
+
+def required(tool: Tool) -> dict[str, object]:
+    """A call of the tool with the arguments that it cannot do without; nothing was planned before."""
+    row = {EDITOR: VIEW, "edit_write_file": NEW}.get(tool.plain_name) or CALLS[tool.plain_name]
+    needed = {*tool.schema["required"], "range", "hunk_id", "edit_id", "topic", "patch"}
+    given = {name: value for name, value in row.items() if name in needed}
+    return {name: INSTEAD.get(str(value), value) for name, value in given.items()}
+
 
 REFUSED = (
-    "apply_file_modification",
-    "apply_file_modifications",
-    "undo_file_modification",
-    "show_hunk",
-    "discard_hunk",
-    "readVar",
+    *("apply_file_modification", "apply_file_modifications", "undo_file_modification"),
+    *("show_hunk", "discard_hunk", "readVar"),
 )
 """The tools that need what an earlier call gave."""
 
@@ -408,14 +328,13 @@ CHANGES_EACH_TIME = (
 )
 
 
-EDITOR = "str_replace_based_edit_tool"
 COMMANDS: dict[str, dict[str, object]] = {
     "create": {"path": "new.txt", "file_text": "x\n"},
     "create empty": {"path": "new.txt", "file_text": ""},
-    "str_replace": {"path": "a.txt", "old_str": "three", "new_str": "3"},
-    "str_replace away": {"path": "a.txt", "old_str": "three", "new_str": ""},
-    "insert": {"path": "a.txt", "insert_line": 2, "insert_text": "x\n"},
-    "insert at the top": {"path": "a.txt", "insert_line": 0, "insert_text": "x\n"},
+    "str_replace": {"path": FILE, "old_str": "old line", "new_str": "3"},
+    "str_replace away": {"path": FILE, "old_str": "old line", "new_str": ""},
+    "insert": {"path": FILE, "insert_line": 2, "insert_text": "x\n"},
+    "insert at the top": {"path": FILE, "insert_line": 0, "insert_text": "x\n"},
 }
 """The text editor's other commands, each with what it needs; 0 and "" are values there."""
 
@@ -463,46 +382,26 @@ class Fresh:
     """A new workspace for each call."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._count = 0
+        self._roots = (folder / str(number) for number in count())
 
     def __call__(self, tool: Tool, arguments: dict[str, object]) -> object:
-        self._count += 1
-        root = self._folder / str(self._count)
-        for name, text in FILES.items():
-            path = root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        with self._open(root) as opened:
+        root = next(self._roots)
+        with opened_at(root) as opened:
             answer = opened.call("local", tool.name, arguments)
-        after = {
-            str(path.relative_to(root)): path.read_bytes()
-            for path in sorted(root.rglob("*"))
-            if path.is_file()
-        }
+        files = (path for path in sorted(root.rglob("*")) if path.is_file())
+        after = {str(path.relative_to(root)): path.read_bytes() for path in files}
         return steady(answer.data, str(root)), answer.diff, after
-
-    @staticmethod
-    def _open(root: Path) -> OpenWorkspace:
-        members = {"local": MemberConfig(team_mgmt=True)}
-        config = Config(members=members, durability="fast")
-        return open_workspace(str(root), config, shared=False)
 
 
 def every_call() -> Iterator[tuple[Tool, dict[str, object], str]]:
     for tool in TOOLS:
-        yield tool, REQUIRED.get(tool.plain_name, {}), tool.name
+        yield tool, required(tool), tool.name
         if tool.name == EDITOR:
             for name, given in COMMANDS.items():
                 yield tool, {"command": name.split()[0], **given}, f"{tool.name} {name}"
 
 
 EVERY_CALL = list(every_call())
-
-
-def test_every_tool_has_a_call_here() -> None:
-    """When this fails, give the new tool a row in `REQUIRED`."""
-    assert {tool.plain_name for tool in TOOLS} - set(REQUIRED) == set()
 
 
 @pytest.mark.parametrize(
@@ -530,37 +429,29 @@ def test_a_sentinel_means_not_given(tool: Tool, given: dict[str, object], tmp_pa
 
 def test_a_number_is_taken_for_a_text(tmp_path: Path) -> None:
     call, tools = Fresh(tmp_path), {tool.name: tool for tool in TOOLS}
+    edit = {"path": FILE, "range": "2", "content": "0"}
+    batch = {"path": FILE, "edits": [{"old_string": "old line", "new_string": "3"}]}
     for name, texts, numbers in (
-        ("read_file", {"path": "a.txt", "range": "2"}, {"range": 2}),
+        ("read_file", {"path": FILE, "range": "2"}, {"range": 2}),
         ("create_new_file", {"path": "7", "content": "1.5"}, {"path": 7, "content": 1.5}),
-        ("prepare_file_range_edit", {"path": "a.txt", "range": "2", "content": "0"}, {"range": 2}),
-        (
-            "prepare_file_range_edit",
-            {"path": "a.txt", "range": "2", "content": "0"},
-            {"content": 0},
-        ),
-        (
-            "BatchEdit",
-            {"path": "a.txt", "edits": [{"old_string": "three", "new_string": "3"}]},
-            {"edits": [{"old_string": "three", "new_string": 3}]},
-        ),
+        ("prepare_file_range_edit", edit, {"range": 2}),
+        ("prepare_file_range_edit", edit, {"content": 0}),
+        ("BatchEdit", batch, {"edits": [{"old_string": "old line", "new_string": 3}]}),
         ("apply_file_modifications", {"hunk_ids": ["12345678"]}, {"hunk_ids": [12345678]}),
     ):
         given: dict[str, object] = dict(texts)
         assert call(tools[name], {**given, **numbers}) == call(tools[name], given), name
 
 
-def test_what_is_not_an_argument_is_refused_though_the_list_does_not_say_so(
-    tmp_path: Path,
-) -> None:
+def test_what_is_not_an_argument_is_refused_though_the_list_does_not_say_so(tmp_path: Path) -> None:
     call = Fresh(tmp_path)
     for tool in TOOLS:
+        given = required(tool)
         assert "additionalProperties" not in json.dumps(one(tool, "mcp")["inputSchema"])
         if tool.call.open:  # it reads, and ignores what it does not know, as elsewhere
-            given = REQUIRED.get(tool.plain_name, {})
             assert call(tool, {**given, "extra": 1}) == call(tool, given), tool.name
             continue
-        answer = cast("Any", call(tool, {**REQUIRED.get(tool.plain_name, {}), "extra": 1}))[0]
+        answer = cast("Any", call(tool, {**given, "extra": 1}))[0]
         assert "extra" in json.dumps(answer), tool.name
         assert answer["status"] == "error", tool.name
 

@@ -22,14 +22,13 @@ from copydesk.errors import AccessDenied
 from copydesk.store.access import Rules
 from support.cost import spread
 from support.mcp_calls import CALLS, NOTE, NOTE_ID, NOTES, TEXT
+from support.rows import each_row
 
 MEMBERS = {
     "denied": MemberConfig({"no_read_dirs": ("secret", "src/lib/*")}, team_mgmt=True),
-    "neither": MemberConfig(
-        {"no_read_dirs": ("**/secret", "src/lib"), "no_write_dirs": ("secret", "src/lib")}
-    ),
+    "neither": MemberConfig({"no_read_dirs": ("**/secret", "src/lib"), "no_write_dirs": ("secret", "src/lib")}),
     "allowed": MemberConfig({"read_dirs": ("pub", "src/*.py", "links")}),
-}
+}  # fmt: skip
 BY_SUFFIX = {
     "suffix": MemberConfig({"no_read_file_ext_names": ("md", "key")}),
     "only": MemberConfig({"read_file_ext_names": ("py",)}),
@@ -49,19 +48,12 @@ HIDDEN = {
 }
 SUFFIXED = {"hid/doc.md": TEXT, "hid/b.key": "line\n"}
 PATHS = (
-    *(
-        "secret/doc.md",
-        "secret/doc.md/x",
-        "secret/d",
-        "secret/d/doc.md",
-        "secret/out",
-        "secret/b.key",
-    ),
+    *("secret/doc.md", "secret/doc.md/x", "secret/d", "secret/d/doc.md", "secret/out", "secret/b.key"),
     *("secret/out/x", "secret/up/pub/a.py", "secret/loop", "secret/fifo", "secret/none/x"),
     *("src/lib/doc.md", "src/lib/d", "src/lib/doc.md/x", "src/lib/d/doc.md"),
     *("links/f", "links/x", "links/x/y", "links/d/doc.md", "links/d/doc.md/x", "links/d/d"),
     *("links/d/out", "links/d/out/x", "links/d/loop/x", "links/d/up/pub/a.py", "links/d/odd/x"),
-)
+)  # fmt: skip
 SUFFIX_PATHS = ("hid/doc.md", "hid/b.key", "links/k", "links/h/doc.md")
 GLOBS = (
     *("secret/*", "**/secret/*", "**/secret", "secret", "/secret/", "{a,secret}/**", "se[c]ret/*"),
@@ -151,15 +143,13 @@ def answer(opened: OpenWorkspace, member: str, tool: str, arguments: dict[str, A
 
 
 def tree(root: str) -> dict[str, object]:
-    return {
-        str(path): path.read_bytes()
-        if path.is_file()
-        else os.readlink(path)
-        if path.is_symlink()
-        else 0
-        for path in sorted(Path(root).rglob("*"))
-        if ".copydesk" not in path.parts
-    }
+    def content(one: Path) -> object:
+        if one.is_file():
+            return one.read_bytes()
+        return os.readlink(one) if one.is_symlink() else 0
+
+    found = (one for one in sorted(Path(root).rglob("*")) if ".copydesk" not in one.parts)
+    return {str(one): content(one) for one in found}
 
 
 @pytest.mark.slow
@@ -177,8 +167,8 @@ def test_no_answer_tells_what_stands_where_the_member_may_not_read(
     assert [tree(one.root) for one in worlds] == before
 
 
-@pytest.mark.parametrize(
-    ("lists", "denied", "allowed"),
+@each_row(
+    "lists denied allowed",
     [
         (
             {"no_read_dirs": ("secrets",)},

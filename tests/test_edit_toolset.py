@@ -12,6 +12,7 @@ from copydesk.app.config import TOOLSETS, Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Answer, Lang
 from support.desks import Setup
+from support.rows import each_row
 
 TEXT = "".join(f"line {i}\n" for i in range(1, 41))
 AUTO = Config(members={"local": MemberConfig(apply="auto")})
@@ -28,14 +29,37 @@ def call(desk: OpenWorkspace, tool: str, lang: Lang = "en", **arguments: Any) ->
     return desk.call("local", own.name, arguments, lang=lang, toolsets=("edit",))
 
 
+def planned(desk: OpenWorkspace, lines: str = "2") -> str:
+    """A plan for these lines of `a.txt`."""
+    given = {"path": "a.txt", "range": lines, "content": "two\n", "apply": "never"}
+    return str(call(desk, "prepare_file_range_edit", **given).data["hunk_id"])
+
+
+def renamed(desk: OpenWorkspace) -> object:
+    """The edit of line 7, which becomes `seven`."""
+    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    return done.data["edit_id"]
+
+
+def again(desk: OpenWorkspace, edit_id: object) -> Answer:
+    return call(desk, "undo_file_modification", edit_id=edit_id, again=True)
+
+
+SEVEN = TEXT.replace("line 7\n", "seven\n")
+TWO = TEXT.replace("line 2\n", "two\n")
+
+
+def patch(*files: str) -> str:
+    return "*** Begin Patch\n" + "\n".join(files) + "\n*** End Patch"
+
+
 def listed(desk: OpenWorkspace, *toolsets: str) -> list[str]:
     tools = desk.tools("local", toolsets)
     return [one["name"] for one in reference.definitions(tools, "mcp", "en")]
 
 
 def test_it_has_nine_tools(desk: OpenWorkspace) -> None:
-    assert set(listed(desk, "edit")) == NINE
-    assert len(listed(desk, "edit")) == 9
+    assert sorted(listed(desk, "edit")) == sorted(NINE)
 
 
 def test_two_toolsets_have_one_tool_of_a_name(desk: OpenWorkspace) -> None:
@@ -48,11 +72,9 @@ def test_two_toolsets_have_one_tool_of_a_name(desk: OpenWorkspace) -> None:
 
 
 def test_a_plan_of_one_is_applied_by_the_other(desk: OpenWorkspace, tmp_path: Path) -> None:
-    given = {"path": "a.txt", "range": "2", "content": "two\n", "apply": "never"}
-    plan = call(desk, "prepare_file_range_edit", **given)
-    done = desk.call("local", "apply_file_modification", {"hunk_id": plan.data["hunk_id"]})
+    done = desk.call("local", "apply_file_modification", {"hunk_id": planned(desk)})
     assert done.data["context_match"] == "exact"
-    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 2\n", "two\n")
+    assert (tmp_path / "a.txt").read_text() == TWO
 
 
 def test_a_file_is_written_new_or_over_the_old_one(desk: OpenWorkspace, tmp_path: Path) -> None:
@@ -85,26 +107,20 @@ def test_a_file_is_not_written_over_by_who_knows_a_part_or_an_older_text(
 
 def test_without_an_id_there_is_a_list(desk: OpenWorkspace) -> None:
     assert call(desk, "apply_file_modification").text == "No plans are pending.\n"
-    given = {"path": "a.txt", "range": "2", "content": "two\n", "apply": "never"}
-    plan = call(desk, "prepare_file_range_edit", **given)
-    assert f"{plan.data['hunk_id']} a.txt replace" in call(desk, "apply_file_modification").text
-    done = call(desk, "apply_file_modification", hunk_id=plan.data["hunk_id"])
+    hunk_id = planned(desk)
+    assert f"{hunk_id} a.txt replace" in call(desk, "apply_file_modification").text
+    done = call(desk, "apply_file_modification", hunk_id=hunk_id)
     edits = call(desk, "undo_file_modification").text
     assert f"{done.data['edit_id']} a.txt +1 -1" in edits
 
 
 def test_several_plans_are_written_together(desk: OpenWorkspace, tmp_path: Path) -> None:
-    ids = [
-        call(desk, "prepare_file_range_edit", path="a.txt", range=n, content="x\n", apply="never")
-        for n in ("2", "9")
-    ]
-    both = ", ".join(str(one.data["hunk_id"]) for one in ids)
-    answer = call(desk, "apply_file_modification", hunk_id=both)
-    assert answer.data["changed"] is True
-    assert (tmp_path / "a.txt").read_text().count("x\n") == 2
+    both = f"{planned(desk)}, {planned(desk, '9')}"
+    assert call(desk, "apply_file_modification", hunk_id=both).data["changed"] is True
+    assert (tmp_path / "a.txt").read_text().count("two\n") == 2
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@each_row("lang", ["en", "zh"])
 def test_advice_names_its_own_tools(desk: OpenWorkspace, lang: Lang) -> None:
     for answer in (
         call(desk, "read_file", lang, path="missing.txt"),
@@ -118,15 +134,7 @@ def test_advice_names_its_own_tools(desk: OpenWorkspace, lang: Lang) -> None:
         assert not [name for name in others if name in said.replace("apply_file_modifications", "")]
 
 
-PATCH = """\
-*** Begin Patch
-*** Add File: c.txt
-+one
-*** Update File: a.txt
-@@
--line 5
-+five
-*** End Patch"""
+PATCH = patch("*** Add File: c.txt\n+one", "*** Update File: a.txt\n@@\n-line 5\n+five")
 
 
 def test_the_plans_of_a_patch_are_applied_as_said(desk: OpenWorkspace, tmp_path: Path) -> None:
@@ -139,50 +147,44 @@ def test_the_plans_of_a_patch_are_applied_as_said(desk: OpenWorkspace, tmp_path:
     assert (tmp_path / "c.txt").read_text() == "one\n"
 
 
-def test_what_was_undone_is_made_again(desk: OpenWorkspace, tmp_path: Path) -> None:
-    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
-    edit_id = done.data["edit_id"]
+def test_what_was_undone_is_made_again_and_what_stands_is_not_made_twice(
+    desk: OpenWorkspace, tmp_path: Path
+) -> None:
+    edit_id = renamed(desk)
+    assert again(desk, edit_id).data["changed"] is False
+    assert (tmp_path / "a.txt").read_text() == SEVEN
     call(desk, "undo_file_modification", edit_id=edit_id)
     assert (tmp_path / "a.txt").read_text() == TEXT
-    call(desk, "undo_file_modification", edit_id=edit_id, again=True)
-    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 7\n", "seven\n")
+    again(desk, edit_id)
+    assert (tmp_path / "a.txt").read_text() == SEVEN
 
 
-@pytest.mark.parametrize("crlf", [False, True])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_what_another_program_overwrote_is_made_again(
-    desk: OpenWorkspace, tmp_path: Path, crlf: bool
+    desk: OpenWorkspace, tmp_path: Path, newline: str
 ) -> None:
     """An editor saves an old buffer over the edit, with lines of its own."""
-    old = TEXT.replace("\n", "\r\n") if crlf else TEXT
+    old = TEXT.replace("\n", newline)
     (tmp_path / "a.txt").write_bytes(old.encode())
-    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    edit_id = renamed(desk)
     (tmp_path / "a.txt").write_bytes(b"theirs\n" + old.encode())
-    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
-    assert again.data["changed"] is True, again.text
+    found = again(desk, edit_id)
+    assert found.data["changed"] is True, found.text
     expected = "theirs\n" + old.replace("line 7", "seven")
     assert (tmp_path / "a.txt").read_bytes() == expected.encode()
-
-
-def test_what_stands_is_not_made_twice(desk: OpenWorkspace, tmp_path: Path) -> None:
-    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
-    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
-    assert again.data["changed"] is False
-    assert (tmp_path / "a.txt").read_text().count("seven") == 1
 
 
 def test_a_new_file_that_was_removed_is_made_again(desk: OpenWorkspace, tmp_path: Path) -> None:
     done = call(desk, "write_file", path="b.txt", content="one\n")
     (tmp_path / "b.txt").unlink()
-    call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    again(desk, done.data["edit_id"])
     assert (tmp_path / "b.txt").read_text() == "one\n"
 
 
 def test_a_place_that_is_not_certain_is_not_written(desk: OpenWorkspace, tmp_path: Path) -> None:
-    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
-    twice = "line 7\nother\nline 7\n"
+    edit_id, twice = renamed(desk), "line 7\nother\nline 7\n"
     (tmp_path / "a.txt").write_text(twice)
-    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
-    assert again.is_error
+    assert again(desk, edit_id).is_error
     assert (tmp_path / "a.txt").read_text() == twice
 
 
@@ -204,26 +206,23 @@ def test_another_file_of_the_old_name_is_not_edited_again(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     """The edited file was moved; another one got its name, and has the same lines."""
-    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
-    move = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: b.txt\n*** End Patch"
-    call(desk, "apply_patch", patch=move)
-    (tmp_path / "a.txt").write_text(TEXT)
-    (tmp_path / "b.txt").write_text(TEXT)
-    call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
+    edit_id = renamed(desk)
+    call(desk, "apply_patch", patch=patch("*** Update File: a.txt", "*** Move to: b.txt"))
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(TEXT)
+    again(desk, edit_id)
     assert (tmp_path / "a.txt").read_text() == TEXT
-    assert (tmp_path / "b.txt").read_text() == TEXT.replace("line 7\n", "seven\n")
+    assert (tmp_path / "b.txt").read_text() == SEVEN
 
 
 def test_a_file_that_was_deleted_since_is_not_edited_again(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:
-    done = call(desk, "replace_text", path="a.txt", old="line 7\n", new="seven\n")
+    edit_id = renamed(desk)
     call(desk, "read_file", path="a.txt")
-    gone = call(desk, "apply_patch", patch="*** Begin Patch\n*** Delete File: a.txt\n*** End Patch")
-    assert not gone.is_error
+    assert not call(desk, "apply_patch", patch=patch("*** Delete File: a.txt")).is_error
     (tmp_path / "a.txt").write_text(TEXT)
-    again = call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
-    assert again.data["error"] == "CONTENT_CHANGED"
+    assert again(desk, edit_id).data["error"] == "CONTENT_CHANGED"
     assert (tmp_path / "a.txt").read_text() == TEXT
 
 
@@ -231,17 +230,17 @@ def test_the_old_text_that_an_editor_saved_gets_the_edit_in_the_same_lines(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     """The lines are everywhere in the file, but it is the text that was edited."""
-    same = "x\n" * 40
-    (tmp_path / "a.txt").write_text(same)
+    target, same = tmp_path / "a.txt", "x\n" * 40
+    target.write_text(same)
     given = {"path": "a.txt", "range": "20", "content": "y\n", "expected_old": "x\n"}
     done = call(desk, "prepare_file_range_edit", **given)
-    after = (tmp_path / "a.txt").read_text()
-    (tmp_path / "a.txt").write_text(same)
-    call(desk, "undo_file_modification", edit_id=done.data["edit_id"], again=True)
-    assert (tmp_path / "a.txt").read_text() == after
+    after = target.read_text()
+    target.write_text(same)
+    again(desk, done.data["edit_id"])
+    assert target.read_text() == after != same
 
 
-@pytest.mark.parametrize("name", ["list_dir.py", "list_pending/x.txt", "my-list_dir", "x.list_dir"])
+@each_row("name", ["list_dir.py", "list_pending/x.txt", "my-list_dir", "x.list_dir"])
 def test_a_path_with_the_name_of_a_tool_stays_as_it_is(
     desk: OpenWorkspace, tmp_path: Path, name: str
 ) -> None:
@@ -268,12 +267,11 @@ def test_the_entries_of_a_directory_have_the_ranges_of_lines(
 
 
 def test_a_list_of_ids_may_have_blanks_and_repeat_one(desk: OpenWorkspace, tmp_path: Path) -> None:
-    given = {"path": "a.txt", "range": "2", "content": "two\n", "apply": "never"}
-    hunk_id = call(desk, "prepare_file_range_edit", **given).data["hunk_id"]
+    hunk_id = planned(desk)
     assert call(desk, "apply_file_modification", hunk_id=" , ").data["error"] == "INVALID_HUNK_ID"
     done = call(desk, "apply_file_modification", hunk_id=f"{hunk_id}, {hunk_id},")
     assert done.data["context_match"] == "exact"
-    assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 2\n", "two\n")
+    assert (tmp_path / "a.txt").read_text() == TWO
 
 
 def test_advice_can_be_followed(desk: OpenWorkspace, tmp_path: Path) -> None:
@@ -298,18 +296,17 @@ def test_a_new_file_that_a_person_approves_is_planned_as_said(tmp_path: Path) ->
     with open_workspace(str(tmp_path), HUMAN, shared=False) as desk:
         refused = call(desk, "write_file", path="b.txt", content="one\n")
         assert "apply_patch makes a new file" in str(refused.facts["summary"])
-        patch = "*** Begin Patch\n*** Add File: b.txt\n+one\n*** End Patch"
-        assert call(desk, "apply_patch", patch=patch).data["hunk_id"]
+        added = patch("*** Add File: b.txt\n+one")
+        assert call(desk, "apply_patch", patch=added).data["hunk_id"]
     assert not (tmp_path / "b.txt").exists()
 
 
 @pytest.mark.parametrize("files", [1, 2])
 def test_a_patch_that_a_person_approved_is_written_as_said(tmp_path: Path, files: int) -> None:
     """The same call again would only plan it once more."""
-    added = "".join(f"*** Add File: {n}.txt\n+one\n" for n in range(files))
-    patch = f"*** Begin Patch\n{added}*** End Patch"
+    added = patch(*(f"*** Add File: {n}.txt\n+one" for n in range(files)))
     with open_workspace(str(tmp_path), HUMAN, shared=False) as desk:
-        waits = call(desk, "apply_patch", patch=patch)
+        waits = call(desk, "apply_patch", patch=added)
         assert waits.data["status"] == "pending"
         assert "same call" not in str(waits.facts["summary"])
         reviewer = desk.member("person")
@@ -326,8 +323,8 @@ def test_a_patch_that_a_person_approved_is_written_as_said(tmp_path: Path, files
     assert len([*tmp_path.glob("*.txt")]) == files
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("topic", sorted({*NINE, "PATCH_REJECTED", "STALE_READ"}))
+@each_row("lang", ["en", "zh"])
+@each_row("topic", sorted({*NINE, "PATCH_REJECTED", "STALE_READ"}))
 def test_the_manual_has_its_tools_and_codes(desk: OpenWorkspace, lang: Lang, topic: str) -> None:
     found = call(desk, "manual", lang, topic=topic)
     assert not found.is_error

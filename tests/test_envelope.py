@@ -14,6 +14,7 @@ from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools import refusals
 from copydesk.tools.refusals import code_of
 from support.desks import Setup
+from support.rows import each_row
 
 CODES = {
     *("NOT_FOUND", "ACCESS_DENIED", "PERMISSION_DENIED", "INVALID_PARAM", "TIMEOUT", "INTERNAL_ERROR"),
@@ -65,8 +66,8 @@ def deep(levels: int) -> object:
     return found
 
 
-@pytest.mark.parametrize("name", TOOLS)
-@pytest.mark.parametrize(
+@each_row("name", TOOLS)
+@each_row(
     "arguments",
     [
         *(None, [], "text", 5, {}, {"path": None}, {"\ud800": "\ud800"}),
@@ -76,23 +77,18 @@ def deep(levels: int) -> object:
         {"path": "a.txt", "edits": deep(5_000), "content": deep(100), "start_line": deep(100)},
         {"path": "a.txt", "old_string": deep(5_000), "other": deep(5_000)},
         {"path": "a.txt", "edits": [{"old_string": 10**5_000}], "limit": 10**5_000},
-        {
-            "path": "a.txt",
-            "content": {"a": -(10**5_000)},
-            "old_string": "a",
-            "new_string": 10**5_000,
-        },
+        {"path": "a.txt", "content": {"a": -(10**5_000)}, "old_string": "a", "new_string": 10**5_000},
         {"path": 10**5_000},
     ],
-)
+)  # fmt: skip
 def test_any_arguments(desk: OpenWorkspace, name: str, arguments: object) -> None:
     fields = envelope_of(desk.call("local", name, arguments))
     assert fields["status"] == "error"
     assert fields["error"]["code"] == "INVALID_PARAM"
 
 
-@pytest.mark.parametrize(
-    ("name", "more"),
+@each_row(
+    "name more",
     [
         ("Read", {}),
         ("Read", {"limit": 1}),
@@ -103,8 +99,8 @@ def test_any_arguments(desk: OpenWorkspace, name: str, arguments: object) -> Non
         ("MultiEdit", {"edits": [{"old_string": "a", "new_string": "c"}], "report": "full"}),
     ],
 )
-@pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("nothing", [(), ("limit", "expected_size_bytes", "expected_sha256")])
+@each_row("lang", ["en", "zh"])
+@each_row("nothing", [(), ("limit", "expected_size_bytes", "expected_sha256")])
 def test_the_arguments_as_given(
     desk: OpenWorkspace, name: str, more: dict[str, Any], lang: Any, nothing: tuple[str, ...]
 ) -> None:
@@ -128,13 +124,11 @@ def test_long_texts_as_given(desk: OpenWorkspace) -> None:
             assert envelope_of(answer)["context"]["params_input"] == arguments
             assert len(answer.text) < 12_000
     edits = [{"old_string": long, "new_string": long[1:]}, {"old_string": "a", "new_string": ""}]
-    answer = desk.call("local", "BatchEdit", {"path": "long.txt", "edits": edits})
+    given = {"path": "long.txt", "edits": edits}
+    answer = desk.call("local", "BatchEdit", given)
     assert envelope_of(answer)["status"] == "error"
-    assert answer.data["context"] == {
-        "cwd": ".",
-        "params_input": {"path": "long.txt", "edits": edits},
-        "path_resolved": "long.txt",
-    }
+    where = {"cwd": ".", "path_resolved": "long.txt"}
+    assert answer.data["context"] == {**where, "params_input": given}
 
 
 def test_a_model_is_not_shown_again_what_it_has_written(desk: OpenWorkspace) -> None:
@@ -146,16 +140,12 @@ def test_a_model_is_not_shown_again_what_it_has_written(desk: OpenWorkspace) -> 
 
 def test_read_has_nothing_to_apply(desk: OpenWorkspace) -> None:
     assert "applied" not in envelope_of(desk.call("local", "Read", {"path": "no"}))["data"]
-    assert (
-        envelope_of(desk.call("local", "Write", {"path": "a.txt", "content": ""}))["data"][
-            "applied"
-        ]
-        is False
-    )
+    written = envelope_of(desk.call("local", "Write", {"path": "a.txt", "content": ""}))
+    assert written["data"]["applied"] is False
 
 
-@pytest.mark.parametrize(
-    ("refusal", "code"),
+@each_row(
+    "refusal code",
     [
         (errors.FileNotFound(), "NOT_FOUND"),
         (errors.NotAFile("directory"), "IS_DIRECTORY"),
@@ -193,6 +183,5 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text(), VALUES, max_size=4), st.text() | st.none())
 def test_whatever_is_given_can_be_sent(arguments: dict[str, object], path: str | None) -> None:
-    envelope_of(
-        refusals.in_envelope(errors.PathRequired(), arguments, path, "en", writes=True).timed(1)
-    )
+    found = refusals.in_envelope(errors.PathRequired(), arguments, path, "en", writes=True)
+    envelope_of(found.timed(1))

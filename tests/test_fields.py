@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Answer
+from support.desks import Setup
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 21))
 Shape = type | dict[str, "Shape"]
@@ -35,135 +36,91 @@ def names(fields: Mapping[str, Shape]) -> list[object]:
     return [[name, names(one) if isinstance(one, dict) else 0] for name, one in fields.items()]
 
 
-@pytest.fixture
-def desk(tmp_path: Path) -> Iterator[OpenWorkspace]:
-    Path(tmp_path, "a.txt").write_text(TEXT)
-    members = {"person": MemberConfig(approval="human")}
-    config = Config(durability="fast", members=members)
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        yield opened
+DESK = Setup(
+    Config(durability="fast", members={"person": MemberConfig(approval="human")}), {"a.txt": TEXT}
+)
+
+Fields = dict[str, Shape]
+TYPES = {"str": str, "int": int, "bool": bool, "list": list}
 
 
-LINES: Shape = {"old": int, "new": int, "delta": int}
-SPAN: Shape = {"start": int, "end": int}
-REPORT: dict[str, Shape] = {"status": str, "mode": str, "path": str}
-PLAN: dict[str, Shape] = {**REPORT, "hunk_id": str, "expires_at_ms": int, "action": str}
-APPLY: dict[str, Shape] = {**REPORT, "hunk_id": str, "action": str, "context_match": str}
-NORMALIZED: dict[str, Shape] = {
+def of(spelled: str) -> Fields:
+    """The fields that `name:type name:type` spells."""
+    return {name: TYPES[kind] for name, kind in (word.split(":") for word in spelled.split())}
+
+
+def texts(*names: str) -> Shape:
+    return dict.fromkeys(names, str)
+
+
+LINES: Shape = of("old:int new:int delta:int")
+SPAN: Shape = of("start:int end:int")
+REPORT = of("status:str mode:str path:str")
+PLAN = {**REPORT, **of("hunk_id:str expires_at_ms:int action:str")}
+APPLY = {**REPORT, **of("hunk_id:str action:str context_match:str")}
+NORMALIZED: Fields = {
     "normalized": {
-        "file_eof_has_newline": bool,
-        "content_eof_has_newline": bool,
-        "normalized_file_eof_newline_added": bool,
-        "normalized_content_eof_newline_added": bool,
-        "newline_style": str,
-        "content_newlines_converted": int,
+        **of("file_eof_has_newline:bool content_eof_has_newline:bool"),
+        **of("normalized_file_eof_newline_added:bool normalized_content_eof_newline_added:bool"),
+        **of("newline_style:str content_newlines_converted:int"),
     }
 }
-VERSION: dict[str, Shape] = {"version": str}
-SUMMARY: dict[str, Shape] = {"summary": str}
-CHANGED: dict[str, Shape] = {"changed": bool, "edit_id": int, **VERSION}
-WRITTEN: Shape = {"before": str, "written": str, "after": str}
-DRIFT: dict[str, Shape] = {
-    "file_changed_since_preview": bool,
-    "planned_file_digest_sha256": str,
-    "current_file_digest_sha256": str,
+VERSION, SUMMARY = of("version:str"), of("summary:str")
+CHANGED = {**of("changed:bool edit_id:int"), **VERSION}
+WRITTEN = texts("before", "written", "after")
+DRIFT: Fields = {
+    **of("file_changed_since_preview:bool"),
+    **of("planned_file_digest_sha256:str current_file_digest_sha256:str"),
 }
-TAILS: dict[str, Shape] = {
-    "evidence_preview": {"before_tail": str, "append_preview": str, "after_tail": str}
-}
-BLOCK: dict[str, Shape] = {
-    "block_range": {"start_line": int, "end_line": int},
-    "replace_slice": {"start_line": int, "delete_count": int},
+TAILS: Fields = {"evidence_preview": texts("before_tail", "append_preview", "after_tail")}
+BLOCK: Fields = {
+    "block_range": of("start_line:int end_line:int"),
+    "replace_slice": of("start_line:int delete_count:int"),
     "lines": LINES,
 }
-INSERT: dict[str, Shape] = {
-    "position": str,
-    "anchor": str,
-    "match": str,
-    "candidates_count": int,
-    "occurrence_resolved": int,
-    "inserted_at_line": int,
-    "inserted_line_count": int,
+INSERTED = of("position:str anchor:str inserted_at_line:int inserted_line_count:int")
+INSERT: Fields = {
+    **of("position:str anchor:str match:str candidates_count:int occurrence_resolved:int"),
+    **of("inserted_at_line:int inserted_line_count:int"),
     "lines": LINES,
     "blankline_style": {
-        "blank_line_count_before": int,
-        "content_leading_blank_line_count": int,
-        "content_trailing_blank_line_count": int,
-        "blank_line_count_after": int,
+        **of("blank_line_count_before:int content_leading_blank_line_count:int"),
+        **of("content_trailing_blank_line_count:int blank_line_count_after:int"),
     },
     "style_warning": str,
 }
-INSERTED: dict[str, Shape] = {
-    "position": str,
-    "anchor": str,
-    "inserted_at_line": int,
-    "inserted_line_count": int,
+RANGE: Fields = {"range": {"input": str, "resolved": SPAN}, "lines": LINES}
+RANGE_EVIDENCE: Fields = {"evidence": texts("before", "range", "after")}
+APPLIED: Fields = {"applied_range": SPAN, "lines": LINES}
+INSERT_EVIDENCE: Fields = {"evidence_preview": texts("before", "insert_preview", "after")}
+APPENDED: Fields = {"append_range": SPAN, **TAILS}
+APPEND: Fields = {
+    **of("create:bool file_line_count_before:int file_line_count_after:int"),
+    "appended_line_count": int,
+    "blankline_style": of(
+        "file_trailing_blank_line_count:int content_leading_blank_line_count:int"
+    ),
+    "style_warning": str,
 }
-RANGE: dict[str, Shape] = {"range": {"input": str, "resolved": SPAN}, "lines": LINES}
-RANGE_EVIDENCE: dict[str, Shape] = {"evidence": {"before": str, "range": str, "after": str}}
-APPLIED: dict[str, Shape] = {"applied_range": SPAN, "lines": LINES}
-INSERT_EVIDENCE: dict[str, Shape] = {
-    "evidence_preview": {"before": str, "insert_preview": str, "after": str}
+BLOCK_PLAN: Fields = {
+    **of("start_anchor:str end_anchor:str match:str include_anchors:bool require_unique:bool"),
+    **of("strict:bool candidates_count:int occurrence_resolved:int first_candidate_taken:bool"),
+    **BLOCK,
 }
+PREVIEWS = texts("before_preview", "old_preview", "new_preview", "after_preview")
 
-RANGES: tuple[dict[str, Shape], ...] = (RANGE, RANGE_EVIDENCE, APPLIED)
-Fields = dict[str, Shape]
+RANGES = (RANGE, RANGE_EVIDENCE, APPLIED)
+BY_ANCHOR = ("insert", {"anchor": "line 7", "content": "x"}, INSERT, INSERT_EVIDENCE, INSERTED)
+BY_BLOCK = {"start_anchor": "line 4", "end_anchor": "line 6", "content": "x"}
+RANGE_EDIT = "prepare_file_range_edit"
 KINDS: dict[str, tuple[str, str, dict[str, Any], Fields, Fields, Fields]] = {
-    "replace": ("prepare_file_range_edit", "replace", {"range": "2~3", "content": "x"}, *RANGES),
-    "delete": ("prepare_file_range_edit", "delete", {"range": "2~3", "content": ""}, *RANGES),
-    "range at the end": (
-        *("prepare_file_range_edit", "append", {"range": "21~", "content": "x"}),
-        *(RANGE, RANGE_EVIDENCE, {"append_range": SPAN, **TAILS}),
-    ),
-    "append": (
-        *("prepare_file_append", "append", {"content": "x"}),
-        {
-            "create": bool,
-            "file_line_count_before": int,
-            "file_line_count_after": int,
-            "appended_line_count": int,
-            "blankline_style": {
-                "file_trailing_blank_line_count": int,
-                "content_leading_blank_line_count": int,
-            },
-            "style_warning": str,
-        },
-        TAILS,
-        {"append_range": SPAN, **TAILS},
-    ),
-    **{
-        position: (
-            *(f"prepare_file_insert_{position}", "insert", {"anchor": "line 7", "content": "x"}),
-            *(INSERT, INSERT_EVIDENCE, INSERTED),
-        )
-        for position in ("after", "before")
-    },
-    "block": (
-        "prepare_file_block_replace",
-        "block_replace",
-        {"start_anchor": "line 4", "end_anchor": "line 6", "content": "x"},
-        {
-            "start_anchor": str,
-            "end_anchor": str,
-            "match": str,
-            "include_anchors": bool,
-            "require_unique": bool,
-            "strict": bool,
-            "candidates_count": int,
-            "occurrence_resolved": int,
-            "first_candidate_taken": bool,
-            **BLOCK,
-        },
-        {
-            "evidence_preview": {
-                "before_preview": str,
-                "old_preview": str,
-                "new_preview": str,
-                "after_preview": str,
-            }
-        },
-        BLOCK,
-    ),
+    "replace": (RANGE_EDIT, "replace", {"range": "2~3", "content": "x"}, *RANGES),
+    "delete": (RANGE_EDIT, "delete", {"range": "2~3", "content": ""}, *RANGES),
+    "range at the end": (RANGE_EDIT, "append", {"range": "21~", "content": "x"}, RANGE, RANGE_EVIDENCE, APPENDED),
+    "append": ("prepare_file_append", "append", {"content": "x"}, APPEND, TAILS, APPENDED),
+    "after": ("prepare_file_insert_after", *BY_ANCHOR),
+    "before": ("prepare_file_insert_before", *BY_ANCHOR),
+    "block": ("prepare_file_block_replace", "block_replace", BY_BLOCK, BLOCK_PLAN, {"evidence_preview": PREVIEWS}, BLOCK),
 }  # fmt: skip
 OF_PLAN = ("a plan", "one that is not written at once", "one with a warning")
 OF_APPLY = ("exact", "moved", "rejected", "gone", "waits", "changes nothing")
@@ -174,7 +131,7 @@ OF_APPLY = ("exact", "moved", "rejected", "gone", "waits", "changes nothing")
 def test_the_fields_of_a_plan(desk: OpenWorkspace, kind: str, situation: str) -> None:
     tool, action, arguments, own, evidence, _ = KINDS[kind]
     given = {"path": "a.txt", **arguments, "report": "full"}
-    more: dict[str, Shape] = {}
+    more: Fields = {}
     if situation == "one that is not written at once":
         given, more = {**given, "apply": "auto"}, {"auto_apply": str, "auto_apply_reason": str}
     elif situation == "one with a warning" and arguments["content"]:
@@ -232,90 +189,45 @@ def test_the_fields_of_an_apply(
             assert {**answer.data} == answer.fields | ({} if nothing else {"diff": answer.diff})
 
 
-READ: dict[str, Shape] = {
+READ: Fields = {
     **REPORT,
-    "total_lines": int,
-    "size_bytes": int,
-    **VERSION,
-    "encoding": str,
-    "newline_style": str,
+    **of("total_lines:int size_bytes:int version:str encoding:str newline_style:str"),
     "file_eof_has_newline": bool,
-    "shown_lines": {**SPAN, "count": int},
-    "truncated_by_max_lines": bool,
-    "truncated_by_char_limit": bool,
+    "shown_lines": of("start:int end:int count:int"),
+    **of("truncated_by_max_lines:bool truncated_by_char_limit:bool"),
 }
-MADE: dict[str, Shape] = {
-    "total_lines": int,
-    "size_bytes": int,
-    "normalized_trailing_newline_added": bool,
-    "edit_id": int,
-    **VERSION,
-    **SUMMARY,
+MADE: Fields = {
+    **of("total_lines:int size_bytes:int normalized_trailing_newline_added:bool edit_id:int"),
+    **of("version:str summary:str"),
 }
-OVERWRITTEN: dict[str, Shape] = {
-    "old_total_lines": int,
-    "old_total_bytes": int,
-    "total_lines": int,
-    "size_bytes": int,
-    "newline_style": str,
-    "normalized_trailing_newline_added": bool,
+OVERWRITTEN: Fields = {
+    **of("old_total_lines:int old_total_bytes:int total_lines:int size_bytes:int"),
+    **of("newline_style:str normalized_trailing_newline_added:bool"),
     **CHANGED,
     **SUMMARY,
 }
-STATED = ("known_old", "actual")
+STATED = [
+    f"{name}_total_{unit}:int" for name in ("known_old", "actual") for unit in ("lines", "bytes")
+]
 STATS = {"known_old_total_lines": 20, "known_old_total_bytes": len(TEXT)}
-ERROR: dict[str, Shape] = {**REPORT, "error": str}
-WHOLE: dict[str, tuple[str, dict[str, Any], dict[str, Shape]]] = {
+ERROR = {**REPORT, "error": str}
+WHOLE: dict[str, tuple[str, dict[str, Any], Fields]] = {
     "read": ("read_file", {}, {**READ, **SUMMARY}),
     "read a part": ("read_file", {"range": "2~3"}, {**READ, **SUMMARY}),
-    "read past the end": (
-        *("read_file", {"range": "19-99"}),
-        {**READ, "range_clipped": bool, **SUMMARY},
-    ),
+    "read past the end": ("read_file", {"range": "19-99"}, {**READ, "range_clipped": bool, **SUMMARY}),
     "create": ("create_new_file", {"path": "b.txt", "content": "x"}, {**REPORT, **MADE}),
     "overwrite": ("overwrite_entire_file", {"content": "x", **STATS}, {**REPORT, **OVERWRITTEN}),
-    "overwrite with the same": (
-        *("overwrite_entire_file", {"content": TEXT, **STATS}),
-        {**REPORT, **OVERWRITTEN},
-    ),
-    "overwrite what is not known": (
-        *("overwrite_entire_file", {"content": "x", **STATS, "known_old_total_lines": 3}),
-        {
-            **ERROR,
-            **{f"{name}_total_{unit}": int for name in STATED for unit in ("lines", "bytes")},
-            **VERSION,
-            **SUMMARY,
-        },
-    ),
-    "create what is there": (
-        "create_new_file",
-        {"content": "x"},
-        {**ERROR, "size_bytes": int, **SUMMARY},
-    ),
-    "read what is not there": (
-        *("read_file", {"path": "c.txt"}),
-        {**ERROR, "similar": list, **SUMMARY},
-    ),
-    "a range past the end": (
-        *("prepare_file_range_edit", {"range": "50", "content": "x"}),
-        {**ERROR, "range": str, "total_lines": int, **SUMMARY},
-    ),
-    "an anchor in many lines": (
-        *("prepare_file_insert_after", {"anchor": "line", "content": "x"}),
-        {
-            **ERROR,
-            "argument": str,
-            "anchor": str,
-            "candidates_count": int,
-            "candidates": list,
-            **SUMMARY,
-        },
-    ),
-}
+    "overwrite with the same": ("overwrite_entire_file", {"content": TEXT, **STATS}, {**REPORT, **OVERWRITTEN}),
+    "overwrite what is not known": ("overwrite_entire_file", {"content": "x", **STATS, "known_old_total_lines": 3}, {**ERROR, **of(" ".join(STATED)), **VERSION, **SUMMARY}),
+    "create what is there": ("create_new_file", {"content": "x"}, {**ERROR, "size_bytes": int, **SUMMARY}),
+    "read what is not there": ("read_file", {"path": "c.txt"}, {**ERROR, "similar": list, **SUMMARY}),
+    "a range past the end": (RANGE_EDIT, {"range": "50", "content": "x"}, {**ERROR, **of("range:str total_lines:int"), **SUMMARY}),
+    "an anchor in many lines": ("prepare_file_insert_after", {"anchor": "line", "content": "x"}, {**ERROR, **of("argument:str anchor:str candidates_count:int candidates:list"), **SUMMARY}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("tool", "arguments", "expected"), WHOLE.values(), ids=WHOLE)
 def test_the_fields_of_other_reports(
-    desk: OpenWorkspace, tool: str, arguments: dict[str, Any], expected: dict[str, Shape]
+    desk: OpenWorkspace, tool: str, arguments: dict[str, Any], expected: Fields
 ) -> None:
     check(desk.call("local", tool, {"path": "a.txt", **arguments}), expected)

@@ -13,28 +13,23 @@ from typing import Any
 import pytest
 
 from copydesk.app.config import Config, MemberConfig
-from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.edit.draft import cut
 from copydesk.errors import Refusal
 from copydesk.tools.report import Answer, Lang
 from support.desks import Setup
+from support.rows import each_row
 
 HIDDEN = "no_read_dirs"
+NO_KEYS = {"no_read_file_ext_names": ("key",)}
 MEMBERS = {
     "local": MemberConfig({HIDDEN: ("secret",)}, team_mgmt=True),
     "all": MemberConfig(),
-    "lead": MemberConfig(
-        {
-            HIDDEN: ("**/private",),
-            "no_write_dirs": (".minds/fixed",),
-            "no_read_file_ext_names": ("key",),
-        },
-        team_mgmt=True,
-    ),
+    "lead": MemberConfig({HIDDEN: ("**/private",), "no_write_dirs": (".minds/fixed",), **NO_KEYS}, team_mgmt=True),
     "guest": MemberConfig({"no_write_dirs": ("**",), "read_dirs": ("src",)}, team_mgmt=True),
     "blind": MemberConfig({HIDDEN: ("**",)}),
-    "suffix": MemberConfig({"no_read_file_ext_names": ("key",)}),
-}
+    "suffix": MemberConfig(NO_KEYS),
+}  # fmt: skip
 FILES = {
     "a.txt": "needle\n",
     "copydesk.toml": "# needle: a token\n",
@@ -58,6 +53,7 @@ LINKS = {
     "to_key": "pub/b.key",
     "to_etc": "/etc",
     "to_nothing": "none",
+    "to_conf": "copydesk.toml",
     "to_hidden_nothing": "secret/plam.txt",
     "loop": "loop",
 }
@@ -121,8 +117,8 @@ def test_a_plan_is_hidden_when_its_path_has_come_to_lead_elsewhere(
     assert desk.pending("all") == ()
 
 
-@pytest.mark.parametrize(
-    ("who", "shown", "hidden"),
+@each_row(
+    "who shown hidden",
     [
         ("local", "to_pub to_a to_key", "to_file to_dir to_minds to_hidden_nothing secret .minds"),
         ("all", "to_pub to_a to_key to_file to_dir", "to_minds .minds"),
@@ -153,8 +149,8 @@ def test_a_link_whose_name_is_not_utf_8_has_no_target(desk: OpenWorkspace, tmp_p
     assert listed(desk, "local")["odd\\xff"] is None
 
 
-@pytest.mark.parametrize(
-    ("who", "path", "shows", "hides"),
+@each_row(
+    "who path shows hides",
     [
         ("all", "to_fil", "to_file", ""),
         ("local", "to_fil", "", "to_file"),
@@ -172,8 +168,7 @@ def test_names_close_to_a_missing_one(
 ) -> None:
     answer = desk.call(who, "read_file", {"path": path})
     assert answer.data["error"] == "FILE_NOT_FOUND"
-    similar = answer.data.get("similar") or []
-    assert isinstance(similar, list)
+    similar: Any = answer.data.get("similar") or []
     assert set(shows.split()) <= set(similar)
     assert not set(hides.split()) & set(similar)
 
@@ -182,10 +177,12 @@ KNOWN = {"known_old_total_lines": 1, "known_old_total_bytes": 1, "content": "x"}
 
 
 def test_overwrite_names_what_is_close(desk: OpenWorkspace) -> None:
-    missing = {"path": "pub/a.tx", **KNOWN}
-    check_answer(desk, "all", "overwrite_entire_file", missing, "FILE_NOT_FOUND", shows="pub/a.txt")
-    missing = {"path": "to_fil", **KNOWN}
-    check_answer(desk, "local", "overwrite_entire_file", missing, "FILE_NOT_FOUND", hides="to_file")
+    for who, path, words in (
+        ("all", "pub/a.tx", {"shows": "pub/a.txt"}),
+        ("local", "to_fil", {"hides": "to_file"}),
+    ):
+        missing = {"path": path, **KNOWN}
+        check_answer(desk, who, "overwrite_entire_file", missing, "FILE_NOT_FOUND", **words)
 
 
 @pytest.mark.parametrize(
@@ -209,16 +206,14 @@ def test_deny_lists_win_in_team_mgmt_too(
 
 
 def test_what_is_denied_in_team_mgmt_is_not_found(desk: OpenWorkspace) -> None:
-    found = check_answer(desk, "lead", "team_mgmt_ripgrep_files", {"pattern": "needle"}).data[
-        "files"
-    ]
-    assert found == [".minds/a.md", ".minds/fixed/d.md", ".minds/skills/b.md"]
+    found = check_answer(desk, "lead", "team_mgmt_ripgrep_files", {"pattern": "needle"})
+    assert found.data["files"] == [".minds/a.md", ".minds/fixed/d.md", ".minds/skills/b.md"]
     assert set(listed(desk, "lead", ".", "team_mgmt_")) == {"a.md", "fixed", "skills"}
 
 
-@pytest.mark.parametrize("path", ["copydesk.toml", "COPYDESK.TOML", "./copydesk.toml", "to_conf"])
-@pytest.mark.parametrize(
-    ("tool", "more"),
+@each_row("path", ["copydesk.toml", "COPYDESK.TOML", "./copydesk.toml", "to_conf"])
+@each_row(
+    "tool more",
     [
         ("read_file", {}),
         ("overwrite_entire_file", KNOWN),
@@ -228,37 +223,28 @@ def test_what_is_denied_in_team_mgmt_is_not_found(desk: OpenWorkspace) -> None:
     ],
 )
 def test_the_configuration_is_reserved(
-    desk: OpenWorkspace, tmp_path: Path, path: str, tool: str, more: dict[str, Any]
+    desk: OpenWorkspace, path: str, tool: str, more: dict[str, Any]
 ) -> None:
-    os.symlink("copydesk.toml", tmp_path / "to_conf")
-    check_answer(
-        desk, "all", tool, {"path": path, **more}, "ACCESS_DENIED", hides="size_bytes token"
-    )
+    given = {"path": path, **more}
+    check_answer(desk, "all", tool, given, "ACCESS_DENIED", hides="size_bytes token")
 
 
 def test_the_configuration_is_not_shown(desk: OpenWorkspace) -> None:
-    assert "copydesk.toml" not in listed(desk, "all")
-    found = check_answer(desk, "all", "ripgrep_files", {"pattern": "needle"}).data["files"]
-    assert isinstance(found, list)
+    assert not {"copydesk.toml", "to_conf"} & set(listed(desk, "all"))
+    found: Any = check_answer(desk, "all", "ripgrep_files", {"pattern": "needle"}).data["files"]
     assert "copydesk.toml" not in found
     assert "sub/copydesk.toml" in found
     glob = {"pattern": "needle", "globs": ["/copydesk.toml"]}
     check_answer(desk, "all", "ripgrep_files", glob, "ACCESS_DENIED", hides="token")
 
 
-@pytest.mark.parametrize(
-    ("who", "path", "error", "shows"),
+@each_row(
+    "who path error shows",
     [
-        ("blind", "a.txt", "ACCESS_DENIED", ""),
-        ("blind", "pub", "ACCESS_DENIED", ""),
-        ("blind", "to_a", "ACCESS_DENIED", ""),
-        ("blind", "none", "ACCESS_DENIED", ""),
-        ("local", "secret/plan.txt", "ACCESS_DENIED", ""),
-        ("local", "secret/none.txt", "ACCESS_DENIED", ""),
-        ("suffix", "pub/b.key", "ACCESS_DENIED", ""),
-        ("suffix", "pub/none.key", "ACCESS_DENIED", ""),
-        ("local", "to_file", "ACCESS_DENIED", ""),
-        ("local", "to_hidden_nothing", "ACCESS_DENIED", ""),
+        *(("blind", path, "ACCESS_DENIED", "") for path in ("a.txt", "pub", "to_a", "none")),
+        *(("suffix", path, "ACCESS_DENIED", "") for path in ("pub/b.key", "pub/none.key")),
+        *(("local", path, "ACCESS_DENIED", "") for path in ("secret/plan.txt", "secret/none.txt")),
+        *(("local", path, "ACCESS_DENIED", "") for path in ("to_file", "to_hidden_nothing")),
         ("all", "a.txt", "FILE_EXISTS", "size_bytes"),
         ("all", "pub", "NOT_A_FILE", "directory"),
         ("all", "to_a", "NOT_A_FILE", "symlink"),
@@ -274,48 +260,31 @@ def test_what_has_the_name_of_a_new_file(
 TOP, INNER = ".minds/a.md", ".minds/skills/b.md"
 
 
-@pytest.mark.parametrize(
-    ("glob", "found"),
+@each_row(
+    "glob found",
     [
         ("a.md", [TOP]),
-        ("skills/*.md", [INNER]),
-        ("/skills/*.md", [INNER]),
-        ("./skills/*.md", [INNER]),
-        ("/a.md", [TOP]),
-        ("/*.md", [TOP]),
-        (".minds/skills/*.md", [INNER]),
-        ("/.minds/skills/*.md", [INNER]),
-        (".minds/skills/**", [INNER]),
-        ("**/b.md", [INNER]),
-        ("!skills/*", [TOP]),
-        ("!/a.md", [INNER]),
-        ("!.minds/a.md", [INNER]),
-        ("!b.md", [TOP]),
+        *((glob, [TOP]) for glob in ("/a.md", "/*.md", "!skills/*", "!b.md")),
+        *((glob, [INNER]) for glob in ("skills/*.md", "/skills/*.md", "./skills/*.md", "**/b.md")),
+        *((glob, [INNER]) for glob in (".minds/skills/*.md", "/.minds/skills/*.md")),
+        *((glob, [INNER]) for glob in (".minds/skills/**", "!/a.md", "!.minds/a.md")),
         ("none/*.md", []),
     ],
 )
 def test_globs_of_team_mgmt_are_relative_to_its_folder(
     desk: OpenWorkspace, glob: str, found: list[str]
 ) -> None:
-    ask = {"pattern": "needle"}
-    files = check_answer(
-        desk, "lead", "team_mgmt_ripgrep_files", {**ask, "globs": [glob, "!fixed"]}
-    )
-    assert files.data["files"] == found
-    for spelled in (
-        [f"--glob={glob}"],
-        ["--glob", glob],
-        ["-g", glob],
-        [f"-g{glob}"],
-        ["-ng", glob],
-        [f"--iglob={glob}"],
-    ):
+    ask: dict[str, Any] = {"pattern": "needle"}
+    given = {**ask, "globs": [glob, "!fixed"]}
+    assert check_answer(desk, "lead", "team_mgmt_ripgrep_files", given).data["files"] == found
+    alone = ([f"--glob={glob}"], [f"-g{glob}"], [f"--iglob={glob}"])
+    for spelled in (*alone, ["--glob", glob], ["-g", glob], ["-ng", glob]):
         options = ["-l", *spelled, "-g!fixed"]
         raw = check_answer(desk, "lead", "team_mgmt_ripgrep_search", {**ask, "rg_args": options})
         assert raw.data["files"] == found, spelled
 
 
-@pytest.mark.parametrize("glob", ["../a.txt", "skills/../../a.txt", "/../a.txt"])
+@each_row("glob", ["../a.txt", "skills/../../a.txt", "/../a.txt"])
 def test_no_glob_of_team_mgmt_leads_out(desk: OpenWorkspace, glob: str) -> None:
     for tool, more in (
         ("ripgrep_files", {"globs": [glob]}),
@@ -325,8 +294,8 @@ def test_no_glob_of_team_mgmt_leads_out(desk: OpenWorkspace, glob: str) -> None:
         assert answer.data["error"] in ("ACCESS_DENIED", "INVALID_ARGS", "INVALID_PATH")
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
-@pytest.mark.parametrize("path", ["a.txt", "to_a"])
+@each_row("lang", ["en", "zh"])
+@each_row("path", ["a.txt", "to_a"])
 def test_a_file_is_not_listed_but_read(desk: OpenWorkspace, path: str, lang: Lang) -> None:
     answer = desk.call("all", "list_dir", {"path": path}, lang=lang)
     assert (answer.data["error"], answer.data["reason"]) == ("INVALID_PATH", "not a directory")
@@ -338,8 +307,8 @@ def test_a_file_is_not_listed_but_read(desk: OpenWorkspace, path: str, lang: Lan
 LONG = "x" * 10_000
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
+@each_row(
+    "tool arguments",
     [
         ("read_file", {"path": LONG}),
         ("read_file", {"path": "a.txt", "range": LONG}),
@@ -369,12 +338,10 @@ def test_the_arguments_in_an_envelope(desk: OpenWorkspace) -> None:
     assert context["params_input"] == {"path": "a.txt", "odd": shown}
 
 
-def test_a_write_shows_nothing_to_who_may_not_read(tmp_path: Path) -> None:
-    (tmp_path / "k.txt").write_text("password\n")
-    config = Config(members={"w": MemberConfig({"no_read_dirs": ("k.txt",)})})
-    with open_workspace(str(tmp_path), config, shared=False) as opened:
-        known = {"known_old_total_lines": 9, "known_old_total_bytes": 9, "content": "x"}
-        report = opened.call("w", "overwrite_entire_file", {"path": "k.txt", **known})
-        assert report.fields["error"] == "ACCESS_DENIED", report.text
-        assert report.fields["operation"] == "read"
-        assert "actual_total_bytes" not in report.fields
+def test_a_write_shows_nothing_to_who_may_not_read(desk: OpenWorkspace) -> None:
+    given = {"path": "secret/plan.txt", **KNOWN}
+    hides = "actual_total_bytes needle"
+    found = check_answer(
+        desk, "local", "overwrite_entire_file", given, "ACCESS_DENIED", hides=hides
+    )
+    assert found.data["operation"] == "read"

@@ -13,6 +13,7 @@ from copydesk.app.workspace import OpenWorkspace
 from support.cost import spread
 from support.desks import Setup
 from support.processes import Facts, code, outcome
+from support.rows import each_row
 
 SEEDS = range(8)
 
@@ -88,20 +89,11 @@ def drift(file: Path, case: Case, turn: int) -> None:
     file.write_text("\n".join(lines))
 
 
-def arguments(put: Put, version: object) -> Facts:
-    """The call of an edit by the numbers of the read."""
+def at_once(desk: OpenWorkspace, put: Put, version: object, apply: str = "auto") -> Facts:
+    """The answer to an edit by the numbers of the read."""
     content = "".join(f"{line}\n" for line in put.new)
-    return {
-        "path": "f",
-        "range": f"{put.first}~{put.last}",
-        "version": version,
-        "content": content,
-    }
-
-
-def check_text(text: str, case: Case, drifts: int) -> None:
-    """The law: all edits stand where the read showed their lines, and nothing else changed."""
-    assert text == expected(case, drifts)
+    where = {"path": "f", "range": f"{put.first}~{put.last}", "version": version}
+    return outcome(desk, "prepare_file_range_edit", **where, content=content, apply=apply)
 
 
 def read(desk: OpenWorkspace, file: Path, case: Case) -> object:
@@ -117,10 +109,10 @@ def test_edits_at_once_land_where_the_read_showed_them(
     file, made = tmp_path / "f", case(seed)
     version = read(desk, file, made)
     for turn, put in enumerate(made.puts):
-        fields = outcome(desk, "prepare_file_range_edit", **arguments(put, version), apply="auto")
+        fields = at_once(desk, put, version)
         assert (code(fields), fields["changed"]) == ("ok", True), fields
         drift(file, made, turn)
-    check_text(file.read_text(), made, len(made.puts))
+    assert file.read_text() == expected(made, len(made.puts))
 
 
 @pytest.mark.parametrize("seed", spread(SEEDS, of=3))
@@ -132,7 +124,7 @@ def test_plans_land_in_another_order_than_they_were_made(
     version = read(desk, file, made)
     plans: list[str] = []
     for turn, put in enumerate(made.puts):
-        plan = outcome(desk, "prepare_file_range_edit", **arguments(put, version))
+        plan = at_once(desk, put, version, "never")
         assert code(plan) == "ok", plan
         plans.append(plan["hunk_id"])
         if turn % 2:
@@ -143,7 +135,7 @@ def test_plans_land_in_another_order_than_they_were_made(
         assert code(fields) == "ok", fields
         if turn % 2:
             drift(file, made, len(plans) // 2 + turn // 2)
-    check_text(file.read_text(), made, len(made.puts))
+    assert file.read_text() == expected(made, len(made.puts))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -154,10 +146,10 @@ def test_the_version_of_each_write_serves_as_a_read(
     file, made = tmp_path / "f", case(seed)
     version = read(desk, file, made)
     for put in sorted(made.puts, key=lambda p: -p.first):
-        fields = outcome(desk, "prepare_file_range_edit", **arguments(put, version), apply="auto")
+        fields = at_once(desk, put, version)
         assert code(fields) == "ok", fields
         version = fields["version"]
-    check_text(file.read_text(), made, 0)
+    assert file.read_text() == expected(made, 0)
 
 
 @pytest.mark.parametrize("seed", SEEDS[:3])
@@ -171,25 +163,18 @@ def test_edits_land_while_another_member_of_the_desk_writes(
 
     def other() -> None:
         for what in made.drifts:
-            arguments = {
-                "path": "f",
-                "anchor": made.lines[what.after - 1],
-                "match": "equals",
-                "content": "".join(f"{line}\n" for line in what.new),
-                "apply": "auto",
-            }
-            told.append(code(outcome(desk, "prepare_file_insert_after", **arguments)))
+            content = "".join(f"{line}\n" for line in what.new)
+            where = {"path": "f", "anchor": made.lines[what.after - 1], "match": "equals"}
+            call = {**where, "content": content, "apply": "auto"}
+            told.append(code(outcome(desk, "prepare_file_insert_after", **call)))
 
     thread = threading.Thread(target=other, daemon=True)
     thread.start()
-    found = [
-        outcome(desk, "prepare_file_range_edit", **arguments(put, version), apply="auto")
-        for put in made.puts
-    ]
+    found = [at_once(desk, put, version) for put in made.puts]
     thread.join()
     assert [code(fields) for fields in found] == ["ok"] * len(made.puts)
     assert told == ["ok"] * len(made.drifts)
-    check_text(file.read_text(), made, len(made.drifts))
+    assert file.read_text() == expected(made, len(made.drifts))
 
 
 TEXT = "".join(f"line {i}\n" for i in range(1, 21))
@@ -206,9 +191,9 @@ def stale(desk: OpenWorkspace, file: Path, now: str, **arguments: object) -> Fac
     return {**fields, "asked": version}
 
 
-@pytest.mark.parametrize("apply", ["never", "auto"])
-@pytest.mark.parametrize(
-    ("now", "range_text", "changed"),
+@each_row("apply", ["never", "auto"])
+@each_row(
+    "now range_text changed",
     [
         (TEXT.replace("line 5\n", "line five\n"), "5", ["line 5 -> line 5"]),
         (TEXT.replace("line 5\n", ""), "4~6", ["line 5 -> nothing after line 4"]),
@@ -242,8 +227,8 @@ def test_a_version_that_is_not_remembered_is_stale_unless_it_is_the_current_one(
     assert code(outcome(desk, "prepare_file_range_edit", **call)) == "ok"
 
 
-@pytest.mark.parametrize(
-    ("range_text", "expected_old", "found"),
+@each_row(
+    "range_text expected_old found",
     [
         ("2", "line 3", "line 2\n"),
         ("2~3", "line 2\n", "line 2\nline 3\n"),
@@ -254,7 +239,7 @@ def test_a_version_that_is_not_remembered_is_stale_unless_it_is_the_current_one(
         ("2~3", "line 2\r\nline 3\r\n", None),
     ],
 )
-@pytest.mark.parametrize("apply", ["never", "auto"])
+@each_row("apply", ["never", "auto"])
 def test_expected_old_must_be_what_stands_there(
     desk: OpenWorkspace,
     tmp_path: Path,

@@ -24,6 +24,7 @@ from copydesk.text import nearest as folding
 from copydesk.text.nearest import corrections, explain, fold, nearest_lines
 from copydesk.text.snapshot import Snapshot
 from support.cost import examples, spread
+from support.rows import each_row
 from support.texts import nearest, snapshots
 
 SOURCES = (
@@ -105,10 +106,7 @@ WHITE: dict[str, tuple[Slip, str]] = {
     "a tab for four": (leading("    ", "\t"), "tabs_for_spaces"),
     "a tab for eight": (leading("        ", "\t"), "tabs_for_spaces"),
     "a tab for two": (leading("  ", "\t"), "tabs_for_spaces"),
-    "tabs and trailing blanks": (
-        lambda block: leading("    ", "\t")(each_line(lambda line: line + " ")(block)),
-        "trailing_blanks",
-    ),
+    "tabs and trailing blanks": (lambda block: leading("    ", "\t")(each_line(lambda line: line + " ")(block)), "trailing_blanks"),
     "dedented": (textwrap.dedent, "indentation"),
     "dedented by four": (each_line(lambda line: line.removeprefix("    ")), "indentation"),
     "dedented by two": (each_line(lambda line: line.removeprefix("  ")), "indentation"),
@@ -137,14 +135,11 @@ WHITE: dict[str, tuple[Slip, str]] = {
     "carriage returns": (lambda block: block.replace("\n", "\r \n") + "\r", "carriage_return"),
     "no-break spaces": (lambda block: block.replace(" ", "\xa0"), "no_break_space"),
     "no-break spaces as indentation": (leading(" ", "\xa0"), "no_break_space"),
-    "no-break spaces within": (
-        each_line(lambda line: re.sub(r"(?<=\S) ", "\xa0", line)),
-        "no_break_space",
-    ),
+    "no-break spaces within": (each_line(lambda line: re.sub(r"(?<=\S) ", "\xa0", line)), "no_break_space"),
     "ideographic spaces": (lambda block: block.replace(" ", "\u3000"), "no_break_space"),
     "thin spaces": (lambda block: block.replace(" ", "\u2009"), "no_break_space"),
     "form feed": (lambda block: block.replace("\n", "\n\x0c"), "line_breaks"),
-}
+}  # fmt: skip
 OTHERS: dict[str, tuple[Slip, str]] = {
     "curly single quotes": (lambda block: block.replace("'", "\u2019"), "quotes"),
     "curly double quotes": (lambda block: re.sub('"([^"\n]*)"', "“\\1”", block), "quotes"),
@@ -156,10 +151,7 @@ OTHERS: dict[str, tuple[Slip, str]] = {
     "other quotes": (lambda block: block.replace("'", '"'), "quote_style"),
     "other quotes too": (lambda block: block.replace('"', "'"), "quote_style"),
     "full-width colon": (lambda block: block.replace(":", "："), "look_alikes"),
-    "full-width parentheses": (
-        lambda block: block.replace("(", "（").replace(")", "）"),
-        "look_alikes",
-    ),
+    "full-width parentheses": (lambda block: block.replace("(", "（").replace(")", "）"), "look_alikes"),
     "ellipsis": (lambda block: block.replace("...", "…"), "look_alikes"),
     "zero-width space": (lambda block: block.replace("(", "\u200b("), "invisible"),
     "zero-width joiner": (lambda block: block.replace("_", "_\u200d"), "invisible"),
@@ -169,20 +161,14 @@ OTHERS: dict[str, tuple[Slip, str]] = {
     "lower case": (str.lower, "case"),
     "first letters": (upper_first, "case"),
     "literal line breaks": (lambda block: block.replace("\n", "\\n"), "literal_newline"),
-    "literal line breaks and tabs": (
-        lambda block: leading("    ", "\\t")(block).replace("\n", "\\n"),
-        "literal_newline",
-    ),
+    "literal line breaks and tabs": (lambda block: leading("    ", "\\t")(block).replace("\n", "\\n"), "literal_newline"),
     "escaped double quotes": (lambda block: block.replace('"', '\\"'), "escaped"),
     "escaped single quotes": (lambda block: block.replace("'", "\\'"), "escaped"),
     "escaped slashes": (lambda block: block.replace("/", "\\/"), "escaped"),
     "escaped twice": (lambda block: block.replace("\\", "\\\\"), "escaped"),
     "unescaped": (lambda block: block.replace("\\\\", "\\"), "unescaped"),
     "markdown escapes": (lambda block: re.sub(r"([_*\[\]])", r"\\\1", block), "escaped"),
-    "line breaks for their escapes": (
-        lambda block: block.replace("\\n", "\n"),
-        "newline_for_escape",
-    ),
+    "line breaks for their escapes": (lambda block: block.replace("\\n", "\n"), "newline_for_escape"),
     "angle brackets": (lambda block: html.escape(block, quote=False), "escaped"),
     "entities": (html.escape, "escaped"),
     "numbers of a reading": (numbered("{:>4}| {}"), "line_numbers"),
@@ -192,19 +178,17 @@ OTHERS: dict[str, tuple[Slip, str]] = {
     "numbers of grep": (numbered("{}:{}"), "line_numbers"),
     "numbers with a bar": (numbered("{} | {}"), "line_numbers"),
     "decomposed": (lambda block: unicodedata.normalize("NFD", block), "normalization"),
-}
+}  # fmt: skip
 GUESSES: dict[str, Slip] = {
     "a letter less": lambda block: block[: len(block) // 2] + block[len(block) // 2 + 1 :],
     "a letter twice": lambda block: block[: len(block) // 3 + 1] + block[len(block) // 3 :],
     "another name": lambda block: block.replace("self", "this"),
     "a line less": lambda block: "\n".join(block.split("\n")[:3] + block.split("\n")[4:]),
-    "a line more": lambda block: "\n".join(
-        [*block.split("\n")[:2], "x = 1", *block.split("\n")[2:]]
-    ),
+    "a line more": lambda block: "\n".join([*block.split("\n")[:2], "x = 1", *block.split("\n")[2:]]),
     "a word more": lambda block: block.replace("(", "(other, ", 1),
     "a word and blanks": lambda block: block.replace("(", "(other, ", 1).replace("\n", " \n"),
     "dedented, and a word": lambda block: textwrap.dedent(block).replace("(", "(other, ", 1),
-}
+}  # fmt: skip
 SLIPS = WHITE | OTHERS
 
 
@@ -312,27 +296,33 @@ def test_the_place_of_other_words(slip: str) -> None:
 TWICE = "if a:\n    return  None\nif b:\n        return  None\n"
 
 
-def test_of_two_places_that_may_be_meant_none_is_corrected() -> None:
-    near = nearest(Snapshot.of(TWICE.encode()), "  return None\n")
+@each_row(
+    "have sought start corrected alike causes",
+    [
+        # of two places that may be meant none is corrected
+        (TWICE, "  return None\n", 1, None, (3,), ("indentation", "spacing")),
+        # the one that is indented as sought is meant
+        (TWICE, "        return None\n", 3, "        return  None\n", (), ("spacing",)),
+        # a text that stands twice when corrected is no correction
+        ("a = f(1)\nb = 2\na = f(1)\n", "a = f( 1 )", 0, None, (2,), ("spacing",)),
+    ],
+)
+def test_of_two_places(
+    have: str,
+    sought: str,
+    start: int,
+    corrected: str | None,
+    alike: tuple[int, ...],
+    causes: tuple[str, ...],
+) -> None:
+    near = nearest(Snapshot.of(have.encode()), sought)
     assert near is not None
-    assert (near.start, near.corrected, near.alike) == (1, None, (3,))
-    assert near.causes == ("indentation", "spacing")
+    assert (near.start, near.corrected, near.alike) == (start, corrected, alike)
+    assert near.causes == causes
 
 
-def test_of_two_places_the_one_that_is_indented_as_sought_is_meant() -> None:
-    near = nearest(Snapshot.of(TWICE.encode()), "        return None\n")
-    assert near is not None
-    assert (near.start, near.corrected, near.alike) == (3, "        return  None\n", ())
-
-
-def test_a_text_that_stands_twice_when_corrected_is_no_correction() -> None:
-    near = nearest(Snapshot.of(b"a = f(1)\nb = 2\na = f(1)\n"), "a = f( 1 )")
-    assert near is not None
-    assert (near.corrected, near.alike, near.causes) == (None, (2,), ("spacing",))
-
-
-@pytest.mark.parametrize(
-    ("have", "sought"),
+@each_row(
+    "have sought",
     [
         ("x = this nonexistent\n", "x = this none "),  # within a word
         ("f(a)\ng(b) # c\n", "f(a)\n g(b)\n"),  # the line goes on

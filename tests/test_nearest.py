@@ -10,6 +10,7 @@ from copydesk.text import nearest as nearest_module
 from copydesk.text.nearest import line_difference, nearest_lines, nearest_of
 from copydesk.text.snapshot import Snapshot
 from support.cost import bounded, spread
+from support.rows import each_row
 from support.texts import nearest, snapshots
 
 MANY = [f"line {i:07d} value = compute({i % 977:05d}, other)  # {i % 7}" for i in range(200_000)]
@@ -56,8 +57,8 @@ def test_the_true_place_among_many(start: int, lines: list[str]) -> None:
     assert found.diff
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted", "line"),
+@each_row(
+    "text wanted line",
     [
         ("    return a + b\n    return 2\n", "    return 3", 1),
         ("    return 2\n    return a + b\n", "    return 3", 0),
@@ -106,16 +107,12 @@ OPEN_END = "\\ No newline at end of file"
 PROGRAM = "import os\n\ndef read_file(path):\n    return open(path).read()\n\ndef write(path):\n    pass\n"
 
 
-@pytest.mark.parametrize(
-    ("sought", "where", "diff"),
+@each_row(
+    "sought where diff",
     [
         ("def read_files(path):", (2, 3), ["- def read_files(path):", "+ def read_file(path):"]),
         ("def Read_File(path):", (2, 3), ["- def Read_File(path):", "+ def read_file(path):"]),
-        (
-            "def read_file(path):\n  return open(path).read()\n",
-            (2, 4),
-            ["-   return open(path).read()", "+     return open(path).read()"],
-        ),
+        ("def read_file(path):\n  return open(path).read()\n", (2, 4), ["-   return open(path).read()", "+     return open(path).read()"]),
         # it starts and ends within lines, which are the same
         (
             "file(path):\n    return open(paths).read()\n\ndef wri",
@@ -123,24 +120,20 @@ PROGRAM = "import os\n\ndef read_file(path):\n    return open(path).read()\n\nde
             ["-     return open(paths).read()", "+     return open(path).read()"],
         ),
         ("open(path).reed", (3, 4), ["- open(path).reed", "+     return open(path).read()"]),
-        (
-            "def write(path):\n    pass\n    done\n",
-            (5, 7),
-            ["-     done"],
-        ),
+        ("def write(path):\n    pass\n    done\n", (5, 7), ["-     done"]),
         (
             "def read_file(path):\r\n    return open(path).reed()",
             (2, 4),
             ["-     return open(path).reed()", "+     return open(path).read()"],
         ),
     ],
-)
+)  # fmt: skip
 def test_what_is_shown(sought: str, where: tuple[int, int], diff: list[str]) -> None:
     check_nearest(PROGRAM, sought, where, *diff)
 
 
-@pytest.mark.parametrize(
-    ("have", "sought", "diff"),
+@each_row(
+    "have sought diff",
     [
         # the file has no newline at its end
         ("a\nlast line", "last line\n", ["- last line", "+ last line", OPEN_END]),
@@ -162,8 +155,8 @@ def test_a_byte_that_looks_like_what_was_sought() -> None:
     assert found.diff[2].startswith("\\ ")
 
 
-@pytest.mark.parametrize(
-    ("have", "sought"),
+@each_row(
+    "have sought",
     [
         ("", "a"),
         ("abc\n", "xyz"),
@@ -228,68 +221,37 @@ def test_bounded(have: str, sought: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sought", "once", "limits", "expected"),
     [
-        ("n\n", ["\ne"], False, {},
-         [None]),
-        ("", ["u"], True, {"_PAIRS": 0},
-         [None]),
-        ("aïv", ["naïvé"], True, {"_WITHIN": 4, "_LONG": 10},
-         [None]),
-        ("f\naïve a–", ["f\ni"], True, {"_WITHIN": 4, "_LONG": 10},
-         [None]),
-        ("n", ["nt"], True, {"_PLACES": 3, "_LEAST_PLACES": 1, "_FIRST": 1},
-         [None]),
-        ("rn\n", ["urn\n\n"], True, {},
-         [(0, 1, 80, ("- urn", "+ rn", "- "), (), None, ())]),
-        ("t café\n", ["é"], True, {"_SLACK": 1},
-         [(0, 1, 99, ("- é", "+ t café"), (), None, ())]),
-        ("b }\nb }\nb }\ntb }", ["qb }"], True, {},
-         [(3, 4, 86, ("- qb }", "+ tb }"), (), None, (0, 1, 2))]),
-        (" 26| a\\nb if", ["bif"], True, {"_SLACK": 1},
-         [(0, 1, 80, ("- bif", "+ b if"), (), None, ())]),
-        ("end", ["t end"], True, {"_WITHIN": 4, "_LONG": 10},
-         [(0, 1, 75, ("- t end", "+ end"), (), None, ())]),
-        ("end", ["n end"], True, {"_WITHIN": 4, "_LONG": 10},
-         [(0, 1, 75, ("- n end", "+ end"), (), None, ())]),
-        ("\ntb\n", ["\natb"], False, {"_WITHIN": 4, "_LONG": 10},
-         [(0, 2, 86, ("- atb", "+ tb"), (), None, ())]),
-        ("\n \\", ["\n \\d"], True, {"_DIFF_LINES": 1},
-         [(0, 2, 86, ("-  \\d", "… (1 more lines differ)"), (), None, ())]),
-        ("x other x\n\t", ["qx\n\t"], True, {"_WITHIN": 4, "_LONG": 10},
-         [(0, 2, 67, ("- qx", "+ x other x"), (), None, ())]),
-        ("caf\n ", ["caf́\n\n"], False, {"_DIFF_LINES": 1},
-         [(0, 2, 80, ("- caf́", "… (3 more lines differ)"), (), None, ())]),
-        ("return", ["return\n "], True, {"_PAIRS": 0},
-         [(0, 1, 88, ("- ·",), ("trailing_blanks", "final_newline"), "return", ())]),
-        (" = 1\n e", [" e"], True, {"_SLACK": 1},
-         [(1, 2, 99, ("-  e", "+  e", "\\ What is shown as \\xNN there is a byte"), (), " e", ())]),
-        ("if\n", ["f\n\\"], True, {"_SHOWN": 30, "_LEAST_SHOWN": 10, "_LEAST_WIDTH": 8},
-         [(0, 1, 67, ("- f", "+ if", "- \\"), (), None, ())]),
-        (" a\\n", [" a\\n\nnï y=1"], False, {"_SHOWN": 30, "_LEAST_SHOWN": 10, "_LEAST_WIDTH": 8},
-         [(0, 1, 62, ("- nï y=1",), (), None, ())]),
-        ("ﬁ", ["ﬁ"], True, {"_WITHIN": 4, "_LONG": 10},
-         [(0, 1, 99, ("- ﬁ", "+ ﬁ", "\\ What is shown as \\xNN there is a byte"), (), "ﬁ", ())]),
-        ("\ty = 1\n", ["\ty = 1\n"], False, {},
-         [(0, 1, 99, ("- \ty = 1", "+ \ty = 1", "\\ What is shown as \\xNN there is a byte"), (), "\ty = 1\n", ())]),
-        ("naïve\tnaïve", [" naïve"], True, {"_SHOWN_OF_MANY": 60, "_LEAST_SHOWN": 20},
-         [(0, 1, 99, ("-  naïve", "+ →naïve"), ("indentation",), None, (0,))]),
-        ("end ", [" end\n"], True, {"_WITHIN": 4, "_LONG": 10},
-         [(0, 1, 99, ("-  end", "+ end·"), ("trailing_blanks", "indentation", "final_newline"), "end ", ())]),
-        ("x", ["x"], False, {"_PLACES": 3, "_LEAST_PLACES": 1, "_FIRST": 1},
-         [(0, 1, 99, ("- x", "+ x", "\\ What is shown as \\xNN there is a byte"), (), "x", ())]),
-        ("nb\n      a–b\n    Ünï {", ["nb\n a–b\n  Ünï { é"], False, {"_SLACK": 1},
-         [(0, 3, 81, ("-  a<U+2013>b", "+       a<U+2013>b", "-   Ünï { é", "+     Ünï {"), (), None, ())]),
-        ("naïve\tnaïve", ["naïve"], True, {"_SHOWN_OF_MANY": 60, "_LEAST_SHOWN": 20},
-         [(0, 1, 99, ("- naïve", "+ naïve", "\\ What is shown as \\xNN there is a byte"), (), None, (0,))]),
-        ("\ne cnaïve\nb", ["ue café naïve\n 8z3| \tdon't", "q\n\n", "\t\ta&b"], False, {"_SHOWN_OF_MANY": 60, "_LEAST_SHOWN": 20},
-         [(1, 3, 46, ("- ue café naïve", "+ e cnaïve", "… (2 more lines differ)"), (), None, ()), None, None]),
-        ('\ny\n"q" café end\n  a\\nb ﬁ a–b a&b y =\n"q" café end\n  a\\nb ﬁ a–b a&b\n\t', ['"q"\xa0café end\n  a\\nb ﬁ a–b a&b'], True, {"_MOST_EQUAL": 1},
-         [(2, 4, 97, ('- "q"<U+00A0>café end', '+ "q" café end'), ("no_break_space",), None, (4,))]),
-        ("{\nx café {\n  x café ", ["  \t\tz–b\n  \ta\\nb café return {", " é  {", "{ x café"], False, {},
-         [None, (1, 2, 57, ("-  é  {", "+ x café {"), (), None, (2,)), (0, 2, 0, ("- { x café", "+ {", "+ x café"), ("normalization", "line_breaks"), "{\nx café", (1,))]),
-        ("1 a\\b call(a, a\\tb call(a, b) }\tnaï", ["    1 a\\tb c_ll(a, b) }", ' 13| naïve naïve\n 14| \t\treturn a–b end value\n 15|   \\\\" return } &lt;', "\t"], False, {"_SLACK": 1},
-         [(0, 1, 83, ("-     1 a\\tb c_ll(a, b) }", "+ 1 a\\b call(a, a\\tb call(a, b) }\tn…"), (), None, ()), None, None]),
-        ('    x café \\" {\n    x café \\" {', ["  \t\tz–b\n  \ta\\nb café return {", " é  {", "{ x café"], False, {},
-         [(0, 2, 53, ("-   \t\tz–b", '+     x café \\" {', "-   \ta\\nb café return {", '+     x café \\" {'), (), None, ()), (0, 1, 73, ("-  é  {", '+     x café \\" {'), (), None, (1,)), (0, 2, 0, ("- { x café", "+ {", "+     x café"), ("normalization", "line_breaks"), "{\n    x café", ())]),
+        ("n\n", ["\ne"], False, {}, [None]),
+        ("", ["u"], True, {"_PAIRS": 0}, [None]),
+        ("aïv", ["naïvé"], True, {"_WITHIN": 4, "_LONG": 10}, [None]),
+        ("f\naïve a–", ["f\ni"], True, {"_WITHIN": 4, "_LONG": 10}, [None]),
+        ("n", ["nt"], True, {"_PLACES": 3, "_LEAST_PLACES": 1, "_FIRST": 1}, [None]),
+        ("rn\n", ["urn\n\n"], True, {}, [(0, 1, 80, ("- urn", "+ rn", "- "), (), None, ())]),
+        ("t café\n", ["é"], True, {"_SLACK": 1}, [(0, 1, 99, ("- é", "+ t café"), (), None, ())]),
+        ("b }\nb }\nb }\ntb }", ["qb }"], True, {}, [(3, 4, 86, ("- qb }", "+ tb }"), (), None, (0, 1, 2))]),
+        (" 26| a\\nb if", ["bif"], True, {"_SLACK": 1}, [(0, 1, 80, ("- bif", "+ b if"), (), None, ())]),
+        ("end", ["t end"], True, {"_WITHIN": 4, "_LONG": 10}, [(0, 1, 75, ("- t end", "+ end"), (), None, ())]),
+        ("end", ["n end"], True, {"_WITHIN": 4, "_LONG": 10}, [(0, 1, 75, ("- n end", "+ end"), (), None, ())]),
+        ("\ntb\n", ["\natb"], False, {"_WITHIN": 4, "_LONG": 10}, [(0, 2, 86, ("- atb", "+ tb"), (), None, ())]),
+        ("\n \\", ["\n \\d"], True, {"_DIFF_LINES": 1}, [(0, 2, 86, ("-  \\d", "… (1 more lines differ)"), (), None, ())]),
+        ("x other x\n\t", ["qx\n\t"], True, {"_WITHIN": 4, "_LONG": 10}, [(0, 2, 67, ("- qx", "+ x other x"), (), None, ())]),
+        ("caf\n ", ["caf́\n\n"], False, {"_DIFF_LINES": 1}, [(0, 2, 80, ("- caf́", "… (3 more lines differ)"), (), None, ())]),
+        ("return", ["return\n "], True, {"_PAIRS": 0}, [(0, 1, 88, ("- ·",), ("trailing_blanks", "final_newline"), "return", ())]),
+        (" = 1\n e", [" e"], True, {"_SLACK": 1}, [(1, 2, 99, ("-  e", "+  e", "\\ What is shown as \\xNN there is a byte"), (), " e", ())]),
+        ("if\n", ["f\n\\"], True, {"_SHOWN": 30, "_LEAST_SHOWN": 10, "_LEAST_WIDTH": 8}, [(0, 1, 67, ("- f", "+ if", "- \\"), (), None, ())]),
+        (" a\\n", [" a\\n\nnï y=1"], False, {"_SHOWN": 30, "_LEAST_SHOWN": 10, "_LEAST_WIDTH": 8}, [(0, 1, 62, ("- nï y=1",), (), None, ())]),
+        ("ﬁ", ["ﬁ"], True, {"_WITHIN": 4, "_LONG": 10}, [(0, 1, 99, ("- ﬁ", "+ ﬁ", "\\ What is shown as \\xNN there is a byte"), (), "ﬁ", ())]),
+        ("\ty = 1\n", ["\ty = 1\n"], False, {}, [(0, 1, 99, ("- \ty = 1", "+ \ty = 1", "\\ What is shown as \\xNN there is a byte"), (), "\ty = 1\n", ())]),
+        ("naïve\tnaïve", [" naïve"], True, {"_SHOWN_OF_MANY": 60, "_LEAST_SHOWN": 20}, [(0, 1, 99, ("-  naïve", "+ →naïve"), ("indentation",), None, (0,))]),
+        ("end ", [" end\n"], True, {"_WITHIN": 4, "_LONG": 10}, [(0, 1, 99, ("-  end", "+ end·"), ("trailing_blanks", "indentation", "final_newline"), "end ", ())]),
+        ("x", ["x"], False, {"_PLACES": 3, "_LEAST_PLACES": 1, "_FIRST": 1}, [(0, 1, 99, ("- x", "+ x", "\\ What is shown as \\xNN there is a byte"), (), "x", ())]),
+        ("nb\n      a–b\n    Ünï {", ["nb\n a–b\n  Ünï { é"], False, {"_SLACK": 1}, [(0, 3, 81, ("-  a<U+2013>b", "+       a<U+2013>b", "-   Ünï { é", "+     Ünï {"), (), None, ())]),
+        ("naïve\tnaïve", ["naïve"], True, {"_SHOWN_OF_MANY": 60, "_LEAST_SHOWN": 20}, [(0, 1, 99, ("- naïve", "+ naïve", "\\ What is shown as \\xNN there is a byte"), (), None, (0,))]),
+        ("\ne cnaïve\nb", ["ue café naïve\n 8z3| \tdon't", "q\n\n", "\t\ta&b"], False, {"_SHOWN_OF_MANY": 60, "_LEAST_SHOWN": 20}, [(1, 3, 46, ("- ue café naïve", "+ e cnaïve", "… (2 more lines differ)"), (), None, ()), None, None]),
+        ('\ny\n"q" café end\n  a\\nb ﬁ a–b a&b y =\n"q" café end\n  a\\nb ﬁ a–b a&b\n\t', ['"q"\xa0café end\n  a\\nb ﬁ a–b a&b'], True, {"_MOST_EQUAL": 1}, [(2, 4, 97, ('- "q"<U+00A0>café end', '+ "q" café end'), ("no_break_space",), None, (4,))]),
+        ("{\nx café {\n  x café ", ["  \t\tz–b\n  \ta\\nb café return {", " é  {", "{ x café"], False, {}, [None, (1, 2, 57, ("-  é  {", "+ x café {"), (), None, (2,)), (0, 2, 0, ("- { x café", "+ {", "+ x café"), ("normalization", "line_breaks"), "{\nx café", (1,))]),
+        ("1 a\\b call(a, a\\tb call(a, b) }\tnaï", ["    1 a\\tb c_ll(a, b) }", ' 13| naïve naïve\n 14| \t\treturn a–b end value\n 15|   \\\\" return } &lt;', "\t"], False, {"_SLACK": 1}, [(0, 1, 83, ("-     1 a\\tb c_ll(a, b) }", "+ 1 a\\b call(a, a\\tb call(a, b) }\tn…"), (), None, ()), None, None]),
+        ('    x café \\" {\n    x café \\" {', ["  \t\tz–b\n  \ta\\nb café return {", " é  {", "{ x café"], False, {}, [(0, 2, 53, ("-   \t\tz–b", '+     x café \\" {', "-   \ta\\nb café return {", '+     x café \\" {'), (), None, ()), (0, 1, 73, ("-  é  {", '+     x café \\" {'), (), None, (1,)), (0, 2, 0, ("- { x café", "+ {", "+     x café"), ("normalization", "line_breaks"), "{\n    x café", ())]),
     ],
 )  # fmt: skip
 def test_small_texts(
@@ -316,12 +278,9 @@ def test_small_texts(
 @pytest.mark.parametrize(
     ("sought", "have", "limits", "expected"),
     [
-        ([], [], {},
-         ()),
-        ([" ", "", ")"], [""], {"_SHOWN_OF_MANY": 60, "_LEAST_SHOWN": 20},
-         ("- ·", "- )")),
-        (["&lt;"], ["x {", "ll(a, b) if"], {"_SHOWN": 30, "_LEAST_SHOWN": 10, "_LEAST_WIDTH": 8},
-         ("- &lt;", "+ x {", "+ ll(a, b) i…")),
+        ([], [], {}, ()),
+        ([" ", "", ")"], [""], {"_SHOWN_OF_MANY": 60, "_LEAST_SHOWN": 20}, ("- ·", "- )")),
+        (["&lt;"], ["x {", "ll(a, b) if"], {"_SHOWN": 30, "_LEAST_SHOWN": 10, "_LEAST_WIDTH": 8}, ("- &lt;", "+ x {", "+ ll(a, b) i…")),
     ],
 )  # fmt: skip
 def test_the_diff_of_small_texts(

@@ -6,10 +6,11 @@ import pytest
 
 from copydesk.edit.request import check_no_patch as suspect
 from copydesk.errors import SuspiciousDiff
+from support.rows import each_row
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
+@each_row(
+    "text line",
     [
         ("diff --git a/x b/x\n", 1),
         ("\n\ndiff --git a/x b/x", 3),
@@ -31,28 +32,15 @@ def test_patches(text: str, line: int) -> None:
     assert found.value.sign
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
-        *(
-            "",
-            "\n",
-            "plain\n",
-            "- a\n- b\n+ c\n",
-            "---\ntitle: x\n---\n\ntext\n",
-            "+++\nx = 1\n+++\n",
-        ),
-        *(
-            "---\n+++\n",
-            "a\n---\nb\n",
-            "--- x\n\n+++ y\n",
-            "+++ y\n--- x\n",
-            "    diff --git a b\n",
-        ),
+        *("", "\n", "plain\n", "- a\n- b\n+ c\n", "---\ntitle: x\n---\n\ntext\n", "+++\nx = 1\n+++\n"),
+        *("---\n+++\n", "a\n---\nb\n", "--- x\n\n+++ y\n", "+++ y\n--- x\n", "    diff --git a b\n"),
         *("> diff --git a/x b/x\n", "`@@ -1,2 +3,4 @@`\n", "@@ \n@@\n", "@decorator\n@@x\n"),
         *("*** \n***\n", "*** Begin Patching of the road\n", "diff -u a b\n", "-- a comment\n"),
         *("x diff --git\n", "diff --git\n", "--- a/x\n", "* a\n* b\n", "@@ -a,b +c,d @@\n"),
     ],
-)
+)  # fmt: skip
 def test_no_patches(text: str) -> None:
     suspect(text)

@@ -24,6 +24,7 @@ from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from support.rows import each_row
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
 
@@ -73,28 +74,9 @@ def test_apply_patch_adds_deletes_updates_and_moves() -> None:
     assert (deleted.kind, deleted.path, deleted.hunks) == ("delete", "d", ())
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\n *** Begin Patch \n  *** Update File: x\n@@\n-a\n+b\n *** End Patch\n\n",
-        "<<'EOF'\n*** Begin Patch\n*** Update File: x\n@@\n-a\n+b\n*** End Patch\nEOF\n",
-        "*** Begin Patch\n*** Update File: x\n-a\n+b\n*** End Patch",
-        "<<EOF\n*** Begin Patch\n*** Update File: x\n-a\n+b\n*** End Patch\n",
-        "*** Begin Patch\r\n*** Update File: x\r\n@@\r\n-a\r\n+b\r\n*** End Patch\r\n",
-    ],
-)
-def test_blanks_here_documents_and_crlf_around_a_patch(text: str) -> None:
-    assert made(b"a\n", text, parse_apply_patch) == b"b\n"
-
-
-def test_a_blank_line_of_a_crlf_file_may_lack_its_sign() -> None:
-    body = " a\r\n\r\n-c\r\n+b\r\n\r\n"
-    assert made(b"a\r\n\r\nc\r\n", codex(f"@@\n{body}"), parse_apply_patch) == b"a\r\n\r\nb\r\n"
-
-
-@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
-@pytest.mark.parametrize(
-    ("parse", "text"),
+@each_row("end", ["", "\n", "\r\n"])
+@each_row(
+    "parse text",
     [
         (parse_apply_patch, "*** Begin Patch\n*** Add File: x\n+a\n+\n+b\n*** End Patch"),
         (parse_apply_patch, "*** Begin Patch\n*** Update File: x\n@@\n a\n\n-c\n+b\n*** End Patch"),
@@ -109,8 +91,45 @@ def test_a_patch_converted_to_crlf_is_one_however_its_last_line_ends(
     assert patch.hunks[0].new == "a\n\nb\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "reason", "line"),
+_AB = "*** Begin Patch\n*** Update File: x\n@@\n-a\n+b\n*** End Patch\n"
+_MARKERS = b" *** End Patch\n*** Update File: y\n*** End of File\nz\n"
+_AT_END = codex("@@\n-a\n+b\n*** End of File\n")
+
+
+@each_row(
+    "old text new",
+    [
+        # blanks, here-documents and CRLF around a patch
+        (b"a\n", "\n *** Begin Patch \n  *** Update File: x\n@@\n-a\n+b\n *** End Patch\n\n", b"b\n"),
+        (b"a\n", f"<<'EOF'\n{_AB}EOF\n", b"b\n"),
+        (b"a\n", "<<EOF\n" + _AB.replace("@@\n", ""), b"b\n"),
+        (b"a\n", _AB.replace("@@\n", "").removesuffix("\n"), b"b\n"),
+        (b"a\n", _AB.replace("\n", "\r\n"), b"b\n"),
+        # a blank line may lack its sign, and is a line of the file
+        (b"a\r\n\r\nc\r\n", codex("@@\n a\r\n\r\n-c\r\n+b\r\n\r\n"), b"a\r\n\r\nb\r\n"),
+        (b"a\n\na\n", codex("\n-a\n+b\n"), b"a\n\nb\n"),
+        # a line of a file is no marker
+        (_MARKERS, codex("@@\n  *** End Patch\n *** Update File: y\n *** End of File\n-z\n+Z\n"), _MARKERS.replace(b"z", b"Z")),
+        # lines alone go to the end, and "End of File" means it
+        (b"a\n", codex("@@\n+b\n"), b"a\nb\n"),
+        (b"a", codex("@@\n+b\n"), b"a\nb\n"),
+        (b"a\nx\na\n", _AT_END, b"a\nx\nb\n"),
+        # only a last line that is replaced gets a newline
+        (b"a\nb", codex("@@\n-a\n+A\n b\n"), b"A\nb"),
+        (b"b\na", codex("@@\n b\n-a\n+A\n"), b"b\nA\n"),
+    ],
+)  # fmt: skip
+def test_what_apply_patch_makes(old: bytes, text: str, new: bytes) -> None:
+    assert made(old, text, parse_apply_patch) == new
+
+
+def test_a_hunk_at_the_end_fits_nowhere_else() -> None:
+    found = rejected(b"a\nx\n", _AT_END, parse_apply_patch)
+    assert (found.reason, found.lines) == ("not_at_end", (1,))
+
+
+@each_row(
+    "text reason line",
     [
         ("", "no_begin", 1),
         ("--- a/x\n+++ b/x\n", "no_begin", 1),
@@ -127,21 +146,64 @@ def test_a_patch_converted_to_crlf_is_one_however_its_last_line_ends(
         (codex("@@\n"), "empty_hunk", 3),
         (codex("@@\nfoo\n"), "no_sign", 4),
         (codex("@@\n-a\n*** End of File\n-b\n"), "no_hunk_header", 6),
-        (
-            "*** Begin Patch\n*** Delete File: x\n*** Add File: x\n+a\n*** End Patch",
-            "file_twice",
-            3,
-        ),
-        *(
-            (codex(f"{one}@@\n-a\n+b\n*** Update File: x\n{two}@@\n-b\n+c\n"), "file_twice", line)
-            for one, two, line in (("*** Move to: y\n", "", 7), ("", "*** Move to: y\n", 6))
-        ),
+        ("*** Begin Patch\n*** Delete File: x\n*** Add File: x\n+a\n*** End Patch", "file_twice", 3),
+        (codex("*** Move to: y\n@@\n-a\n+b\n*** Update File: x\n@@\n-b\n+c\n"), "file_twice", 7),
+        (codex("@@\n-a\n+b\n*** Update File: x\n*** Move to: y\n@@\n-b\n+c\n"), "file_twice", 6),
     ],
-)
+)  # fmt: skip
 def test_a_text_that_is_no_patch_names_its_line(text: str, reason: str, line: int | None) -> None:
     with pytest.raises(PatchInvalid) as found:
         parse_apply_patch(text)
     assert (found.value.reason, found.value.line) == (reason, line)
+
+
+_HEAD = "--- a/x\n+++ b/x\n"
+_GIT = "diff --git a/x b/x\nindex 1234567..1234568"
+_HUNK = "@@ -1 +1 @@\n-a\n+b\n"
+
+
+@each_row(
+    "parse text reason",
+    [
+        (parse_diff, "hello", "no_diff"),
+        (parse_diff, _HEAD, "no_diff"),
+        (parse_diff, f"{_HEAD}-a\n+b\n", "no_hunk_header"),
+        (parse_diff, f"{_HEAD}{_HUNK}--- a/y\n+++ b/y\n-a\n+b\n", "no_hunk_header"),
+        (parse_diff, "diff --git a/x b/x\nold mode 100644\nnew mode 100644\n", "no_hunks"),
+        (parse_diff, f"{_GIT}\n", "no_hunks"),
+        (parse_diff, f"{_HEAD}@@ -1 +1 @@\n", "empty_hunk"),
+        (parse_diff, _HUNK, "stray_line"),
+        (parse_diff, f"{_HEAD}{_HUNK}...\n+c\n", "stray_line"),
+        (parse_diff, f"diff --cc x\nindex 1,2..3\n{_HEAD}@@@ -1 -1 +1 @@@\n", "combined"),
+        (parse_diff, f"{_GIT}\nBinary files a/x and b/x differ\n", "binary"),
+        (parse_diff, f"{_GIT}\nGIT binary patch\n", "binary"),
+        (parse_diff, "diff --git a/x b/x\nnew file mode 120000\n", "symlink"),
+        (parse_diff, f"{_GIT} 160000\n", "submodule"),
+        (parse_diff, "diff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\n", "copy"),
+        (parse_diff, "diff --git a/x b/y\nold mode 100644\nnew mode 100755\n", "no_path"),
+        (parse_diff, f"--- a/\n+++ b/\n{_HUNK}", "no_path"),
+        (parse_diff, f'--- "a/"\n+++ "b/"\n{_HUNK}', "no_path"),
+        (parse_diff, f"--- a/\n+++ /dev/null\n{_HUNK}", "no_path"),
+        (parse_diff, f"diff --git a/ b/\n{_HUNK}", "no_path"),
+        (parse_diff, f"{_HEAD}@@ -1 +1 @@\n-a\n\\ No\n-b\n+c\n", "newline_within"),
+        (parse_diff, "--- /dev/null\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "add_with_context"),
+        (parse_diff, "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n@@ -0,0 +2 @@\n+b\n", "add_with_context"),
+        (parse_diff, "--- a/x\n+++ /dev/null\n@@ -1,2 +1 @@\n a\n-b\n", "delete_with_rest"),
+        (parse_diff, 2 * (_HEAD + _HUNK), "file_twice"),
+        (parse_blocks, "nothing", "no_blocks"),
+        (parse_blocks, "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "block_without_path"),
+        (parse_blocks, "x\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", "no_divider"),
+        (parse_blocks, "x\n<<<<<<< SEARCH\na\n=======\nb\n", "no_replace"),
+        (parse_blocks, "x\n<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n", "two_dividers"),
+        (parse_blocks, ">>>>>>> REPLACE\n", "no_search"),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_diff_or_no_blocks_is_refused(
+    parse: Parse, text: str, reason: str
+) -> None:
+    with pytest.raises(PatchInvalid) as found:
+        parse(text)
+    assert found.value.reason == reason
 
 
 def test_blank_lines_between_files_are_of_none() -> None:
@@ -151,24 +213,14 @@ def test_blank_lines_between_files_are_of_none() -> None:
     assert (found[0].hunks[0].new, found[2].hunks[0].old) == ("a\n", "a\n")
 
 
-def test_a_blank_line_at_the_start_of_a_hunk_is_a_line_of_the_file() -> None:
-    assert made(b"a\n\na\n", codex("\n-a\n+b\n"), parse_apply_patch) == b"a\n\nb\n"
-
-
-def test_a_line_of_a_file_is_no_marker() -> None:
-    old = b" *** End Patch\n*** Update File: y\n*** End of File\nz\n"
-    text = codex("@@\n  *** End Patch\n *** Update File: y\n *** End of File\n-z\n+Z\n")
-    assert made(old, text, parse_apply_patch) == old.replace(b"z", b"Z")
-
-
 _TWO = (
     b"class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n\n"
     b"class B:\n    def f(self):\n        return 1\n"
 )
 
 
-@pytest.mark.parametrize(
-    ("headers", "line"),
+@each_row(
+    "headers line",
     [("@@ class A:\n@@ def f", 2), ("@@ class A\n@@ def g(self):", 5), ("@@ class B:", 9)],
 )
 def test_headers_narrow_the_place_to_what_they_enclose(headers: str, line: int) -> None:
@@ -192,8 +244,8 @@ def test_a_header_that_does_not_decide_or_stands_nowhere_is_refused() -> None:
 _BETWEEN = b"def h():\n    p\nclass B:\n    q\ndef h():\n    q\n    r\n"
 
 
-@pytest.mark.parametrize(
-    ("old", "header", "before", "after"),
+@each_row(
+    "old header before after",
     [
         # what stands between the lines that the header encloses is not meant, unless nothing else
         (_BETWEEN, "def h():", b"def h():\n    q", b"def h():\n    Q"),
@@ -203,20 +255,10 @@ _BETWEEN = b"def h():\n    p\nclass B:\n    q\ndef h():\n    q\n    r\n"
         (b"def hx():\n    q\ndef h():\n    q\n", "def h", b"h():\n    q", b"h():\n    Q"),
         (b"def h_():\n    q\ndef h():\n    q\n", "def h", b"h():\n    q", b"h():\n    Q"),
         (b"def h_x():\n    q\ndef h_():\n    q\n", "def h_", b"h_():\n    q", b"h_():\n    Q"),
-        (
-            b"def h(x):\n    q\ndef g(x):\n    q\n",
-            "def h(",
-            b"(x):\n    q\ndef",
-            b"(x):\n    Q\ndef",
-        ),
-        (
-            b"def h(_):\n    q\ndef g(x):\n    q\n",
-            "def h(",
-            b"(_):\n    q\ndef",
-            b"(_):\n    Q\ndef",
-        ),
+        (b"def h(x):\n    q\ndef g(x):\n    q\n", "def h(", b"(x):\n    q\ndef", b"(x):\n    Q\ndef"),
+        (b"def h(_):\n    q\ndef g(x):\n    q\n", "def h(", b"(_):\n    q\ndef", b"(_):\n    Q\ndef"),
     ],
-)
+)  # fmt: skip
 def test_a_place_that_a_header_encloses_is_meant_before_one_below_it(
     old: bytes, header: str, before: bytes, after: bytes
 ) -> None:
@@ -224,22 +266,55 @@ def test_a_place_that_a_header_encloses_is_meant_before_one_below_it(
     assert made(old, text, parse_apply_patch) == old.replace(before, after)
 
 
-def test_lines_alone_go_to_the_end_and_end_of_file_means_it() -> None:
-    assert made(b"a\n", codex("@@\n+b\n"), parse_apply_patch) == b"a\nb\n"
-    assert made(b"a", codex("@@\n+b\n"), parse_apply_patch) == b"a\nb\n"
-    end = codex("@@\n-a\n+b\n*** End of File\n")
-    assert made(b"a\nx\na\n", end, parse_apply_patch) == b"a\nx\nb\n"
-    found = rejected(b"a\nx\n", end, parse_apply_patch)
-    assert (found.reason, found.lines) == ("not_at_end", (1,))
-
-
-def test_only_a_last_line_that_is_replaced_gets_a_newline() -> None:
-    text = codex("@@\n-a\n+A\n b\n")
-    assert made(b"a\nb", text, parse_apply_patch) == b"A\nb"
-    assert made(b"b\na", codex("@@\n b\n-a\n+A\n"), parse_apply_patch) == b"b\nA\n"
-
-
 # -- unified diffs
+
+
+@each_row(
+    "old text new",
+    [
+        # wrong counts are forgiven
+        *(
+            (b"a\n\nb\nc\n", f"```diff\n{_HEAD}{head}\n a\n\n-b\n+B\n c\n```\n", b"a\n\nB\nc\n")
+            for head in (
+                "@@ -1,9 +1,2 @@",
+                "@@ -7,1 +9,9 @@ def f",
+                "@@",
+                "@@ ... @@",
+                "@@ -2 +2 @@",
+            )
+        ),
+        (b"a\n-- b\nc\n", f"{_HEAD}@@ -1,9 +1,9 @@\n a\n--- b\n+++ B\n c\n", b"a\n++ B\nc\n"),
+        # a signature of a mail ends a diff; a removed line that looks like one is none
+        *(
+            (b"a\n- \n", f"{_HEAD}{head}\n-a\n+b\n{end}", b"b\n- \n")
+            for head in ("@@ -1 +1 @@", "@@")
+            for end in ("-- \n2.39.0\n", "-- \n", "--\n", "\n-- \n\n2.39.0\n", "-- \r\n")
+        ),
+        (b"a\n- \n", f"{_HEAD}@@\n-a\n-- \n+c\n", b"c\n"),
+        (b"a\n- \nd\n", f"{_HEAD}@@\n-a\n-- \n-d\n+c\n", b"c\n"),
+        (b"a\n- \nd\n", f"{_HEAD}@@\n-a\n-- \n d\n+c\n", b"d\nc\n"),
+    ],
+)
+def test_a_hunk_is_its_lines_whatever_its_head_says(old: bytes, text: str, new: bytes) -> None:
+    assert made(old, text) == new
+
+
+@each_row(
+    "old body new",
+    [
+        (b"-- a\n-- \nx\n", "@@ -1,3 +1,2 @@\n--- a\n--- \n+++ b\n x\n", b"++ b\nx\n"),
+        # what follows looks like the head of another file, whose hunk is the next one
+        (b"x\n-- a\n", "@@ -1,2 +1,2 @@\n x\n--- a\n+++ b\n", b"x\n++ b\n"),
+        (b"\n-- a\n", "@@ -1,2 +1,2 @@\n\n--- a\n+++ b\n", b"\n++ b\n"),
+        (b"\n-- a\n", "@@ -1,2 +1,2 @@\n \n--- a\n+++ b\n", b"\n++ b\n"),
+        (b"-- a\n", "@@ -1 +1 @@\n--- a\n+++ b\n", b"++ b\n"),
+        (b"x\n-- a\n", "@@ -1,2 +1,2 @@\n-x\n--- a\n+++ b\n+x\n", b"++ b\nx\n"),
+    ],
+)
+def test_right_counts_tell_removed_lines_from_headers(old: bytes, body: str, new: bytes) -> None:
+    more = "@@ -4 +4 @@\n-q\n+r\n"
+    assert made(old, f"--- f\n+++ f\n{body}") == new
+    assert made(old + b"y\nq\n", f"--- f\n+++ f\n{body}{more}") == new + b"y\nr\n"
 
 
 def test_a_diff_of_git_names_files_modes_and_moves(tmp_path: Path) -> None:
@@ -308,91 +383,12 @@ def test_names_that_git_quotes() -> None:
         parse_diff('--- "a/\\344"\n+++ "b/\\344"\n@@ -1 +1 @@\n-a\n+b\n')
 
 
-@pytest.mark.parametrize(
-    "head", ["@@ -1,9 +1,2 @@", "@@ -7,1 +9,9 @@ def f", "@@", "@@ ... @@", "@@ -2 +2 @@"]
-)
-def test_wrong_counts_are_forgiven(head: str) -> None:
-    text = f"```diff\n--- a/x\n+++ b/x\n{head}\n a\n\n-b\n+B\n c\n```\n"
-    assert made(b"a\n\nb\nc\n", text) == b"a\n\nB\nc\n"
-
-
-def test_wrong_counts_make_no_header_of_lines_without_a_hunk() -> None:
-    text = "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n a\n--- b\n+++ B\n c\n"
-    assert made(b"a\n-- b\nc\n", text) == b"a\n++ B\nc\n"
-
-
-@pytest.mark.parametrize(
-    ("old", "body", "new"),
-    [
-        (b"-- a\n-- \nx\n", "@@ -1,3 +1,2 @@\n--- a\n--- \n+++ b\n x\n", b"++ b\nx\n"),
-        # what follows looks like the head of another file, whose hunk is the next one
-        (b"x\n-- a\n", "@@ -1,2 +1,2 @@\n x\n--- a\n+++ b\n", b"x\n++ b\n"),
-        (b"\n-- a\n", "@@ -1,2 +1,2 @@\n\n--- a\n+++ b\n", b"\n++ b\n"),
-        (b"\n-- a\n", "@@ -1,2 +1,2 @@\n \n--- a\n+++ b\n", b"\n++ b\n"),
-        (b"-- a\n", "@@ -1 +1 @@\n--- a\n+++ b\n", b"++ b\n"),
-        (b"x\n-- a\n", "@@ -1,2 +1,2 @@\n-x\n--- a\n+++ b\n+x\n", b"++ b\nx\n"),
-    ],
-)
-def test_right_counts_tell_removed_lines_from_headers(old: bytes, body: str, new: bytes) -> None:
-    more = "@@ -4 +4 @@\n-q\n+r\n"
-    assert made(old, f"--- f\n+++ f\n{body}") == new
-    assert made(old + b"y\nq\n", f"--- f\n+++ f\n{body}{more}") == new + b"y\nr\n"
-
-
-@pytest.mark.parametrize("head", ["@@ -1 +1 @@", "@@"])
-@pytest.mark.parametrize("end", ["-- \n2.39.0\n", "-- \n", "--\n", "\n-- \n\n2.39.0\n", "-- \r\n"])
-def test_a_signature_of_a_mail_ends_a_diff(head: str, end: str) -> None:
-    assert made(b"a\n- \n", f"--- f\n+++ f\n{head}\n-a\n+b\n{end}") == b"b\n- \n"
-
-
-@pytest.mark.parametrize("line", ["+c\n", "-d\n+c\n", " d\n+c\n"])
-def test_a_removed_line_that_looks_like_a_signature_is_none(line: str) -> None:
-    after = b"c\n" if line[0] == "+" else b"c\n" if line[0] == "-" else b"d\nc\n"
-    old = b"a\n- \n" + (b"" if line[0] == "+" else b"d\n")
-    assert made(old, f"--- f\n+++ f\n@@\n-a\n-- \n{line}") == after
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("hello", "no_diff"),
-        ("--- a/x\n+++ b/x\n", "no_diff"),
-        ("--- a/x\n+++ b/x\n-a\n+b\n", "no_hunk_header"),
-        (
-            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/y\n+++ b/y\n-a\n+b\n",
-            "no_hunk_header",
-        ),
-        ("diff --git a/x b/x\nold mode 100644\nnew mode 100644\n", "no_hunks"),
-        ("diff --git a/x b/x\nindex 1234567..1234568\n", "no_hunks"),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n", "empty_hunk"),
-        ("@@ -1 +1 @@\n-a\n+b\n", "stray_line"),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n...\n+c\n", "stray_line"),
-        ("diff --cc x\nindex 1,2..3\n--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n", "combined"),
-        ("diff --git a/x b/x\nindex 1234567..1234568\nBinary files a/x and b/x differ\n", "binary"),
-        ("diff --git a/x b/x\nindex 1234567..1234568\nGIT binary patch\n", "binary"),
-        ("diff --git a/x b/x\nnew file mode 120000\n", "symlink"),
-        ("diff --git a/x b/x\nindex 1234567..1234568 160000\n", "submodule"),
-        ("diff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\n", "copy"),
-        ("diff --git a/x b/y\nold mode 100644\nnew mode 100755\n", "no_path"),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n\\ No\n-b\n+c\n", "newline_within"),
-        ("--- /dev/null\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "add_with_context"),
-        ("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n@@ -0,0 +2 @@\n+b\n", "add_with_context"),
-        ("--- a/x\n+++ /dev/null\n@@ -1,2 +1 @@\n a\n-b\n", "delete_with_rest"),
-        (2 * "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "file_twice"),
-    ],
-)
-def test_a_text_that_is_no_diff_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(PatchInvalid) as found:
-        parse_diff(text)
-    assert found.value.reason == reason
-
-
 def diff(body: str) -> str:
     return f"--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n{body}"
 
 
-@pytest.mark.parametrize(
-    ("old", "body", "new"),
+@each_row(
+    "old body new",
     [
         # what the lines do not say is as the file has it
         (b"a\r\nb\r\n", " a\n-b\n+c\n+d\n", b"a\r\nc\r\nd\r\n"),
@@ -430,7 +426,7 @@ def test_every_byte_that_a_hunk_keeps_stays(old: bytes, body: str, new: bytes) -
     assert made(old, diff(body)) == new
 
 
-@pytest.mark.parametrize("more", ["", "y\n" * 9])
+@each_row("more", ["", "y\n" * 9])
 def test_a_line_that_shows_a_mark_is_found_in_order(more: str) -> None:
     """Few lines and many are sought in two ways."""
     base = f"\ufeffa\nb\n{more}\ufeffa\nb\n".encode()
@@ -441,8 +437,8 @@ def test_a_line_that_shows_a_mark_is_found_in_order(more: str) -> None:
     assert made(base, end, parse_apply_patch) == f"\ufeffa\nb\n{more}c\n".encode()
 
 
-@pytest.mark.parametrize(
-    ("data", "edits"),
+@each_row(
+    "data edits",
     [
         (b"a\na\na\n", [(2, 3, b"b")]),
         (b"a\na\na\n", [(0, 2, b"")]),
@@ -458,7 +454,7 @@ def test_a_line_that_shows_a_mark_is_found_in_order(more: str) -> None:
         (b"", [(0, 0, b"a\n")]),
     ],
 )
-@pytest.mark.parametrize("created", [False, True])
+@each_row("created", [False, True])
 def test_the_patch_of_a_change_makes_it(
     data: bytes, edits: list[tuple[int, int, bytes]], created: bool
 ) -> None:
@@ -472,15 +468,17 @@ def test_the_patch_of_a_change_makes_it(
     assert compose(request, base, place, created=created).change.apply(data) == change.apply(data)
 
 
-def test_bytes_that_a_hunk_means_are_told() -> None:
+def test_bytes_that_a_hunk_means_are_told_and_new_ones_that_cannot_be_are_refused() -> None:
     base = Snapshot.of(b"\xe4\na\n")
+    with pytest.raises(EncodingRefused):
+        made(base.data, diff("-a\n+ß\n"))
     (patch,) = parse_diff(diff("-\\xe4\n+\\xe4\\xfe\n a\n"))
     request = PatchEdit(RelPath.parse("x"), patch.hunks)
     escapes = compose(request, base, request.locate(base)).escapes
     assert (escapes.meant, escapes.kept) == ({"\\xe4"}, {"\\xfe"})
 
 
-@pytest.mark.parametrize("data", [b"a\nb\nc\n", b"a\nb\n", b"\xef\xbb\xbfa\nb\n"])
+@each_row("data", [b"a\nb\nc\n", b"a\nb\n", b"\xef\xbb\xbfa\nb\n"])
 def test_a_file_that_a_patch_deletes_holds_what_the_patch_takes(data: bytes) -> None:
     request = PatchEdit(RelPath.parse("x"), (PatchHunk("a\nb\n", ""),))
     if b"c" not in data:
@@ -491,51 +489,42 @@ def test_a_file_that_a_patch_deletes_holds_what_the_patch_takes(data: bytes) -> 
     assert found.value.rejected == (RejectedHunk("x", 1, "not_whole", 7),)
 
 
-def test_new_lines_that_the_file_cannot_hold_are_refused() -> None:
-    with pytest.raises(EncodingRefused):
-        made(b"\xe4\na\n", diff("-a\n+ß\n"))
-
-
 def test_a_place_must_be_the_only_one() -> None:
-    old = b"a\nb\nx\na\nb\n"
-    found = rejected(old, "--- a/x\n+++ b/x\n@@ -4,2 +4,2 @@\n a\n-b\n+B\n")
-    assert (found.reason, found.lines, found.hunk, found.patch_line) == (
-        *("several_places", (1, 4)),
-        *(1, 3),
-    )
+    found = rejected(b"a\nb\nx\na\nb\n", f"{_HEAD}@@ -4,2 +4,2 @@\n a\n-b\n+B\n")
+    where = (found.reason, found.lines, found.hunk, found.patch_line)
+    assert where == ("several_places", (1, 4), 1, 3)
+
+
+def indexed(old: bytes, new: str = "1234567") -> tuple[str, str]:
+    """The head of a diff of git that was made of the text, and the text's whole name there."""
+    blob = hashlib.sha1(b"blob %d\0" % len(old) + old).hexdigest()
+    return f"diff --git a/x b/x\nindex {blob[:7]}..{new} 100644\n{_HEAD}", blob
 
 
 def test_the_line_number_counts_in_the_very_text_that_the_patch_was_made_of() -> None:
-    old = b"a\nb\nx\na\nb\n"
-    blob = hashlib.sha1(b"blob %d\0" % len(old) + old).hexdigest()
-    head = f"diff --git a/x b/x\nindex {blob[:7]}..1234567 100644\n--- a/x\n+++ b/x\n"
-    body = "@@ -4,2 +4,2 @@\n a\n-b\n+B\n"
-    assert made(old, head + body) == b"a\nb\nx\na\nB\n"
+    old, body, within = b"a\nb\nx\na\nb\n", "@@ -4,2 +4,2 @@\n a\n-b\n+B\n", "@@ -3,0 +4 @@\n+y\n"
+    head, blob = indexed(old)
     assert rejected(old + b"y\n", head + body).reason == "several_places"
-    for name in (blob, hashlib.sha256(b"blob %d\0" % len(old) + old).hexdigest()):
+    for name in (blob[:7], blob, hashlib.sha256(b"blob %d\0" % len(old) + old).hexdigest()):
         assert made(old, head.replace(blob[:7], name) + body) == b"a\nb\nx\na\nB\n"
-    assert made(old, head + "@@ -3,0 +4 @@\n+y\n") == b"a\nb\nx\ny\na\nb\n"
+    assert made(old, head + within) == b"a\nb\nx\ny\na\nb\n"
     assert made(old, head + "@@ -0,0 +1 @@\n+y\n") == b"y\n" + old
     assert made(old, head + "@@ -5,0 +6 @@\n+y\n") == old + b"y\n"
-    assert rejected(old + b"y\n", head + "@@ -3,0 +4 @@\n+y\n").reason == "no_context"
-    assert rejected(old, head + "@@ -6,0 +7 @@\n+y\n").reason == "no_context"
-    assert rejected(old, head + "@@\n+y\n").reason == "no_context"
-    within = "@@ -3,0 +4 @@\n+y\n\\ No newline at end of file\n"
+    for data, alone in ((old + b"y\n", within), (old, "@@ -6,0 +7 @@\n+y\n"), (old, "@@\n+y\n")):
+        assert rejected(data, head + alone).reason == "no_context"
     for number, before in enumerate(("", "@@ -1 +1 @@\n-a\n+A\n"), 1):
-        found = rejected(old, head + before + within)
+        found = rejected(old, f"{head}{before}{within}\\ No newline at end of file\n")
         assert (found.reason, found.hunk, found.lines) == ("not_at_end", number, (4,))
     old = b"a\r\nb\r\n"
-    blob = hashlib.sha1(b"blob %d\0" % len(old) + old).hexdigest()
-    head = f"diff --git a/x b/x\nindex {blob[:7]}..1234567 100644\n--- a/x\n+++ b/x\n"
+    head, _ = indexed(old)
     assert made(old, head + "@@ -1,0 +2 @@\n+y\n") == b"a\r\ny\r\nb\r\n"
-    after = hashlib.sha1(b"blob 8\0a\r\ny\nb\r\n").hexdigest()
-    exact = head.replace("1234567", after[:7]) + "@@ -1,0 +2 @@\n+y\n"
-    assert made(old, exact) == b"a\r\ny\nb\r\n"
+    exact, _ = indexed(old, indexed(b"a\r\ny\nb\r\n")[1][:7])
+    assert made(old, exact + "@@ -1,0 +2 @@\n+y\n") == b"a\r\ny\nb\r\n"
     assert made(old, head + "@@ -1,0 +2,2 @@\n+y\n+z\r\n") == b"a\r\ny\nz\r\nb\r\n"
 
 
-@pytest.mark.parametrize(
-    ("old", "body", "reason", "cause"),
+@each_row(
+    "old body reason cause",
     [
         (b"a\n    b = 1\n", " a\n-  b = 1\n+c\n", "not_found", ("indentation",)),
         (b"a\nb  \n", " a\n-b\n+c\n", "not_found", ("trailing_blanks",)),
@@ -556,8 +545,8 @@ def test_a_hunk_that_does_not_fit_tells_why(
         assert found.corrected_lines == old.decode()
 
 
-@pytest.mark.parametrize(
-    ("old", "body", "reason", "lines"),
+@each_row(
+    "old body reason lines",
     [
         (b"c\na\nb\n", "-b\n-c\n+d\n", "not_found", None),
         (b"z\na\nnew\nb\n", " a\n-old\n+new\n b\n", "already_there", (3,)),
@@ -582,8 +571,8 @@ def test_lines_that_stand_apart_or_cannot_stand_there(
     assert found.hunk == 1 + (reason == "hunks_overlap")
 
 
-@pytest.mark.parametrize(
-    ("old", "body", "cause", "by", "similar", "corrected", "difference"),
+@each_row(
+    "old body cause by similar corrected difference",
     [
         (b"    a\n    b\n", "-  a\n-  b\n+c\n", ("indentation",), 2, None, "    a\n    b\n", ("-   b", "+     b")),
         (b"xx v = 1\n", "-v = 1\n+c\n", ("part_of_line",), None, None, "xx v = 1\n", ("- v = 1", "+ xx v = 1")),
@@ -625,8 +614,8 @@ _MIXED = st.lists(
 """The lines of a hunk for all of a file, each with its sign, text, and end there."""
 
 
-@pytest.mark.parametrize(
-    ("old", "body", "new"),
+@each_row(
+    "old body new",
     [
         (b"same\r\nsame\n", "-same\n same\n", b"same\n"),
         (b"same\r\nsame\n", " same\n-same\n", b"same\r\n"),
@@ -719,15 +708,15 @@ def test_all_hunks_that_do_not_fit_are_told_and_those_that_meet() -> None:
     assert rejected(b"a\nb\nc\n", text).reason == "hunks_overlap"
 
 
-@pytest.mark.parametrize("head", ["@@", "@@ def foo(): @@", "@@ ... @@", "@@ -3,0 +4 @@"])
+@each_row("head", ["@@", "@@ def foo(): @@", "@@ ... @@", "@@ -3,0 +4 @@"])
 def test_new_lines_of_which_nothing_says_where_they_go_are_refused(head: str) -> None:
     text = f"--- a/x\n+++ b/x\n{head}\n+    new()\n"
     assert rejected(b"def foo():\n    a()\n\ndef bar():\n    b()\n", text).reason == "no_context"
     assert made(b"", text) == b"    new()\n"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "names"),
+@each_row(
+    "old new names",
     [
         ("backup/m.py", "backup/m.py", ("backup/m.py",)),
         ("vendor/x/m.py", "vendor/x/m.py.new", ("vendor/x/m.py.new", "vendor/x/m.py")),
@@ -741,16 +730,6 @@ def test_a_folder_is_left_out_only_where_it_is_a_side_of_the_comparison(
 ) -> None:
     (patch,) = parse_diff(f"--- {old}\n+++ {new}\n@@ -1 +1 @@\n-a\n+b\n")
     assert patch.names == names
-
-
-@pytest.mark.parametrize(
-    "head",
-    ["--- a/\n+++ b/", '--- "a/"\n+++ "b/"', "--- a/\n+++ /dev/null", "diff --git a/ b/"],
-)
-def test_a_prefix_alone_is_no_path(head: str) -> None:
-    with pytest.raises(PatchInvalid) as found:
-        parse_diff(f"{head}\n@@ -1 +1 @@\n-a\n+b\n")
-    assert found.value.reason == "no_path"
 
 
 # -- SEARCH/REPLACE blocks
@@ -776,7 +755,7 @@ def test_blocks_name_their_file_above_or_go_on_in_the_one_before() -> None:
 _NEW = "<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         *("Now create the file foo.py.", "Now create foo.py", "# Now create `foo.py`:"),
@@ -791,15 +770,15 @@ def test_a_sentence_names_no_new_file(line: str) -> None:
         assert found.value.reason == "block_without_path"
 
 
-@pytest.mark.parametrize("line", ["...", "<source>", "</source>"])
+@each_row("line", ["...", "<source>", "</source>"])
 def test_what_stands_around_a_block_names_no_file(line: str) -> None:
     with pytest.raises(PatchInvalid) as found:
         parse_blocks(f"{line}\n{_NEW}")
     assert found.value.reason == "block_without_path"
 
 
-@pytest.mark.parametrize(
-    ("above", "path"),
+@each_row(
+    "above path",
     [
         ("foo.py", "foo.py"),
         ("src/foo.py:", "src/foo.py"),
@@ -821,23 +800,6 @@ def test_commands_for_a_shell_are_no_blocks() -> None:
     text = "```bash\ncat <<X\n\n\n<<<<<<< SEARCH\n```\n" + block("a\n", "b\n")
     assert made(b"a\n", text, parse_blocks) == b"b\n"
     assert made(b"a\n", block("a\n", "b\n") + "```bash\nls\n", parse_blocks) == b"b\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("nothing", "no_blocks"),
-        ("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "block_without_path"),
-        ("x\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", "no_divider"),
-        ("x\n<<<<<<< SEARCH\na\n=======\nb\n", "no_replace"),
-        ("x\n<<<<<<< SEARCH\na\n=======\nb\n=======\nc\n>>>>>>> REPLACE\n", "two_dividers"),
-        (">>>>>>> REPLACE\n", "no_search"),
-    ],
-)
-def test_a_text_without_whole_blocks_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(PatchInvalid) as found:
-        parse_blocks(text)
-    assert found.value.reason == reason
 
 
 def test_a_block_is_found_as_it_stands_or_not_at_all() -> None:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text import sizes
 from copydesk.tools.catalog import Catalog
 from support.desks import Setup, call
+from support.rows import each_row
 
 START = {
     "a.py": b"class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 1\n",
@@ -70,6 +70,10 @@ def opened_at(root: Path, **member: Any) -> OpenWorkspace:
     return open_workspace(str(root), settings_of(**member), shared=False)
 
 
+def opened_shared(root: Path) -> OpenWorkspace:
+    return open_workspace(str(root), Config(durability="fast"))
+
+
 def made(root: Path) -> None:
     for name, data in START.items():
         (root / name).write_bytes(data)
@@ -77,6 +81,17 @@ def made(root: Path) -> None:
 
 
 DESK = Setup(settings_of(), lay=made)
+
+
+def ids_of(plan: dict[str, Any]) -> list[str]:
+    return [row["hunk_id"] for row in plan["hunks"]]
+
+
+def undone(desk: OpenWorkspace, done: dict[str, Any]) -> None:
+    """All edits of the call are taken back, the last one first."""
+    for row in reversed(done["hunks"]):
+        found = call(desk, "undo_file_modification", edit_id=row["edit_id"])
+        assert found["status"] == "ok", found
 
 
 def files(root: str | Path) -> dict[str, bytes]:
@@ -87,19 +102,15 @@ def files(root: str | Path) -> dict[str, bytes]:
 def test_a_patch_of_five_files_is_one_transaction_and_goes_back_whole(desk: OpenWorkspace) -> None:
     plan = call(desk, "apply_patch", patch=PATCH)
     assert files(desk.root) == START
-    assert [row["action"] for row in plan["hunks"]] == [
-        *("replace", "replace", "append", "replace", "file_move", "file_delete")
-    ]
-    ids = [row["hunk_id"] for row in plan["hunks"]]
-    done = call(desk, "apply_file_modifications", hunk_ids=ids)
+    actions = ["replace", "replace", "append", "replace", "file_move", "file_delete"]
+    assert [row["action"] for row in plan["hunks"]] == actions
+    done = call(desk, "apply_file_modifications", hunk_ids=ids_of(plan))
     assert files(desk.root) == AFTER
-    assert stat.S_IMODE(Path(desk.root, "bin/run").stat().st_mode) == 0o750
-    entries = call(desk, "list_edits")["edits"]
-    assert len(entries) == len(ids) + 1  # a move has two ends
-    for row in reversed(done["hunks"]):
-        assert call(desk, "undo_file_modification", edit_id=row["edit_id"])["status"] == "ok"
+    assert mode_of(desk, "bin/run") == 0o750
+    assert len(call(desk, "list_edits")["edits"]) == len(actions) + 1  # a move has two ends
+    undone(desk, done)
     assert files(desk.root) == START
-    assert stat.S_IMODE(Path(desk.root, "run.sh").stat().st_mode) == 0o750
+    assert mode_of(desk, "run.sh") == 0o750
 
 
 def test_auto_writes_what_is_certain_and_a_deletion_only_of_what_was_shown(
@@ -130,19 +141,15 @@ def test_one_hunk_that_does_not_fit_leaves_every_file_and_no_plan(desk: OpenWork
     assert (told["nearest_lines"], told["cause"]) == ("2~2", ["indentation"])
     assert told["corrected_lines"] == "echo 1\n"
     assert "run.sh, hunk 1 (line 14 of the patch)" in found["summary"]
+    both = call(desk, "apply_patch", patch=text.replace("crlf.txt", "crlf.text"))
+    told = [(one["path"], one.get("refused_as")) for one in both["rejected"]]
+    assert told == [("crlf.text", "FILE_NOT_FOUND"), ("run.sh", None)]
     assert files(desk.root) == START
     assert desk.pending("local") == ()
-    both = text.replace("crlf.txt", "crlf.text")
-    found = call(desk, "apply_patch", patch=both)
-    assert [(one["path"], one.get("refused_as")) for one in found["rejected"]] == [
-        ("crlf.text", "FILE_NOT_FOUND"),
-        ("run.sh", None),
-    ]
-    assert desk.pending("local") == ()
 
 
-@pytest.mark.parametrize(
-    ("patch", "path", "error"),
+@each_row(
+    "patch path error",
     [
         ("*** Add File: a.py\n+x\n", "a.py", "FILE_EXISTS"),
         ("*** Update File: a.py\n*** Move to: open.txt\n", "open.txt", "FILE_EXISTS"),
@@ -174,22 +181,24 @@ def test_what_git_shows_of_a_commit_makes_it_of_its_parent(tmp_path: Path) -> No
     old.mkdir()
     new.mkdir()
     made(old)
-    twice = b"a\nb\nc\nd\n" * 4
-    (old / "twice").write_bytes(twice)
+    (old / "twice").write_bytes(b"a\nb\nc\nd\n" * 4)
     (old / "gone.bin").write_bytes(b"text\nno end")
     shutil.copytree(old, new, dirs_exist_ok=True)
     git(new, "init", "-q")
     git(new, "add", ".")
     git(new, "commit", "-qm", "one")
-    (new / "twice").write_bytes(b"a\nb\nc\nd\n" * 2 + b"a\nB\nc\nd\n" + b"a\nb\nc\nd\n")
-    (new / "crlf.txt").write_bytes(b"one\ntwo\r\n")
     (new / "gone.bin").unlink()
     (new / "bin").mkdir()
     (new / "run.sh").rename(new / "bin" / "rün")
-    (new / "tool").write_bytes(b"#!/bin/sh\n")
+    for name, data in {
+        "twice": b"a\nb\nc\nd\n" * 2 + b"a\nB\nc\nd\n" + b"a\nb\nc\nd\n",
+        "crlf.txt": b"one\ntwo\r\n",
+        "tool": b"#!/bin/sh\n",
+        "empty": b"",
+        "open.txt": b"one\ntwo\nthree",
+    }.items():
+        (new / name).write_bytes(data)
     (new / "tool").chmod(0o755)
-    (new / "empty").write_bytes(b"")
-    (new / "open.txt").write_bytes(b"one\ntwo\nthree")
     git(new, "add", ".")
     git(new, "commit", "-qm", "two")
     text = git(new, "show", "-M").decode()
@@ -200,7 +209,7 @@ def test_what_git_shows_of_a_commit_makes_it_of_its_parent(tmp_path: Path) -> No
         assert files(old) == files(new)
         modes = {name: (old / name).stat().st_mode & 0o111 for name in files(old)}
         assert modes == {name: (new / name).stat().st_mode & 0o111 for name in modes}
-        usual, run = (stat.S_IMODE((old / name).stat().st_mode) for name in ("empty", "tool"))
+        usual, run = mode_of(desk, "empty"), mode_of(desk, "tool")
         assert run == usual | (usual & 0o444) >> 2
         call(desk, "apply_diff", diff=text, apply="auto")
         assert files(old) == files(new)
@@ -226,34 +235,22 @@ def mode_of(desk: OpenWorkspace, name: str) -> int:
     return stat.S_IMODE(Path(desk.root, name).stat().st_mode)
 
 
+TO_644, TO_755 = "old mode 100755\nnew mode 100644\n", "old mode 100644\nnew mode 100755\n"
+RUN_TO_644 = f"diff --git a/run.sh b/run.sh\n{TO_644}"
+MOVED = f"diff --git a/run.sh b/bin/r\n{TO_644}similarity index {{}}%\nrename from run.sh\nrename to bin/r\n"
+
+
 @pytest.mark.parametrize(
     ("text", "name", "after"),
     [
-        ("diff --git a/run.sh b/run.sh\nold mode 100755\nnew mode 100644\n", "run.sh", 0o640),
-        ("diff --git a/gone.bin b/gone.bin\nold mode 100644\nnew mode 100755\n", "gone.bin", 0o755),
-        (
-            "diff --git a/open.txt b/open.txt\nold mode 100644\nnew mode 100755\n"
-            "--- a/open.txt\n+++ b/open.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"
-            "\\ No newline at end of file\n",
-            "open.txt",
-            0o755,
-        ),
-        (
-            "diff --git a/run.sh b/bin/r\nold mode 100755\nnew mode 100644\nsimilarity index 60%\n"
-            "rename from run.sh\nrename to bin/r\n--- a/run.sh\n+++ b/bin/r\n"
-            "@@ -1,2 +1,2 @@\n #!/bin/sh\n-echo 1\n+echo 2\n",
-            "bin/r",
-            0o640,
-        ),
-        (
-            "diff --git a/run.sh b/bin/r\nold mode 100755\nnew mode 100644\n"
-            "similarity index 100%\nrename from run.sh\nrename to bin/r\n",
-            "bin/r",
-            0o640,
-        ),
+        (RUN_TO_644, "run.sh", 0o640),
+        (f"diff --git a/gone.bin b/gone.bin\n{TO_755}", "gone.bin", 0o755),
+        (f"diff --git a/open.txt b/open.txt\n{TO_755}--- a/open.txt\n+++ b/open.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n\\ No newline at end of file\n", "open.txt", 0o755),
+        (f"{MOVED.format(60)}--- a/run.sh\n+++ b/bin/r\n@@ -1,2 +1,2 @@\n #!/bin/sh\n-echo 1\n+echo 2\n", "bin/r", 0o640),
+        (MOVED.format(100), "bin/r", 0o640),
     ],
     ids=["taken away", "of any file", "with an edit", "with an edit and a move", "with a move"],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("links", [1, 2])
 def test_a_mode_is_changed_and_taken_back(
     desk: OpenWorkspace, text: str, name: str, after: int, links: int
@@ -266,31 +263,26 @@ def test_a_mode_is_changed_and_taken_back(
     was, before = files(desk.root), mode_of(desk, old_name)
     planned = call(desk, "apply_diff", diff=text)
     assert mode_of(desk, old_name) == before
-    ids = [hunk["hunk_id"] for hunk in planned["hunks"]]
-    done = call(desk, "apply_file_modifications", hunk_ids=ids)
+    done = call(desk, "apply_file_modifications", hunk_ids=ids_of(planned))
     assert done["status"] == "ok", done
     assert done["diff"].startswith("\n".join(text.split("\n")[:3]))
     assert mode_of(desk, name) == after
     assert (root / name).stat().st_nlink == links
-    for edit_id in reversed([hunk["edit_id"] for hunk in done["hunks"]]):
-        undone = call(desk, "undo_file_modification", edit_id=edit_id)
-        assert undone["status"] == "ok", undone
+    undone(desk, done)
     assert (files(desk.root), mode_of(desk, old_name)) == (was, before)
     assert not desk.journal.in_doubt()
 
 
 def test_a_mode_alone_is_a_plan_like_any_other(desk: OpenWorkspace) -> None:
-    text = "diff --git a/run.sh b/run.sh\nold mode 100755\nnew mode 100644\n"
-    planned = call(desk, "apply_diff", diff=text)["hunks"][0]
+    planned = call(desk, "apply_diff", diff=RUN_TO_644)["hunks"][0]
     shown = call(desk, "show_hunk", hunk_id=planned["hunk_id"])
-    assert "old mode 100755\nnew mode 100644\n" in shown["content"], shown
+    assert TO_644 in shown["content"], shown
     Path(desk.root, "run.sh").write_bytes(b"other\n")
     stale = call(desk, "apply_file_modification", hunk_id=planned["hunk_id"])
     assert (stale["status"], stale["error"]) == ("error", "CONTENT_CHANGED")
-    again = call(desk, "apply_diff", diff=text, apply="auto", report="full")
+    again = call(desk, "apply_diff", diff=RUN_TO_644, apply="auto", report="full")
     assert (again["hunks"][0]["action"], mode_of(desk, "run.sh")) == ("file_mode", 0o640)
-    same = call(desk, "apply_diff", diff=text, apply="auto")
-    assert same["changed"] is False
+    assert call(desk, "apply_diff", diff=RUN_TO_644, apply="auto")["changed"] is False
     edit_id = again["hunks"][0]["edit_id"]
     call(desk, "apply_diff", diff=RUN_2.replace("echo 1", "other"), apply="auto")
     Path(desk.root, "run.sh").chmod(0o600)
@@ -309,14 +301,11 @@ RUN_2 = "--- a/run.sh\n+++ b/run.sh\n@@ -1,1 +1,2 @@\n echo 1\n+more\n"
 
 def test_a_plain_diff_means_the_name_that_is_there(desk: OpenWorkspace) -> None:
     body = "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
-    for old, new in (
-        ("open.txt.orig", "open.txt"),
-        ("open.txt", "other"),
-        ("o/open.txt", "n/open.txt"),
-    ):
+    names = ("open.txt.orig", "open.txt"), ("open.txt", "other"), ("o/open.txt", "n/open.txt")
+    for old, new in names:
         done = call(desk, "apply_diff", diff=f"--- {old}\n+++ {new}\n{body}", apply="auto")
         assert done.get("changed") is True, done
-        call(desk, "undo_file_modification", edit_id=done["hunks"][0]["edit_id"])
+        undone(desk, done)
         assert files(desk.root) == START
 
 
@@ -333,15 +322,14 @@ def test_blocks_of_several_files(desk: OpenWorkspace) -> None:
 def test_plans_of_a_patch_follow_a_file_that_changed_or_are_refused_together(
     desk: OpenWorkspace,
 ) -> None:
-    ids = [row["hunk_id"] for row in call(desk, "apply_patch", patch=PATCH)["hunks"]]
+    ids = ids_of(call(desk, "apply_patch", patch=PATCH))
     target = Path(desk.root, "a.py")
     target.write_bytes(b"import os\n\n" + START["a.py"])
     done = call(desk, "apply_file_modifications", hunk_ids=ids)
     assert done["hunks"][0]["context_match"] == "fuzz"
     assert target.read_bytes() == b"import os\n\n" + AFTER["a.py"]
-    for row in reversed(done["hunks"]):
-        call(desk, "undo_file_modification", edit_id=row["edit_id"])
-    ids = [row["hunk_id"] for row in call(desk, "apply_patch", patch=PATCH)["hunks"]]
+    undone(desk, done)
+    ids = ids_of(call(desk, "apply_patch", patch=PATCH))
     Path(desk.root, "sub/dir").mkdir(parents=True, exist_ok=True)
     Path(desk.root, "sub/dir/new.txt").write_bytes(b"of another\n")
     before = files(desk.root)
@@ -363,11 +351,10 @@ def test_an_open_end_is_not_carried_into_the_middle_of_a_file(desk: OpenWorkspac
 
 
 def test_a_person_may_change_the_lines_of_a_hunk(desk: OpenWorkspace) -> None:
-    (row,) = call(
-        desk, "apply_patch", patch=PATCH.split("*** Update File: crlf")[0] + "*** End Patch"
-    )["hunks"]
-    desk.desk.review.amend(desk.member("local"), row["hunk_id"], "        return 3\r\n        pass")
-    call(desk, "apply_file_modification", hunk_id=row["hunk_id"])
+    text = PATCH.split("*** Update File: crlf")[0] + "*** End Patch"
+    (hunk_id,) = ids_of(call(desk, "apply_patch", patch=text))
+    desk.desk.review.amend(desk.member("local"), hunk_id, "        return 3\r\n        pass")
+    call(desk, "apply_file_modification", hunk_id=hunk_id)
     after = START["a.py"][:-2] + b"3\n        pass\n"
     assert Path(desk.root, "a.py").read_bytes() == after
 
@@ -384,11 +371,10 @@ def test_a_person_is_asked_where_the_policy_says_so(tmp_path: Path) -> None:
 
 def test_it_is_a_toolset_of_its_own() -> None:
     assert "patch" in TOOLSETS
-    catalog = Catalog(all_tools())
+    catalog, own = Catalog(all_tools()), {"apply_patch", "apply_diff", "apply_blocks"}
     names = {tool.name for tool in catalog.of(["patch"])}
-    assert {"apply_patch", "apply_diff", "apply_blocks", "apply_file_modifications"} <= names
-    default = {tool.name for tool in catalog.of(["ws_mod"])}
-    assert not default & {"apply_patch", "apply_diff", "apply_blocks"}
+    assert {*own, "apply_file_modifications"} <= names
+    assert not {tool.name for tool in catalog.of(["ws_mod"])} & own
 
 
 Shell = Callable[..., tuple[int, bytes, bytes]]
@@ -434,9 +420,8 @@ def test_the_command_has_the_exit_codes_and_the_words_of_apply_patch(
 
 
 def test_the_command_writes_nothing_that_has_to_be_looked_at(tmp_path: Path, shell: Shell) -> None:
-    (tmp_path / "a.py").write_text(
-        "def f():\n    print(\u201chi\u201d)\n    b()\n    c()\n    d()\n"
-    )
+    body = "    print(\u201chi\u201d)\n    b()\n    c()\n    d()\n"
+    (tmp_path / "a.py").write_text(f"def f():\n{body}")
     before = files(tmp_path)
     form = "*** Begin Patch\n*** Update File: a.py\n@@\n{}*** End Patch\n"
     for body in (
@@ -454,7 +439,7 @@ def test_the_command_writes_nothing_that_has_to_be_looked_at(tmp_path: Path, she
 def test_the_diff_of_a_plan_is_one_that_git_takes(tmp_path: Path, shell: Shell) -> None:
     (tmp_path / "latin").write_bytes(b"caf\xe9\nx\n")
     text = "--- latin\n+++ latin\n@@ -1,2 +1,2 @@\n caf\\xe9\n-x\n+\\xe9y\n"
-    with open_workspace(str(tmp_path), replace(Config(), durability="fast")) as desk:
+    with opened_shared(tmp_path) as desk:
         (row,) = call(desk, "apply_diff", diff=text)["hunks"]
     status, out, _ = shell("diff", row["hunk_id"])
     assert status == 0
@@ -472,19 +457,14 @@ def _patches_without_end(root: Path, number: int, told: int, kind: str) -> None:
                 number += 1
                 os.write(told, b"b")
                 found = call(desk, "apply_patch", patch=_generation(number, kind), apply="never")
-                ids = [row["hunk_id"] for row in found["hunks"]]
                 os.write(told, b"p")
-                done = call(desk, "apply_file_modifications", hunk_ids=ids)
+                done = call(desk, "apply_file_modifications", hunk_ids=ids_of(found))
                 assert done["status"] == "ok", done
                 os.write(told, b"d")
     except BaseException as error:
         os.write(told, repr(error).encode())
     finally:
         os._exit(1)
-
-
-def opened_shared(root: Path) -> OpenWorkspace:
-    return open_workspace(str(root), replace(Config(), durability="fast"))
 
 
 def _generation(number: int, kind: str) -> str:
@@ -559,7 +539,7 @@ def test_killed_in_the_middle_all_files_are_of_one_generation(tmp_path: Path, ki
     assert between
 
 
-@pytest.mark.parametrize(
+@each_row(
     "head",
     [
         "--- a.txt\n+++ b.txt\n",
@@ -568,30 +548,29 @@ def test_killed_in_the_middle_all_files_are_of_one_generation(tmp_path: Path, ki
         "diff --git a/a.txt b/a.txt\n--- a/b.txt\n+++ b/b.txt\n",
     ],
 )
-def test_a_diff_of_two_files_changes_neither(tmp_path: Path, head: str) -> None:
-    names = ("a.txt", "b.txt", "a.txt.new")
-    for name in names:
-        (tmp_path / name).write_text("one\n")
-    diff = f"{head}@@ -1 +1 @@\n-one\n+two\n"
-    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
-        told = opened.call("local", "apply_diff", {"diff": diff, "apply": "auto"})
-        assert told.data["error"] == "INVALID_PATCH"
-        assert "a.txt" in str(told.data["summary"])
-        assert not opened.desk.waiting(opened.member("local"))
-    assert {(tmp_path / name).read_text() for name in names} == {"one\n"}
+def test_a_diff_of_two_files_changes_neither(desk: OpenWorkspace, head: str) -> None:
+    targets = [Path(desk.root, name) for name in ("a.txt", "b.txt", "a.txt.new")]
+    for target in targets:
+        target.write_text("one\n")
+    told = call(desk, "apply_diff", diff=f"{head}@@ -1 +1 @@\n-one\n+two\n", apply="auto")
+    assert told["error"] == "INVALID_PATCH"
+    assert "a.txt" in str(told["summary"])
+    assert not desk.desk.waiting(desk.member("local"))
+    assert {target.read_text() for target in targets} == {"one\n"}
+
+
+BEGIN = "*** Begin Patch\n*** Update File: a.py\n"
+HUNK = "@@ -1 +1 @@\n-class A:\n+class B:\n"
+BLOCK = "<<<<<<< SEARCH\nclass A:\n=======\nclass B:\n>>>>>>> REPLACE\n"
 
 
 @pytest.mark.parametrize(
     ("tool", "argument", "made"),
     [
-        (
-            "apply_patch",
-            "patch",
-            lambda: f"*** Begin Patch\n*** Update File: a.py\n{HUNK * 6}*** End Patch\n",
-        ),
-        ("apply_diff", "diff", lambda: f"--- a/a.py\n+++ b/a.py\n{HUNK * 6}"),
-        ("apply_blocks", "text", lambda: "a.py\n" + BLOCK * 6),
-        ("edit_file", "edits", lambda: [{"oldText": "a", "newText": "b"}] * 6),
+        ("apply_patch", "patch", f"{BEGIN}{HUNK * 6}*** End Patch\n"),
+        ("apply_diff", "diff", f"--- a/a.py\n+++ b/a.py\n{HUNK * 6}"),
+        ("apply_blocks", "text", "a.py\n" + BLOCK * 6),
+        ("edit_file", "edits", [{"oldText": "a", "newText": "b"}] * 6),
     ],
 )
 def test_more_changes_than_a_call_places_are_refused_by_their_number(
@@ -599,7 +578,7 @@ def test_more_changes_than_a_call_places_are_refused_by_their_number(
 ) -> None:
     """Each is sought alone, so that a hundred thousand took a quarter of a minute."""
     monkeypatch.setattr(sizes, "PLACED", 5)
-    given = {argument: made()} | ({"path": "a.py"} if tool == "edit_file" else {})
+    given = {argument: made} | ({"path": "a.py"} if tool == "edit_file" else {})
     answer = desk.call("local", tool, given)
     assert answer.is_error
     reason = "has 6 changes, and one call takes 5; send them in several"
@@ -608,7 +587,3 @@ def test_more_changes_than_a_call_places_are_refused_by_their_number(
     assert "有 6 处改动，而一次调用最多 5 处，请分几次发送" in told
     monkeypatch.setattr(sizes, "PLACED", 6)
     assert reason not in desk.call("local", tool, given).text
-
-
-HUNK = "@@ -1 +1 @@\n-class A:\n+class B:\n"
-BLOCK = "<<<<<<< SEARCH\nclass A:\n=======\nclass B:\n>>>>>>> REPLACE\n"

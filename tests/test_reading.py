@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from sysconfig import get_path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from copydesk.text import sizes
 from copydesk.tools.report import Answer
 from support.cost import spread, tokens
 from support.desks import Setup
+from support.rows import each_row
 
 TEXTS = {
     "lf": b"".join(b"line %d\n" % i for i in range(1, 1201)),
@@ -32,21 +34,25 @@ RANGES = ("", "1", "3~7", "1190~", "~", "-1~", "-5~", "-5000~", "1200", "1201", 
 DESK = Setup(Config())
 
 
+def read(desk: OpenWorkspace, **given: object) -> Answer:
+    return desk.call("local", "read_file", {"path": "f.txt", **given})
+
+
 @pytest.mark.parametrize(("kind", "range_text"), spread(TEXTS, RANGES, of=3))
 def test_large_reads_as_small(
     desk: OpenWorkspace, tmp_path: Path, kind: str, range_text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both ways answer the same, but for what the large way leaves out."""
     (tmp_path / "f.txt").write_bytes(TEXTS[kind])
-    arguments = {"path": "f.txt", "range": range_text, "show_linenos": False}
-    small = desk.call("local", "read_file", arguments)
+    arguments = {"range": range_text, "show_linenos": False}
+    small = read(desk, **arguments)
     with monkeypatch.context() as patched:
         patched.setattr(sizes, "LARGE", 0)
         patched.setattr(sizes, "BLOCK", 1 << 12)
-        large = [desk.call("local", "read_file", arguments) for _ in range(2)]
+        large = [read(desk, **arguments) for _ in range(2)]
     for answer in large:
         left_out = {k for k in small.fields if k not in answer.fields}
-        if not small.is_error and str(arguments.get("range", "")).startswith("-"):
+        if not small.is_error and range_text.startswith("-"):
             assert left_out <= {"newline_style", "total_lines", "version", "file_eof_has_newline"}
             assert "total_lines" not in answer.fields
             assert answer.data["content"] == small.data["content"]
@@ -62,7 +68,7 @@ def test_a_nul_far_from_the_window_is_seen(
 ) -> None:
     (tmp_path / "f.txt").write_bytes(b"a\n" * 10_000 + b"\0")
     monkeypatch.setattr(sizes, "LARGE", 0)
-    report = desk.call("local", "read_file", {"path": "f.txt", "range": "1"})
+    report = read(desk, range="1")
     assert (report.fields["error"], report.fields["nul_at_byte"]) == ("BINARY_FILE", 20_000)
 
 
@@ -71,20 +77,12 @@ def test_reading_on_reaches_every_line(desk: OpenWorkspace, tmp_path: Path) -> N
     (tmp_path / "f.txt").write_bytes(text)
     seen, range_text = "", "1~"
     for _ in range(10):
-        report = desk.call(
-            "local", "read_file", {"path": "f.txt", "range": range_text, "show_linenos": False}
-        )
-        seen += str(report.data["content"])
-        if not report.fields["truncated_by_max_lines"]:
+        report: Any = read(desk, range=range_text, show_linenos=False).data
+        seen += report["content"]
+        if not report["truncated_by_max_lines"]:
             break
-        shown = report.data["shown_lines"]
-        assert isinstance(shown, dict)
-        range_text = f"{int(str(shown['end'])) + 1}~"
+        range_text = f"{report['shown_lines']['end'] + 1}~"
     assert seen.encode() == text
-
-
-def read(desk: OpenWorkspace, **given: object) -> Answer:
-    return desk.call("local", "read_file", {"path": "f.txt", **given})
 
 
 def test_a_file_of_a_thousand_lines_is_read_in_one_call(
@@ -99,10 +97,10 @@ def test_a_file_of_a_thousand_lines_is_read_in_one_call(
     assert tokens(answer.text) <= 1.05 * tokens(as_cat)
 
 
-SOURCES = sorted((Path(__file__).parent.parent / "src" / "copydesk" / "desk").glob("*.py"))
+ROOT = Path(__file__).parent.parent
 TEXTS_IN = {
-    "code": SOURCES,
-    "English": sorted((Path(__file__).parent.parent / "docs").glob("*.md")),
+    "code": sorted((ROOT / "src" / "copydesk" / "desk").glob("*.py")),
+    "English": sorted((ROOT / "docs").glob("*.md")),
     "Chinese": sorted(Path(str(manuals.__file__)).parent.glob("*/zh/*.md")),
 }
 
@@ -136,9 +134,8 @@ def test_a_range_that_passes_the_end_is_clipped_and_says_so(
 ) -> None:
     (tmp_path / "f.txt").write_text("one\ntwo\nthree\n")
     answer = read(desk, range="2-99")
-    assert answer.text.startswith(
-        "f.txt:2-3 of 3 lines, 14 bytes · the range ends there · version "
-    )
+    head = "f.txt:2-3 of 3 lines, 14 bytes · the range ends there · version "
+    assert answer.text.startswith(head)
     assert answer.data["range_clipped"] is True
     assert "2\ttwo\n3\tthree\n" in answer.text
     assert "range_clipped" not in read(desk, range="2~3").data
@@ -166,7 +163,7 @@ def test_the_budget_counts_long_line_numbers(
     assert tokens(answer.text) <= 1.1 * 12_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row", [lambda at: at % 10, lambda at: at * 7919 % 10**6, lambda at: f"{at % 90},{at % 70},1"]
 )
 def test_the_budget_counts_short_numbers(

@@ -26,6 +26,7 @@ from copydesk.tools import ws_mod
 from support.cost import examples
 from support.desks import Setup, call
 from support.mcp_transports import stdio_client
+from support.rows import each_row
 
 PATH = RelPath.parse("a.txt")
 TEXT = "alpha beta\r\nbeta\r\ngamma beta beta\r\ndelta"
@@ -35,15 +36,17 @@ def settings_of(**member: Any) -> Config:
     return Config(durability="fast", members={"local": MemberConfig(**member)})
 
 
-def opened_at(root: Path, **member: Any) -> OpenWorkspace:
-    return open_workspace(str(root), settings_of(**member), shared=False)
-
-
 DESK = Setup(settings_of(team_mgmt=True), {"a.txt": TEXT})
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "every", "after"),
+def put(desk: OpenWorkspace, text: str) -> Path:
+    target = Path(desk.root, "a.txt")
+    target.write_bytes(text.encode())
+    return target
+
+
+@each_row(
+    "old new every after",
     [
         ("alpha", "ALPHA", False, "ALPHA beta\r\nbeta\r\ngamma beta beta\r\ndelta\r\n"),
         ("beta\ngamma", "x\ny\nz", False, "alpha beta\r\nx\r\ny\r\nz beta beta\r\ndelta\r\n"),
@@ -57,6 +60,7 @@ def test_it_is_written_in_one_call(
     desk: OpenWorkspace, old: str, new: str, every: bool, after: str
 ) -> None:
     """Inside of lines too; the file ends with a newline then, and every other byte stays."""
+    put(desk, TEXT)
     done = call(desk, "replace_text", path="a.txt", old=old, new=new, all=every)
     assert (done["status"], done["changed"], done["context_match"]) == ("ok", True, "exact")
     assert done["normalized"]["normalized_file_eof_newline_added"] is ("delta" not in old)
@@ -66,8 +70,8 @@ def test_it_is_written_in_one_call(
     assert target.read_bytes() == TEXT.encode()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
+@each_row(
+    "arguments error said",
     [
         ({"old": "beta", "new": "b"}, "PARTIAL_MATCH_FAIL", ["4 places", "all: true"]),
         ({"old": "gama beta beta", "new": "b"}, "PARTIAL_MATCH_FAIL", ["old is not in", "closest"]),
@@ -96,7 +100,7 @@ def test_it_waits_where_the_caller_may_not_write(
     tmp_path: Path, member: dict[str, Any], why: str
 ) -> None:
     (tmp_path / "a.txt").write_bytes(TEXT.encode())
-    with opened_at(tmp_path, **member) as desk:
+    with open_workspace(str(tmp_path), settings_of(**member), shared=False) as desk:
         plan = call(desk, "replace_text", path="a.txt", old="beta", new="b\nb", all=True)
         assert plan["auto_apply"] == "declined"
         assert why in plan["auto_apply_reason"]
@@ -120,10 +124,8 @@ def test_a_plan_of_every_place_is_carried(desk: OpenWorkspace) -> None:
 
 def test_a_plan_is_made_anew_and_in_the_mirror(desk: OpenWorkspace) -> None:
     first = call(desk, "replace_text", path="a.txt", old="alpha", new="a", apply="never")
-    again = call(
-        desk, "replace_text", path="a.txt", old="delta", new="d", existing_hunk_id=first["hunk_id"]
-    )
-    assert again["hunk_id"] == first["hunk_id"]
+    anew = {"old": "delta", "new": "d", "existing_hunk_id": first["hunk_id"]}
+    assert call(desk, "replace_text", path="a.txt", **anew)["hunk_id"] == first["hunk_id"]
     assert Path(desk.root, "a.txt").read_bytes() == TEXT.replace("delta", "d\r\n").encode()
     call(desk, "team_mgmt_create_new_file", path="m.md", content="one\n")
     done = call(desk, "team_mgmt_replace_text", path="m.md", old="on", new="tw")
@@ -137,8 +139,7 @@ LINES = "".join(f"line {number}\n" for number in range(1, 13))
 
 
 def test_several_ranges_are_one_write_and_one_undo(desk: OpenWorkspace) -> None:
-    target = Path(desk.root, "a.txt")
-    target.write_text(LINES)
+    target = put(desk, LINES)
     version = call(desk, "read_file", path="a.txt")["version"]
     target.write_text(f"new\n{LINES}")
     edits = [
@@ -146,9 +147,8 @@ def test_several_ranges_are_one_write_and_one_undo(desk: OpenWorkspace) -> None:
         {"range": 2, "content": "two\n"},
         {"range": "13~", "content": "end", "expected_old": None},
     ]
-    done = call(
-        desk, "prepare_file_range_edit", path="a.txt", version=version, edits=edits, apply="auto"
-    )
+    given = {"version": version, "edits": edits, "apply": "auto"}
+    done = call(desk, "prepare_file_range_edit", path="a.txt", **given)
     assert (done["action"], done["lines"]) == ("replace", {"old": 3, "new": 2, "delta": -1})
     wanted = LINES.replace("line 2\n", "two\n").replace("line 9\nline 10\n", "")
     assert target.read_text() == f"new\n{wanted}end\n"
@@ -156,15 +156,12 @@ def test_several_ranges_are_one_write_and_one_undo(desk: OpenWorkspace) -> None:
     assert target.read_text() == f"new\n{LINES}"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error"),
+@each_row(
+    "arguments error",
     [
         ({"edits": [{"range": "1~3", "content": ""}, {"range": "3", "content": "x"}]}, "COLLISION"),
         ({"edits": [{"range": "13~", "content": "x"}, {"range": "13~", "content": "y"}]}, "COLLI"),
-        (
-            {"range": "~", "content": "y", "edits": [{"range": "3", "content": "x"}]},
-            "COLLISION_DETECTED",
-        ),
+        ({"range": "~", "content": "y", "edits": [{"range": "3", "content": "x"}]}, "COLLISION_DETECTED"),
         ({"range": "~", "edits": [{"range": "3", "content": "x"}]}, "INVALID_ARGS"),
         ({"edits": [{"range": "1", "content": ""}, {"range": "14", "content": "x"}]}, "RANGE_OUT"),
         ({"edits": [{"range": "1", "content": ""}, {"range": "13~", "content": ""}]}, "CONTENT_RE"),
@@ -179,22 +176,13 @@ def test_several_ranges_are_one_write_and_one_undo(desk: OpenWorkspace) -> None:
         ({"edits": "[]"}, "INVALID_ARGS"),
         ({}, "INVALID_ARGS"),
         ({"range": ""}, "INVALID_RANGE"),
-        (
-            {
-                "edits": [
-                    {"range": "1", "content": "", "expected_old": "line 1"},
-                    {"range": "3", "content": "", "expected_old": "line 4"},
-                ]
-            },
-            "CONTENT_CHANGED",
-        ),
+        ({"edits": [{"range": "1", "content": "", "expected_old": "line 1"}, {"range": "3", "content": "", "expected_old": "line 4"}]}, "CONTENT_CHANGED"),
     ],
-)
+)  # fmt: skip
 def test_ranges_that_are_refused(
     desk: OpenWorkspace, arguments: dict[str, Any], error: str
 ) -> None:
-    target = Path(desk.root, "a.txt")
-    target.write_text(LINES)
+    target = put(desk, LINES)
     found = call(desk, "prepare_file_range_edit", path="a.txt", apply="auto", **arguments)
     assert found["error"].startswith(error), found
     assert target.read_text() == LINES
@@ -202,7 +190,7 @@ def test_ranges_that_are_refused(
 
 
 def test_every_range_has_to_be_known_to_be_written_at_once(desk: OpenWorkspace) -> None:
-    Path(desk.root, "a.txt").write_text(LINES)
+    put(desk, LINES)
     known = [
         {"range": "1", "content": "x", "expected_old": "line 1"},
         {"range": "13~", "content": "y"},
@@ -214,8 +202,7 @@ def test_every_range_has_to_be_known_to_be_written_at_once(desk: OpenWorkspace) 
 
 
 def test_a_rejected_range_rejects_all(desk: OpenWorkspace) -> None:
-    target = Path(desk.root, "a.txt")
-    target.write_text(LINES)
+    target = put(desk, LINES)
     edits = [{"range": "2", "content": "two"}, {"range": "8", "content": "eight"}]
     plan = call(desk, "prepare_file_range_edit", path="a.txt", edits=edits)
     (row,) = call(desk, "list_pending")["hunks"]
@@ -227,21 +214,21 @@ def test_a_rejected_range_rejects_all(desk: OpenWorkspace) -> None:
     assert target.read_text() == changed
 
 
-@pytest.mark.parametrize(
-    ("tool", "edit"),
+BATCHES = ("BatchEdit", "MultiEdit", "prepare_batch_edit")
+
+
+@each_row(
+    "tool edit",
     [
         ("prepare_file_range_edit", {"range": "2", "content": "two\n"}),
-        ("BatchEdit", {"old_string": "line 2\n", "new_string": "two\n"}),
-        ("MultiEdit", {"old_string": "line 2\n", "new_string": "two\n"}),
-        ("prepare_batch_edit", {"old_string": "line 2\n", "new_string": "two\n"}),
+        *((tool, {"old_string": "line 2\n", "new_string": "two\n"}) for tool in BATCHES),
         ("edit_file", {"oldText": "line 2\n", "newText": "two\n"}),
     ],
 )
 def test_edits_are_taken_as_the_text_of_a_list(
     desk: OpenWorkspace, tool: str, edit: dict[str, str]
 ) -> None:
-    target = Path(desk.root, "a.txt")
-    target.write_text(LINES)
+    target = put(desk, LINES)
     more = {"apply": "auto", "version": None} if tool.startswith("prepare") else {}
     if tool == "prepare_file_range_edit":
         more["version"] = call(desk, "read_file", path="a.txt")["version"]
@@ -452,8 +439,8 @@ def test_no_file_of_a_directory_is_changed_where_one_may_not_be(tmp_path: Path) 
     assert files_of(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "argument"),
+@each_row(
+    "arguments code argument",
     [
         ({"old": "nobodyHasThis"}, "INVALID_ARGS", "old"),
         ({"old": ""}, "INVALID_ARGS", "old"),
@@ -470,8 +457,8 @@ def test_a_directory_is_refused(
     desk: OpenWorkspace, tmp_path: Path, arguments: dict[str, Any], code: str, argument: str | None
 ) -> None:
     before = lay_tree(tmp_path)
-    answer = desk.call("local", "replace_text", {**EVERYWHERE, **arguments})
-    assert (answer.data["error"], answer.data.get("argument")) == (code, argument)
+    found = call(desk, "replace_text", **{**EVERYWHERE, **arguments})
+    assert (found["error"], found.get("argument")) == (code, argument)
     assert files_of(tmp_path) == before
     assert desk.pending("local") == ()
 
@@ -481,10 +468,9 @@ def test_lines_that_end_otherwise_are_found_in_a_directory(
 ) -> None:
     lay_tree(tmp_path)
     given = {"path": ".", "old": "'./a';\ngetUser()", "new": "'./b';\ngetUser()", "all": True}
-    assert desk.call("local", "replace_text", given).data["changed"] is True
-    assert (tmp_path / "src/lib/b.js").read_bytes() == (
-        b"import { getUser } from './b';\r\ngetUser()\r\n"
-    )
+    assert call(desk, "replace_text", **given)["changed"] is True
+    after = b"import { getUser } from './b';\r\ngetUser()\r\n"
+    assert (tmp_path / "src/lib/b.js").read_bytes() == after
 
 
 def test_a_binary_file_is_no_hindrance_and_another_encoding_is_named(
@@ -492,11 +478,10 @@ def test_a_binary_file_is_no_hindrance_and_another_encoding_is_named(
 ) -> None:
     lay_tree(tmp_path)
     (tmp_path / "src/a.bin").write_bytes(b"getUser\n\0")
-    given = {**EVERYWHERE, "new": "\u4ef7"}
-    refused = desk.call("local", "replace_text", given)
-    assert (refused.data["error"], refused.data["path"]) == ("ENCODING_ERROR", "src/bytes.js")
+    refused = call(desk, "replace_text", **{**EVERYWHERE, "new": "\u4ef7"})
+    assert (refused["error"], refused["path"]) == ("ENCODING_ERROR", "src/bytes.js")
     assert desk.pending("local") == ()
-    assert desk.call("local", "replace_text", EVERYWHERE).data["changed"] is True
+    assert call(desk, "replace_text", **EVERYWHERE)["changed"] is True
     assert (tmp_path / "src/a.bin").read_bytes() == b"getUser\n\0"
 
 
@@ -519,11 +504,12 @@ def test_no_plan_is_left_behind(
 def test_a_directory_that_cannot_be_searched_whole_is_refused(
     desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = lay_tree(tmp_path)
-    search = ws_mod.search_files
-    monkeypatch.setattr(
-        ws_mod, "search_files", lambda *given: replace(search(*given), timed_out=True)
-    )
-    answer = desk.call("local", "replace_text", EVERYWHERE)
-    assert (answer.data["error"], answer.data["argument"]) == ("INVALID_ARGS", "path")
+    before, search = lay_tree(tmp_path), ws_mod.search_files
+
+    def late(*given: Any) -> Any:
+        return replace(search(*given), timed_out=True)
+
+    monkeypatch.setattr(ws_mod, "search_files", late)
+    found = call(desk, "replace_text", **EVERYWHERE)
+    assert (found["error"], found["argument"]) == ("INVALID_ARGS", "path")
     assert files_of(tmp_path) == before

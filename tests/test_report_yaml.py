@@ -22,60 +22,20 @@ from copydesk.tools.report import (
     quoted,
     shown_diff,
 )
+from support.rows import each_row
 from support.texts import LINES, drafts
 
 NASTY = (
     *("", " ", "  a", "a ", "\t", "a\tb", "\n", "a\nb", "\r\n", "\\", '"', "'", "\\n", "a\\", "\0"),
-    *(
-        "true",
-        "True",
-        "null",
-        "NULL",
-        "~",
-        "yes",
-        "No",
-        "ON",
-        "off",
-        "y",
-        "N",
-        "nan",
-        ".nan",
-        ".inf",
-    ),
+    *("true", "True", "null", "NULL", "~", "yes", "No", "ON", "off", "y", "N", "nan", ".nan", ".inf"),
     *("0", "1", "-1", "+1", "1.5", "1e3", "0x1f", "0o17", "017", "1_000", "12:30:45", "1:20", ".5"),
     *("2001-01-01", "2001-01-01 00:00:00", "- a", "-", "--", "---", "...", "? a", "?", ": ", ":"),
     *("a: b", "a:", "a :b", "#", "a #b", "# a", "&a", "*a", "!a", "!!str a", "|", ">", "%YAML 1.2"),
-    *(
-        "@a",
-        "`a",
-        "[",
-        "]",
-        "[a]",
-        "{",
-        "}",
-        "{a: b}",
-        ",",
-        "a, b",
-        "<<",
-        "=",
-        "_",
-        "_1",
-        "a" * 3000,
-    ),
+    *("@a", "`a", "[", "]", "[a]", "{", "}", "{a: b}", ",", "a, b", "<<", "=", "_", "_1", "a" * 3000),
     *("\x85", "\u2028", "\u2029", "\ufeff", "\x7f", "\x9f", "\xa0", "\x07", "\x1b[0m", "\ufffd"),
     *("\ufffe", "\uffff", "\ufdd0", "\U0001ffff", "\U0010ffff", "漢字", "🎉", "é", "e\u0301", "ﷺ"),
-    *(
-        "  12| text",
-        "… (+3 characters)",
-        "a/b.txt",
-        "x.y-z_0",
-        "e3",
-        "E",
-        "inf",
-        "infinity",
-        "null.x",
-    ),
-)
+    *("  12| text", "… (+3 characters)", "a/b.txt", "x.y-z_0", "e3", "E", "inf", "infinity", "null.x"),
+)  # fmt: skip
 
 texts = st.sampled_from((*NASTY, *LINES)) | st.text(st.characters(codec="utf-8"))
 keys = st.sampled_from(NASTY[:-10]).filter(lambda key: len(key) < 100) | st.from_regex(
@@ -117,7 +77,7 @@ def _read(text: str, version: str = "1.2") -> object:
     return reader.load(StringIO(text))
 
 
-@pytest.mark.parametrize("text", NASTY)
+@each_row("text", NASTY)
 def test_nasty_strings(text: str) -> None:
     check_read_back({"a": text, "b": [text, [text]], "c": {"d": text}})
     if len(text) < 1000:
@@ -140,7 +100,7 @@ def test_the_most_used_parser_reads_the_data(data: Mapping[str, Value]) -> None:
     assert same(yaml.safe_load(emit(data)), data)
 
 
-@pytest.mark.parametrize("text", NASTY)
+@each_row("text", NASTY)
 def test_a_quoted_text_is_one_line_of_printable_characters(text: str) -> None:
     found = quoted(text)
     assert found.splitlines() == [found]
@@ -151,28 +111,19 @@ def test_a_lone_surrogate_is_no_part_of_an_output() -> None:
     assert emit({"a": "x\ud800y"}) == 'a: "x\\ud800y"\n'
 
 
-@pytest.mark.parametrize(
-    ("data", "text"),
+@each_row(
+    "data text",
     [
         ({}, "{}\n"),
-        (
-            {"a": 1, "b": -2, "c": True, "d": False, "e": None},
-            "a: 1\nb: -2\nc: true\nd: false\ne: null\n",
-        ),
-        (
-            {"a": "plain", "b": "src/x_1.py", "c": "yes", "d": "12"},
-            'a: plain\nb: src/x_1.py\nc: "yes"\nd: "12"\n',
-        ),
+        ({"a": 1, "b": -2, "c": True, "d": False, "e": None}, "a: 1\nb: -2\nc: true\nd: false\ne: null\n"),
+        ({"a": "plain", "b": "src/x_1.py", "c": "yes", "d": "12"}, 'a: plain\nb: src/x_1.py\nc: "yes"\nd: "12"\n'),
         ({"a": {"b": {"c": 1}, "d": 2}}, "a:\n  b:\n    c: 1\n  d: 2\n"),
         ({"a": [], "b": {}, "c": [[], {}]}, "a: []\nb: {}\nc:\n  - []\n  - {}\n"),
-        (
-            {"a": [1, [2, 3], {"b": 4, "c": [5]}]},
-            "a:\n  - 1\n  -\n    - 2\n    - 3\n  - b: 4\n    c:\n      - 5\n",
-        ),
+        ({"a": [1, [2, 3], {"b": 4, "c": [5]}]}, "a:\n  - 1\n  -\n    - 2\n    - 3\n  - b: 4\n    c:\n      - 5\n"),
         ({"a": ("x", "y")}, 'a:\n  - x\n  - "y"\n'),
         ({"a": "  12| \tx"}, 'a: "  12| \\tx"\n'),
     ],
-)
+)  # fmt: skip
 def test_the_text(data: Mapping[str, Value], text: str) -> None:
     assert emit(data) == text
 
@@ -188,8 +139,8 @@ def test_a_fence_is_longer_than_what_it_holds(text: str, language: str) -> None:
     assert fence not in text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@each_row(
+    "text expected",
     [
         ("", "```yaml\n```\n"),
         ("a", "```yaml\na\n```\n"),

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
 
-import pytest
-
 from copydesk.desk.backends import api
 from copydesk.edit import kinds
 from copydesk.edit.request import (
@@ -35,6 +33,7 @@ from copydesk.notes.plan import BlockDiff
 from copydesk.text.relpath import RelPath
 from copydesk.tools import reports
 from support.refusals import check
+from support.rows import each_row
 from support.texts import PATH
 
 
@@ -64,9 +63,9 @@ def test_the_table_has_all_kinds() -> None:
     assert len(KINDS) == len(set(KINDS))
 
 
-@pytest.mark.parametrize("bad", ["a\0", "\ud800", None])
-@pytest.mark.parametrize(
-    ("made", "argument"),
+@each_row("bad", ["a\0", "\ud800", None])
+@each_row(
+    "made argument",
     [
         (lambda text: RangeEdit(PATH, "1", text), "content"),
         (lambda text: Append(PATH, text), "content"),
@@ -75,17 +74,11 @@ def test_the_table_has_all_kinds() -> None:
         (lambda text: block(text), "content"),
         (lambda text: block(start=text), "start_anchor"),
         (lambda text: block(end=text), "end_anchor"),
-        (
-            lambda text: BatchEdit(PATH, (StringEdit("a", "b"), StringEdit(text, "c"))),
-            "edits[1].old_string",
-        ),
+        (lambda text: BatchEdit(PATH, (StringEdit("a", "b"), StringEdit(text, "c"))), "edits[1].old_string"),
         (lambda text: ReplaceText(PATH, (StringEdit("a", text),)), "edits[0].new_string"),
-        (
-            lambda text: RangeEdits(PATH, (RangeEdit(PATH, "1"), RangeEdit(PATH, "2", text))),
-            "edits[1].content",
-        ),
+        (lambda text: RangeEdits(PATH, (RangeEdit(PATH, "1"), RangeEdit(PATH, "2", text))), "edits[1].content"),
     ],
-)
+)  # fmt: skip
 def test_no_text_holds_a_nul_or_a_lone_surrogate(
     made: Callable[[str], Request], argument: str, bad: str | None
 ) -> None:
@@ -93,20 +86,20 @@ def test_no_text_holds_a_nul_or_a_lone_surrogate(
     check(request.check, bad and InvalidArgs, argument=argument)
 
 
-@pytest.mark.parametrize(("occurrence", "argument"), [(None, None), (1, None), (0, "occurrence")])
+@each_row("occurrence argument", [(None, None), (1, None), (0, "occurrence")])
 def test_occurrences_are_counted_from_one(occurrence: int | None, argument: str | None) -> None:
     for request in (insert(occurrence=occurrence), block(occurrence=occurrence)):
         check(request.check, argument and InvalidArgs, argument=argument)
 
 
-@pytest.mark.parametrize("request_", [DeleteFile(PATH), MoveFile(PATH, RelPath.parse("b"))])
+@each_row("request_", [DeleteFile(PATH), MoveFile(PATH, RelPath.parse("b"))])
 def test_a_file_operation_has_no_text(request_: Request) -> None:
     request_.check()
     assert request_.text is None
 
 
-@pytest.mark.parametrize(
-    ("text", "argument"),
+@each_row(
+    "text argument",
     [
         ("a" * LONGEST_WHY, None),
         (f" \t\r\n{'a' * LONGEST_WHY}\n", None),
@@ -122,8 +115,8 @@ def test_a_reason_is_one_short_line(text: str, argument: str | None) -> None:
     check(lambda: check_why("why", text), expected, argument=argument)
 
 
-@pytest.mark.parametrize(
-    ("request_", "text"),
+@each_row(
+    "request_ text",
     [
         (RangeEdit(PATH, "1", "x"), "x"),
         (Append(PATH, "x"), "x"),
@@ -138,8 +131,8 @@ def test_a_person_may_change_the_only_new_text(request_: Request, text: str | No
     assert request_.text == text
 
 
-@pytest.mark.parametrize(
-    ("request_", "may"),
+@each_row(
+    "request_ may",
     [
         (Append(PATH, "x"), True),
         (Append(PATH, "x", create=False), False),
@@ -152,8 +145,8 @@ def test_what_may_make_a_missing_file(request_: Request, may: bool) -> None:
     assert request_.may_create is may
 
 
-@pytest.mark.parametrize(
-    ("mode", "executable", "wanted"),
+@each_row(
+    "mode executable wanted",
     [
         (0o644, True, 0o755),
         (0o640, True, 0o750),
@@ -184,8 +177,8 @@ def test_anchors_of_a_block_name_their_arguments() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "text", "after"),
+@each_row(
+    "old new text after",
     [
         ("a\n", "b\n", "c", "c\n"),
         ("a\n", "b\n", "c\n", "c\n"),

@@ -14,6 +14,7 @@ from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from support.desks import FAST, Setup, call
+from support.rows import each_row
 
 CODE = "".join(f"    step_{number}()\n" for number in range(1, 9))
 TEXT = f"def run():\n{CODE}\n\ndef other():\n    return 2\n"
@@ -36,37 +37,27 @@ BAD: dict[str, tuple[str, str]] = {
     "the same": ("    changed()\n    # Rest of the code stays the same...\n", "placeholder"),
     "Chinese": ("    changed()\n    # 其余代码保持不变\n", "placeholder"),
     "Chinese dots": ("    changed()\n    # ... 省略 ...\n", "placeholder"),
-    "a block": (
-        "<<<<<<< SEARCH\n    step_2()\n=======\n    changed()\n>>>>>>> REPLACE\n",
-        "markers",
-    ),
+    "a block": ("<<<<<<< SEARCH\n    step_2()\n=======\n    changed()\n>>>>>>> REPLACE\n", "markers"),
     "a conflict": ("<<<<<<< HEAD\n    step_2()\n=======\n    changed()\n>>>>>>> x\n", "markers"),
     "Cline's": ("------- SEARCH\n    step_2()\n=======\n    x()\n+++++++ REPLACE\n", "markers"),
     "a patch": ("*** Begin Patch\n    step_2()\n*** End Patch\n", "markers"),
     "a fence": ("```python\n    step_2()\n    changed()\n```\n", "fence"),
     "a bare fence": ("```\n    changed()\n```\n", "fence"),
-}
-GOOD: dict[str, tuple[str, str, str, str]] = {
-    "a stub": ("a.py", "def f():\n    a()\n    b()\n    c()\n", "def f():\n    ...\n", ""),
-    "a stub with docs": (
-        "a.pyi",
-        'def f():\n    """D."""\n    a()\n    b()\n    c()\n',
-        'def f():\n    """D."""\n    ...\n',
-        "",
-    ),
-    "as many lines": ("a.js", "a\nb\n", "b\n...\n", ""),
-    "dots that were there": ("a.txt", "a\n...\nb\nc\nd\n", "...\nc\n", ""),
-    "a fence in Markdown": ("a.md", "a\n", "```\nb\n```\n", ""),
-    "a fence in text": ("README", "a\n", "```\nb\n```\n", ""),
-    "numbers beside numbers": ("a.tsv", "1\ta\n2\tb\n", "1\ta\n2\tb\n3\tc\n4\td\n", ""),
-    "keys": ("a.yml", "codes:\n", "codes:\n  1: a\n  2: b\n", ""),
-    "the end of a document": ("a.yaml", "a: 1\nb: 2\nc: 3\n", "a: 1\n...\n", ""),
-    "a comment of its own": (
-        "a.py", "a()\nb()\nc()\n", "# The rest of the arguments are for the child.\na()\n", "",
-    ),
-    "a patch file": ("a.diff", "x\n", "<<<<<<< HEAD\n", ""),
-    "a heading": ("a.rst", "x\n", "Title\n=======\n", ""),
-    "spread": ("a.js", "a(\nb,\nc,\nd)\n", "a(...b)\n", ""),
+}  # fmt: skip
+GOOD: dict[str, tuple[str, str, str]] = {
+    "a stub": ("a.py", "def f():\n    a()\n    b()\n    c()\n", "def f():\n    ...\n"),
+    "a stub with docs": ("a.pyi", 'def f():\n    """D."""\n    a()\n    b()\n    c()\n', 'def f():\n    """D."""\n    ...\n'),
+    "as many lines": ("a.js", "a\nb\n", "b\n...\n"),
+    "dots that were there": ("a.txt", "a\n...\nb\nc\nd\n", "...\nc\n"),
+    "a fence in Markdown": ("a.md", "a\n", "```\nb\n```\n"),
+    "a fence in text": ("README", "a\n", "```\nb\n```\n"),
+    "numbers beside numbers": ("a.tsv", "1\ta\n2\tb\n", "1\ta\n2\tb\n3\tc\n4\td\n"),
+    "keys": ("a.yml", "codes:\n", "codes:\n  1: a\n  2: b\n"),
+    "the end of a document": ("a.yaml", "a: 1\nb: 2\nc: 3\n", "a: 1\n...\n"),
+    "a comment of its own": ("a.py", "a()\nb()\nc()\n", "# The rest of the arguments are for the child.\na()\n"),
+    "a patch file": ("a.diff", "x\n", "<<<<<<< HEAD\n"),
+    "a heading": ("a.rst", "x\n", "Title\n=======\n"),
+    "spread": ("a.js", "a(\nb,\nc,\nd)\n", "a(...b)\n"),
 }  # fmt: skip
 
 DESK = Setup(FAST, {"a.py": TEXT, "big.py": TEXT * 40})
@@ -80,7 +71,7 @@ def seen(path: str, before: str, after: str, usual: tuple[str, ...] = ()) -> set
     return {one.name for one in SIGNS for words in said if words.startswith(one.words[:-2])}
 
 
-@pytest.mark.parametrize("name", BAD)
+@each_row("name", BAD)
 def test_a_fault_in_the_new_text_is_known(name: str) -> None:
     new, sign = BAD[name]
     wanted = {sign} - {""}
@@ -89,12 +80,12 @@ def test_a_fault_in_the_new_text_is_known(name: str) -> None:
     assert seen("a.py", TEXT, TEXT.replace(OLD, new), (sign,)) == set()
 
 
-@pytest.mark.parametrize("name", GOOD)
-def test_what_a_file_may_have_is_no_sign(name: str) -> None:
-    path, before, after, _ = GOOD[name]
+@each_row("path before after", GOOD.values())
+def test_what_a_file_may_have_is_no_sign(path: str, before: str, after: str) -> None:
     assert seen(path, before, after) == set()
 
 
+KNOWN = {"known_old_total_lines": TEXT.count("\n"), "known_old_total_bytes": len(TEXT)}
 EDITS: dict[str, dict[str, Any]] = {
     "replace_text": {"old": OLD, "new": "{}"},
     "prepare_file_range_edit": {"range": "3~8", "content": "{}", "expected_old": OLD},
@@ -105,11 +96,7 @@ EDITS: dict[str, dict[str, Any]] = {
     "edit_file": {"edits": [{"oldText": OLD, "newText": "{}"}]},
     "Write": {"overwrite": True, "content": "{whole}", "expected_size_bytes": len(TEXT)},
     "write_file": {"content": "{whole}"},
-    "overwrite_entire_file": {
-        "content": "{whole}",
-        "known_old_total_lines": TEXT.count("\n"),
-        "known_old_total_bytes": len(TEXT),
-    },
+    "overwrite_entire_file": {"content": "{whole}", **KNOWN},
 }
 
 
@@ -144,9 +131,10 @@ def accepting(tool: str, hunk_id: str) -> tuple[str, dict[str, Any]]:
     return "apply_file_modification", {"hunk_id": hunk_id}
 
 
-@pytest.mark.parametrize("kind", ["our numbers", "the rest", "a conflict", "a fence"])
+@each_row("kind", ["our numbers", "the rest", "a conflict", "a fence"])
 @pytest.mark.parametrize("tool", EDITS)
 def test_no_tool_writes_a_fault_unasked(desk: OpenWorkspace, tool: str, kind: str) -> None:
+    DESK.lay_files(Path(desk.root))
     new = BAD[kind][0]
     if tool == "apply_blocks" and kind == "a conflict":
         new = new.replace("=======\n", "")
@@ -166,9 +154,8 @@ def test_a_plan_warns_and_is_written_when_it_is_applied(desk: OpenWorkspace) -> 
     new = BAD["the rest"][0]
     arguments = {**given("replace_text", new), "apply": "never"}
     plan = call(desk, "replace_text", **arguments)
-    wanted = (
-        "the new text has a placeholder where lines would be removed: # ... rest of file unchanged"
-    )
+    where = "the new text has a placeholder where lines would be removed"
+    wanted = f"{where}: # ... rest of file unchanged"
     assert [one[: len(wanted)] for one in plan["warnings"]] == [wanted]
     told = desk.call("local", "replace_text", arguments, lang="zh")
     assert "新文本中有一行代替了将被删去的若干行" in told.text
@@ -196,19 +183,12 @@ def test_a_new_file_is_not_written_with_a_fence_around_it(desk: OpenWorkspace, t
     assert not desk.call("local", tool, {"path": "new.md", "content": content}).is_error
 
 
-def usual(names: tuple[str, ...]) -> Setup:
-    return replace(DESK, config=replace(FAST, usual_signs=names))
-
-
-@pytest.mark.parametrize("store", ["memory"])
-def test_a_setting_names_the_signs_that_do_not_count(tmp_path: Path, store: str) -> None:
-    setup = usual(("fence",))
-    setup.lay_files(tmp_path)
-    with open_workspace(str(tmp_path), setup.config) as desk:
+def test_a_setting_names_the_signs_that_do_not_count(tmp_path: Path) -> None:
+    DESK.lay_files(tmp_path)
+    with open_workspace(str(tmp_path), replace(FAST, usual_signs=("fence",))) as desk:
         assert call(desk, "Edit", **given("Edit", BAD["a fence"][0]))["status"] == "success"
-        numbered = call(
-            desk, "Edit", path="a.py", old_string="return 2", new_string="   9| return 3"
-        )
+        more = {"old_string": "return 2", "new_string": "   9| return 3"}
+        numbered = call(desk, "Edit", path="a.py", **more)
         assert numbered["error"]["code"] == "SUSPICIOUS_TEXT"
 
 
@@ -259,8 +239,8 @@ def test_an_edit_by_numbers_tells_what_it_replaced(desk: OpenWorkspace) -> None:
     assert "replaced lines 3~5: step_2() … step_4()" in answer.text
     (row,) = answer.data["replaced"]
     assert row == {"lines": "3~5", "first": "step_2()", "last": "step_4()"}
-    asked = {**asked, "range": "2", "expected_old": "    step_1()\n", "version": None}
-    asked.pop("version")
+    del asked["version"]
+    asked |= {"range": "2", "expected_old": "    step_1()\n"}
     assert "replaced" not in desk.call("local", "prepare_file_range_edit", asked).text
 
 

@@ -1,9 +1,4 @@
-"""Versions and plans of a text that copydesk itself has changed since: exact, not guessed.
-
-What was read counts for the file where it was read. What was written in between
-is known to the byte, so hunks that share no line never stand in each other's
-way, between twin lines either.
-"""
+"""Versions and plans of a text that copydesk itself has changed since: exact, not guessed."""
 
 from __future__ import annotations
 
@@ -39,12 +34,9 @@ from support.texts import PATH, changes
 OTHER = RelPath(("b.txt",))
 
 
+ANN = {"ann": MemberConfig({"no_read_dirs": ("no",)})}
 DESK = Setup(
-    Config(
-        durability="fast",
-        usual_signs=("markers",),
-        members={"ann": MemberConfig({"no_read_dirs": ("no",)})},
-    ),
+    Config(durability="fast", usual_signs=("markers",), members=ANN),
     stores=("memory", "shared", "large"),
 )
 
@@ -91,13 +83,9 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
             found = outcome(desk, "prepare_file_range_edit", path="f", **args, apply="auto")
             assert end != "ok" or found["changed"], found
         else:
-            data = file.read_bytes()
-            known = {
-                "known_old_total_lines": data.count(b"\n"),
-                "known_old_total_bytes": len(data),
-            }
-            content = plain(rest[0])
-            found = outcome(desk, "overwrite_entire_file", path="f", content=content, **known)
+            data, args = file.read_bytes(), {"path": "f", "content": plain(rest[0])}
+            args |= {"known_old_total_lines": data.count(b"\n"), "known_old_total_bytes": len(data)}
+            found = outcome(desk, "overwrite_entire_file", **args)
         assert code(found) == end, (step, found)
     assert file.read_bytes().decode() == plain(expected)
 
@@ -116,10 +104,7 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
         ("base |||; edit 2 B ok; edit 1 A ok; edit 3 C ok", "A|B|C|"),
         # to the same text as the twin, and beside a new twin
         ("base x|y|; plan 1 1 y; plan 2 2 B; apply 1 ok; apply 2 ok", "y|B|"),
-        (
-            "base x|x|; after 1 1 x; plan 2 1 A; plan 3 2 B; apply 1 ok; apply 3 ok; apply 2 ok",
-            "A|x|B|",
-        ),
+        ("base x|x|; after 1 1 x; plan 2 1 A; plan 3 2 B; apply 1 ok; apply 3 ok; apply 2 ok", "A|x|B|"),
         ("base x|x|; after 1 1 n; after 2 2 m; apply 1 ok; apply 2 ok", "x|n|x|m|"),
         ("base x|x|; after 1 1 n; after 2 1 m; apply 1 ok; apply 2 ok", "x|m|n|x|"),
         # what was changed or deleted, though a twin stands there
@@ -127,10 +112,7 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
         ("base x|x|; edit 1 - ok; edit 1 B STALE_READ", "x|"),
         ("base x|y|z|; plan 1 2 -; plan 2 1~3 N; apply 1 ok; apply 2 CONTENT_CHANGED", "x|z|"),
         ("base x|y|; after 1 1 n; plan 2 1~2 N; apply 1 ok; apply 2 CONTENT_CHANGED", "x|n|y|"),
-        (
-            "base x|y|z|; plan 1 2 -; plan 2 2 N; apply 1 ok; plan 3 2 y|Z|; apply 3 ok; apply 2 CONTENT_CHANGED",
-            "x|y|Z|",
-        ),
+        ("base x|y|z|; plan 1 2 -; plan 2 2 N; apply 1 ok; plan 3 2 y|Z|; apply 3 ok; apply 2 CONTENT_CHANGED", "x|y|Z|"),
         # a whole that was replaced does not say what became of its lines; then they are compared
         ("base x|y|z|; plan 1 2 N; over a|x|y|z|; apply 1 ok", "a|x|N|z|"),
         ("base x|y|z|; plan 1 2 N; over a|x|z|; apply 1 CONTENT_CHANGED", "a|x|z|"),
@@ -153,22 +135,10 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
         ("base x|x|; edit 1 A ok; write A|n|x|; edit 2 B STALE_READ", "A|n|x|"),
         ("base x|x|; edit 1 A ok; write x|x|; edit 2 B ok; edit 1 C ok", "C|B|"),
         # between conflict markers, whoever wrote them; around them as ever
-        (
-            "base a|b|c|d|; plan 1 3 C; plan 2 4 D; write a|b|<<<<<<<|c|=======|x|>>>>>>>|d|; apply 1 CONTENT_CHANGED; apply 2 ok",
-            "a|b|<<<<<<<|c|=======|x|>>>>>>>|D|",
-        ),
-        (
-            "base a|b|c|d|; plan 1 3 C; plan 2 1 A; edit 3 <<<<<<<|c|=======|x|>>>>>>>| ok; apply 1 CONTENT_CHANGED; apply 2 ok",
-            "A|b|<<<<<<<|c|=======|x|>>>>>>>|d|",
-        ),
-        (
-            "base a|b|c|d|; plan 1 3 C; plan 2 1 A; apply 2 ok; over A|b|<<<<<<<|c|=======|x|>>>>>>>|d|; apply 1 CONTENT_CHANGED",
-            "A|b|<<<<<<<|c|=======|x|>>>>>>>|d|",
-        ),
-        (
-            "base a|b|<<<<<<<|c|=======|x|>>>>>>>|d|; plan 1 4 C; plan 2 1 A; apply 2 ok; apply 1 ok",
-            "A|b|<<<<<<<|C|=======|x|>>>>>>>|d|",
-        ),
+        ("base a|b|c|d|; plan 1 3 C; plan 2 4 D; write a|b|<<<<<<<|c|=======|x|>>>>>>>|d|; apply 1 CONTENT_CHANGED; apply 2 ok", "a|b|<<<<<<<|c|=======|x|>>>>>>>|D|"),
+        ("base a|b|c|d|; plan 1 3 C; plan 2 1 A; edit 3 <<<<<<<|c|=======|x|>>>>>>>| ok; apply 1 CONTENT_CHANGED; apply 2 ok", "A|b|<<<<<<<|c|=======|x|>>>>>>>|d|"),
+        ("base a|b|c|d|; plan 1 3 C; plan 2 1 A; apply 2 ok; over A|b|<<<<<<<|c|=======|x|>>>>>>>|d|; apply 1 CONTENT_CHANGED", "A|b|<<<<<<<|c|=======|x|>>>>>>>|d|"),
+        ("base a|b|<<<<<<<|c|=======|x|>>>>>>>|d|; plan 1 4 C; plan 2 1 A; apply 2 ok; apply 1 ok", "A|b|<<<<<<<|C|=======|x|>>>>>>>|d|"),
         # lines that an edit only repeats may change, and what they became stays
         ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|b|C|d|; apply 1 ok", "A|b|C|d|"),
         ("base a|b|c|d|; plan 1 1~4 a|b|c|D|; write A|b|c|d|; apply 1 ok", "A|b|c|D|"),
@@ -180,30 +150,15 @@ def check_steps(desk: OpenWorkspace, file: Path, steps: str, expected: str) -> N
         # but not those next to the change, nor the changed ones
         ("base a|b|c|d|; plan 1 1~3 A|b|c|; write a|B|c|d|; apply 1 CONTENT_CHANGED", "a|B|c|d|"),
         ("base a|b|c|d|; plan 1 1~3 A|b|c|; write x|b|C|d|; apply 1 CONTENT_CHANGED", "x|b|C|d|"),
-        (
-            "base a|b|c|d|; plan 1 1~4 a|b|n|c|d|; write A|b|n|c|D|; apply 1 CONTENT_CHANGED",
-            "A|b|n|c|D|",
-        ),
+        ("base a|b|c|d|; plan 1 1~4 a|b|n|c|d|; write A|b|n|c|D|; apply 1 CONTENT_CHANGED", "A|b|n|c|D|"),
         # copydesk's own edits after a foreign write are followed exactly
-        (
-            "base h|f|a|x|b|x|c|t|; write H|f|a|x|b|x|c|t|; edit 3 A ok; edit 4 Y ok; edit 5 B ok; edit 7 C ok; edit 6 Z ok",
-            "H|f|A|Y|B|Z|C|t|",
-        ),
-        (
-            "base h|f|x|x|x|x|t|; write h|n|f|x|x|x|x|t|; edit 3 - ok; edit 6 D|D| ok; edit 4 B ok; edit 5 C ok; edit 2 F ok",
-            "h|n|F|B|C|D|D|t|",
-        ),
-        (
-            "base h|x|x|x|t|; plan 1 2 A; plan 2 3 B; plan 3 4 C; write H|x|x|x|t|; apply 1 ok; apply 3 ok; apply 2 ok",
-            "H|A|B|C|t|",
-        ),
-        (
-            "base h|x|x|t|; write H|x|x|t|; edit 2 A ok; edit 2 C STALE_READ; edit 3 B ok",
-            "H|A|B|t|",
-        ),
+        ("base h|f|a|x|b|x|c|t|; write H|f|a|x|b|x|c|t|; edit 3 A ok; edit 4 Y ok; edit 5 B ok; edit 7 C ok; edit 6 Z ok", "H|f|A|Y|B|Z|C|t|"),
+        ("base h|f|x|x|x|x|t|; write h|n|f|x|x|x|x|t|; edit 3 - ok; edit 6 D|D| ok; edit 4 B ok; edit 5 C ok; edit 2 F ok", "h|n|F|B|C|D|D|t|"),
+        ("base h|x|x|x|t|; plan 1 2 A; plan 2 3 B; plan 3 4 C; write H|x|x|x|t|; apply 1 ok; apply 3 ok; apply 2 ok", "H|A|B|C|t|"),
+        ("base h|x|x|t|; write H|x|x|t|; edit 2 A ok; edit 2 C STALE_READ; edit 3 B ok", "H|A|B|t|"),
         ("base h|x|x|t|; write H|x|x|t|; edit 2 - ok; edit 2 C STALE_READ; edit 3 B ok", "H|B|t|"),
     ],
-)
+)  # fmt: skip
 def test_hunks_of_one_text(desk: OpenWorkspace, tmp_path: Path, steps: str, expected: str) -> None:
     check_steps(desk, tmp_path / "f", steps, expected)
 
@@ -239,10 +194,8 @@ def test_a_version_counts_for_the_file_that_it_was_read_of(
     own = {"range": "1"} if tool.endswith("edit") else {"anchor": "x"}
     args = {"path": "f", **own, "content": "new\n", "version": version}
     report = desk.call("ann", tool, args)
-    assert (report.data["error"], report.data["reason"]) == (
-        "STALE_READ",
-        "that version is not remembered",
-    )
+    told = (report.data["error"], report.data["reason"])
+    assert told == ("STALE_READ", "that version is not remembered")
     assert "secret" not in report.text
     if tool.endswith("edit"):
         assert "1\tx 1" in report.text  # its own lines, which the member may read
@@ -478,10 +431,8 @@ def test_two_that_share_no_line_converge(case: tuple[Snapshot, RangeEdit, RangeE
         draft = compose(first, base, first.locate(base))
         now = draft.after
         place = relocate(second.locate(base), base, now, (draft.change.invert(base.data),))
-        assert (
-            now.raw(place.start, place.stop).rstrip()
-            == base.raw(*second.locate(base).foot or ()).rstrip()
-        )
+        there = base.raw(*second.locate(base).foot or ())
+        assert now.raw(place.start, place.stop).rstrip() == there.rstrip()
         ends.append(compose(second, now, place).after.data)
     assert ends[0] == ends[1]
 
