@@ -247,29 +247,9 @@ def test_who_needs_a_person_where(
         assert call(desk, by, APPLY, hunk_id=hunk)["status"] == "ok"
 
 
-@pytest.mark.parametrize(
-    ("by", "path", "content", "asks"),
-    [
-        ("ann", "a.txt", "x", True),
-        ("bob", "src/a.txt", "x", True),
-        ("bob", "a.txt", "x", False),
-        ("cat", "a.txt", "x\ny\nz", True),
-        ("cat", "a.txt", "x\ny", False),
-        ("eve", "a.txt", "x\ny\nz", False),
-    ],
-)
-def test_what_a_person_has_to_see_waits_longer(
-    desk: OpenWorkspace, by: str, path: str, content: str, asks: bool
-) -> None:
-    made = desk.registry.plan(plan(desk, by, path, content=content), 0)
-    life_ms = desk.desk._services.life_ms
-    assert made.expires_ms - made.created_ms == life_ms(needs_person=asks)
-    assert life_ms(needs_person=True) > life_ms(needs_person=False)
-
-
-def test_an_empty_file_that_a_person_approved_is_made(desk: OpenWorkspace, tmp_path: Path) -> None:
-    """It changes no byte, and yet there is a file."""
-    assert desk.call("ann", "Write", {"path": "new.txt", "content": ""}).is_error
+def test_a_new_file_and_the_removal_of_one(desk: OpenWorkspace, tmp_path: Path) -> None:
+    """Also an empty one: it changes no byte, and yet there is a file."""
+    assert desk.call("ann", "Write", {"path": "empty.txt", "content": ""}).is_error
     (waits,) = desk.registry.waiting(0)
     approve(desk, waits.id)
     assert call(desk, "ann", APPLY, hunk_id=waits.id)["status"] == "ok"

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -170,8 +171,9 @@ def test_a_link_shows_the_edits_of_what_it_leads_to(opened: OpenWorkspace) -> No
 
 
 def test_a_failed_edit_is_listed_as_such(opened: OpenWorkspace) -> None:
-    edit = create(opened, "a.txt")
-    opened.journal.close_all([edit], "failed")
+    written = opened.journal.get(create(opened, "a.txt"))
+    assert written is not None
+    opened.journal.close_all([opened.journal.open(replace(written, edit_id=0))], "failed")
     assert call(opened, "list_edits")["edits"][0]["state"] == "failed"
 
 
