@@ -173,7 +173,9 @@ def test_a_link_shows_the_edits_of_what_it_leads_to(opened: OpenWorkspace) -> No
 def test_a_failed_edit_is_listed_as_such(opened: OpenWorkspace) -> None:
     written = opened.journal.get(create(opened, "a.txt"))
     assert written is not None
-    opened.journal.close_all([opened.journal.open(replace(written, edit_id=0))], "failed")
+    opened.journal.close_all(
+        [opened.journal.open(replace(written, edit_id=0, state="open"))], "failed"
+    )
     assert call(opened, "list_edits")["edits"][0]["state"] == "failed"
 
 
