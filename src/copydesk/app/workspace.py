@@ -172,6 +172,9 @@ class OpenWorkspace(Closing):
         self._live, self.clock = LiveConfig(root, config), clock
 
         # `Files` calls these while it writes; `foreign` and `backend` are made below, with it.
+        def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
+            foreign.keep(real, theirs, ours, is_tail)
+
         self.files = Files(
             root,
             durability=config.durability,
@@ -179,7 +182,7 @@ class OpenWorkspace(Closing):
             whole_bytes=config.whole_bytes,
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
-            keep=lambda *written: foreign.keep(*written),
+            keep=keep,
             note_open=lambda real: foreign.note_open(real),
         )
         self.root = self.files.root

@@ -20,6 +20,7 @@ from typing import (
     Literal,
     NamedTuple,
     TypeVar,
+    cast,
     dataclass_transform,
 )
 
@@ -230,7 +231,7 @@ def path_of(given: str | SupportsPath) -> RelPath:
 
 def tuple_of(parts: object) -> object:
     """What is iterable as a tuple, since a list could not be stored; anything else as it is."""
-    return tuple(parts) if isinstance(parts, Iterable) else parts
+    return tuple(cast("Iterable[object]", parts)) if isinstance(parts, Iterable) else parts
 
 
 @kind
