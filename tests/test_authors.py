@@ -174,6 +174,17 @@ def test_a_line_that_is_put_back_with_others_parts_no_change() -> None:
     assert all(hunk.touched_by for hunk in lines.net(is_agent)[1])
 
 
+def test_what_others_overwrote_stays_theirs_beside_a_line_that_is_put_back() -> None:
+    lines = Authored([b"a", b"b"])
+    lines.change([(1, 2, [b"c"])], 1)
+    lines.change([(1, 2, [])], BASE)
+    assert lines.net(is_agent)[1] == []
+    lines.change([(0, 1, [b"d"])], 2)
+    lines.change([(0, 1, [b"a"])], 2)
+    assert lines.lines == [b"a"]
+    assert lines.net(is_agent) == ([b"a"], [])
+
+
 def test_what_others_put_in_place_of_it_is_theirs() -> None:
     lines = Authored([b"a\n", b"b\n", b"c\n"])
     lines.change([(1, 2, [b"x\n"])], 1)

@@ -228,6 +228,25 @@ def test_a_process_that_dies_while_the_kernel_writes_leaves_an_edit_in_doubt(sta
     assert notes_of(stage.opened.desk).recover(stage.opened.member("local")) == ()
 
 
+def test_a_write_that_another_process_took_for_dead_is_done_and_stays(stage: Stage) -> None:
+    """It lost its turn, so it was told as in doubt; who made it knows that it was written."""
+    document = stage.document("a")
+    (one,) = stage.ids(document)
+    home = notes_of(stage.opened.desk).reading.home(stage.opened.member("local"))
+    execute, journal = home.store.execute, stage.opened.journal
+
+    def late(prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
+        (entry,) = journal.in_doubt()
+        journal.close_all([entry.edit_id], "unsure")
+        return execute(prepared, keep)
+
+    home.store.execute = late  # type: ignore[method-assign]
+    stage.done("applyBlockDiff", diff=edit(one, "a", "A"))
+    assert journal.entries()[0].state == "done"
+    assert notes_of(stage.opened.desk).recover(stage.opened.member("local")) == ()
+    assert stage.texts(document) == ["A"]
+
+
 def test_a_kernel_that_dies_is_recovered_from_when_it_is_back(
     stage: Stage, kernel: FakeKernel
 ) -> None:

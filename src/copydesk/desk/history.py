@@ -450,7 +450,7 @@ class Undoing:
         return self._writer.write(steps, "" if is_one else self._services.group_id())
 
     def _file_back(self, job: WriteRequest, edits: Sequence[Entry], held: ExitStack) -> list[_Back]:
-        """The inverses of the edits of one file, newest oldest, each with its new text."""
+        """The inverses of the edits of one file, newest first, each with its new text."""
         at, texts = job.path, [one for one in edits if not (one.moved or one.mode_changed)]
         oldest = texts[-1] if texts else None
 

@@ -113,12 +113,18 @@ class Authored:
         near: dict[int, list[NetHunk]] = {}  # by author, those that no older line parts
         took: set[int] = set()
         for start, stop in self._stretches(ours):
-            hunk, lost = NetHunk(len(base), now_line, runs=(start, stop)), False
+            hunk = NetHunk(len(base), now_line, runs=(start, stop))
+            since, lost, is_new = 0, False, False  # of the part behind the last line that stands
             olds: set[tuple[int, ...]] = set()  # by whom the old lines were written
             over: set[int] = set()  # who wrote over lines of ours that are there again
             for run in self._runs[start:stop]:
                 turns = [run.by[at] for at in run.turns(ours)]
                 was_there = len(run.without(ours)) % 2
+                is_new = is_new or (run.is_there and not was_there)
+                if run.is_there and was_there:
+                    if lost and not is_new:  # others decided what is here now
+                        del hunk.old[since:]
+                    since, lost, is_new = len(hunk.old) + len(run.lines), False, False
                 if was_there:
                     hunk.old += run.lines
                     olds.add(run.by)
@@ -135,8 +141,8 @@ class Authored:
                 hunk.authors |= {one for one in run.by if ours(one)}
             if len(olds) > 1:  # one may have come in place of the other
                 hunk.touched_by |= over.intersection(chain.from_iterable(olds))
-            if lost and not hunk.new:  # others decided what is here now
-                hunk.old = []
+            if lost and not is_new:
+                del hunk.old[since:]
             for author in hunk.authors:
                 near.setdefault(author, []).append(hunk)
             head, tail = common_ends(hunk.old, hunk.new)

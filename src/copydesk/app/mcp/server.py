@@ -955,7 +955,7 @@ def run_stdio(
     Ends with the input, or on SIGTERM or SIGINT. Standard output carries only protocol messages;
     anything else printed there goes to standard error. Running searches are stopped, and a write
     that has begun is completed; calls that do not end within the grace period are abandoned. `wire`
-    is what has been claimed_stdio, and perhaps answered, already.
+    is what has been claimed, and perhaps answered, already.
     """
 
     late, is_first = threading.Timer(GRACE_SECONDS, os._exit, (1,)), threading.Lock()

@@ -321,7 +321,7 @@ State = Literal["open", "done", "failed", "unsure"]
 
 ENDS: Mapping[State, Sequence[State]] = {
     "open": ("done", "failed", "unsure"),
-    "unsure": ("failed",),  # a store of notes has taken it back
+    "unsure": ("done", "failed"),  # its writer lives, or a store of notes has taken it back
 }
 """What a state of an entry may become. Whoever records another end later changes nothing."""
 
