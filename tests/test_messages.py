@@ -691,9 +691,9 @@ def past(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     seen = Selection(path=RelPath.parse("seen.txt"))
     for decide in (
         lambda hunk: changes.comment(person, seen, hunk, "why"),
-        lambda hunk: changes.rewrite(person, seen, hunk, "else"),
         lambda hunk: changes.undo(person, seen, [hunk]),
         lambda hunk: changes.undo(person, seen, [hunk], reason="no"),
+        lambda hunk: changes.rewrite(person, seen, hunk, "else"),
     ):
         given = {"path": "seen.txt", "range": "1", "content": "eins", "apply": "auto"}
         version = desk.call("local", "read_file", {"path": "seen.txt"}).data["version"]
