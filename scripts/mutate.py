@@ -50,8 +50,8 @@ ROOMS = ("text", "edit", "store", "search", "notes", "desk", "tools", "app")
 Line = tuple[str, str, int]
 """A file below the package, a function in it, and how many lines below the first of it."""
 
-_TRACED = 30
-"""So many calls of a function are followed line by line in one test."""
+_TRACED = 300
+"""So many calls of a function are followed line by line in one test, which may be a long table."""
 
 _WATCHED = 200_000
 """So many calls of any function are looked at in one test: what it reaches is known by then."""

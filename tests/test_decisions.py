@@ -11,37 +11,18 @@ from typing import Any
 
 import pytest
 
-from copydesk.desk.backends.api import PLANS_KEPT, Decision, Records
-from copydesk.desk.backends.redis import RedisRecords
+from copydesk.desk.backends.api import PLANS_KEPT, Decision
 from copydesk.desk.backends.sqlite import Database, SqliteRecords
 from copydesk.desk.member import Approver, HumanReason, Policy
 from copydesk.errors import StateFailed
 from copydesk.store.state import Mark, StateFile
 from copydesk.text.relpath import RelPath
-from support.redis_calls import connections
-
-Open = Callable[[], Records]
+from support.records import STORES, Open, opener_of
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=STORES)
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """What opens one more connection to one store; the memory has only the first."""
-    opened: list[Records] = []
-    connection = connections(request) if request.param == "redis" else None
-
-    def connect() -> Records:
-        if connection is not None:
-            made: Records = RedisRecords(*connection())
-        elif request.param == "memory":
-            made = opened[0] if opened else SqliteRecords(Database())
-        else:
-            made = SqliteRecords(Database(StateFile(str(tmp_path / "decisions.sqlite"))))
-        opened.append(made)
-        return made
-
-    yield connect
-    for decisions in opened:
-        decisions.close()
+    yield from opener_of(request, tmp_path)
 
 
 def decision(

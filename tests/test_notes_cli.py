@@ -80,19 +80,19 @@ def test_listing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_list_and_a_search_of_some_documents(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (root / "work").mkdir()
-    (root / "work" / "shop.md").write_text("# Shop\n\nBuy pears.\n")
+    (root / "trade").mkdir()
+    (root / "trade" / "shop.md").write_text("# Shop\n\nBuy pears.\n")
     for options, wanted in (
-        (["--name", "sho"], {"/work/shop"}),
-        (["--folder", "work"], {"/work/shop"}),
+        (["--name", "sho"], {"/trade/shop"}),
+        (["--folder", "trade"], {"/trade/shop"}),
         (["--name", "sho", "--folder", "home"], set()),
-        ([], {"/plan", "/work/shop"}),
+        ([], {"/plan", "/trade/shop"}),
     ):
         ((notebook),) = data(capsys, "ls", *options)
-        assert {one["hpath"] for one in notebook["documents"]} - {"/work"} == wanted
+        assert {one["hpath"] for one in notebook["documents"]} - {"/trade"} == wanted
         listed = run(capsys, "ls", *options)[0] + run(capsys, "search", "buy", *options)[0]
         found = str(data(capsys, "search", "buy", *options))
-        for path in ("/plan", "/work/shop"):
+        for path in ("/plan", "/trade/shop"):
             assert (listed.count(path), path in found) == (2 * (path in wanted), path in wanted)
 
 

@@ -13,6 +13,7 @@ def each_row(names: str, rows: Iterable[object]) -> Callable[[Test], Test]:
     """Run a test for each row, which has its arguments of these names; a failure names the row."""
     keys = names.split()
     every = list(rows)
+    assert every, "a table without rows tests nothing"
 
     def decorated(test: Test) -> Test:
         @wraps(test)
