@@ -33,7 +33,8 @@ def report(error: Exception, *, as_json: bool, lang: Lang = "en") -> int:
     else:
         code, *texts = _unusable(error)
         words, hint = (said(text, lang) for text in texts)
-        summary = f"{words}{'.' * (words[-1:] not in '?？')} {hint}" if hint else words
+        ended = words if words.endswith(("?", "？")) else f"{words}."
+        summary = f"{ended} {hint}" if hint else words
         data = {"status": "error", "error": code, "summary": summary}
     if as_json:
         terminal.dump(data)
