@@ -337,7 +337,8 @@ class Undoing:
     ) -> tuple[Undone, ...] | NotUndone:
         """Undo an edit, keeping later ones, or with it all of its transaction, newest first.
 
-        A block diff is undone with all its documents: half of a move would have the blocks twice.
+        One edit of several files, a block diff, is undone in all of them: half of a move would have
+        the blocks twice.
         Raises EditNotFound, AccessDenied; what the file refuses is returned as NotUndone.
         """
         journal = self._services.records
@@ -354,7 +355,9 @@ class Undoing:
             undone = self._blocks().undo(job, entry, partial(self.check_stands, member, entry, at))
             return undone if isinstance(undone, NotUndone) else (undone,)
         moved = entry.moved
-        is_together = is_together or _first_of(journal, entry).tool.endswith("BlockDiff")
+        # Plans that are written together have an id each: what shares one was one edit.
+        plans = {one.hunk_id for one in journal.of_group(_first_of(journal, entry).group)}
+        is_together = is_together or len(plans) == 1
         group = journal.of_group(entry.group) if is_together or moved else ()
         edits = [one for one in group if not one.is_source]
         if len(edits) < 2 or not is_together:
