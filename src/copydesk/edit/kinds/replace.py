@@ -254,7 +254,7 @@ class StringEdit:
     def with_new(self, text: str) -> StringEdit:
         """The edit with another new text: whole lines where the old and the new one are."""
         is_cut = self.old[-1:] == self.new[-1:] == "\n" and text[-1:] not in ("", "\n")
-        return replace(self, new=text + "\n" * is_cut)
+        return replace(self, new=f"{text}\n" if is_cut else text)
 
 
 def _edit_of(index: int, given: object) -> StringEdit:
