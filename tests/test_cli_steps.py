@@ -23,7 +23,7 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.cli.commands import _background
-from copydesk.app.cli.parser import new_parser, parse
+from copydesk.app.cli.parser import COMMANDS, parse
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.store.protocol import now_ms
@@ -132,7 +132,7 @@ def test_every_command_that_is_printed_works(
         ["call", "prepare_file_append", "--path", "b.txt", "--content", "end"],
         ["call", "undo_file_modification", "--edit_id", "1"],
     ]
-    names = set(new_parser()[1])
+    names = set(COMMANDS)
     seen: set[str] = set()
     for words in states:
         _, said = run(root, words, "--lang", lang)

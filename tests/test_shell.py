@@ -21,7 +21,7 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.cli.completion import SCRIPTS
-from copydesk.app.cli.parser import FIRST_STEPS, new_parser
+from copydesk.app.cli.parser import COMMANDS, FIRST_STEPS, new_parser
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.library import Events
 from copydesk.app.workspace import OpenWorkspace, open_workspace
@@ -170,12 +170,11 @@ def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def test_all_help_is_there_in_chinese(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parser, names = new_parser()
-    texts = {text for text in helps(parser) if text and not text.startswith("  copydesk ")}
+    texts = {text for text in helps(new_parser()) if text and not text.startswith("  copydesk ")}
     assert len(texts) > 100
     assert not [text for text in {*texts, *FIRST_STEPS.split("\n")} if text and said(text) == text]
     (root / "copydesk.toml").write_text('lang = "zh"\n')
-    for name in names:
+    for name in COMMANDS:
         with suppress(SystemExit):
             main([name, "--help"])
         shown = capsys.readouterr().out.split("\n")

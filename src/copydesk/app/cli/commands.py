@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from copydesk.app import manuals, reference, terminal
 from copydesk.app.cli import errors
-from copydesk.app.cli.parser import UsageError, language, new_parser, parse, read_arguments, unknown
+from copydesk.app.cli.parser import (
+    COMMANDS,
+    UsageError,
+    language,
+    new_parser,
+    parse,
+    read_arguments,
+    unknown,
+)
 from copydesk.app.cli.review import (
     Review,
     about_plan,
@@ -1183,14 +1191,14 @@ def _completion(options: argparse.Namespace) -> None:
 
 
 def _help(options: argparse.Namespace) -> int:
-    parser, names = new_parser(
+    parser = new_parser(
         partial(language, ["--lang", options.lang or "", "--root", options.root or ""])
     )
     words: list[str] = options.words
-    if words and words[0] not in names:
+    if words and words[0] not in COMMANDS:
         known = [tool.name for tool in all_tools()]
         if words[0] not in known:
-            raise unknown("command", words[0], [*names, *known], "copydesk --help shows them.")
+            raise unknown("command", words[0], [*COMMANDS, *known], "copydesk --help shows them.")
         return _show_tool(options, _find_tool(words[0]))
     if words and words[0] != "help":
         parser.parse_args([*words, "--help"])  # prints and exits

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from copydesk.app import manuals
 from copydesk.app.cli.init import CLIENTS
-from copydesk.app.cli.parser import new_parser
+from copydesk.app.cli.parser import COMMANDS, new_parser
 from copydesk.app.config import TOOLSETS
 from copydesk.app.reference import all_tools
 from copydesk.app.workspace import OpenWorkspace
@@ -78,7 +78,7 @@ def candidates(words: Sequence[str], opened: _Open) -> Iterator[str]:
 
 
 def _candidates(before: Sequence[str], last: str, opened: _Open) -> Iterator[str]:
-    parser, given = new_parser()[0], 0
+    parser, given = new_parser(), 0
     waiting: argparse.Action | None = None  # an option whose value is next
     tool = ""
     for word in before:
@@ -138,7 +138,7 @@ _VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
     "toolsets": lambda: TOOLSETS,
     "toolset": manuals.toolsets,
     "tool": _tools,
-    "words": lambda: (*new_parser()[1], *_tools()),
+    "words": lambda: (*COMMANDS, *_tools()),
 }
 _OF_WORKSPACE: Mapping[str, Callable[[OpenWorkspace, str], Iterable[str]]] = {
     "member": lambda workspace, member: (member, *workspace.config.members),

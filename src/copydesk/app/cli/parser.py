@@ -76,21 +76,23 @@ for several discards it is a list.
 environment: COPYDESK_ROOT, NO_COLOR, and settings such as COPYDESK_MEMBER, COPYDESK_LANG
 """
 
-_CALL_EPILOG = """\
+_EPILOGS = {
+    "call": """\
   copydesk call                             all tools
   copydesk call TOOL --help                 arguments of a tool
   copydesk call TOOL '{"path": "a.txt"}'    arguments as JSON
   copydesk call TOOL - < arguments.json     JSON from standard input
   copydesk call TOOL --path a.txt --range 1~9
 """
+}
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; raises UsageError."""
-    parser, names = new_parser(partial(language, words))
     command = next(_plain_words(words), None)
-    if command is not None and command not in names:
-        raise unknown("command", command, names, "copydesk --help shows them.")
+    if command is not None and command not in COMMANDS:
+        raise unknown("command", command, COMMANDS, "copydesk --help shows them.")
+    parser = new_parser(partial(language, words), None if {"-h", "--help"} & {*words} else command)
     none = argparse.Namespace(root=None, member=None, lang=None, json=False)
     options, extra = parser.parse_known_args(words, none)
     if extra:
@@ -267,7 +269,7 @@ _CHANGES = [
 _Commands = Mapping[str, tuple[str, Sequence[_Argument]]]
 """What each command does, and its arguments."""
 
-_COMMANDS: _Commands = {
+COMMANDS: _Commands = {
     "init": (
         "set up copydesk in your MCP clients",
         [
@@ -591,9 +593,12 @@ _NOTES_COMMANDS: _Commands = {
 
 
 def new_parser(
-    lang: Callable[[], Lang] = lambda: "en",
-) -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser, whose help is in the language then, and the names of the commands."""
+    lang: Callable[[], Lang] = lambda: "en", only: str | None = None
+) -> argparse.ArgumentParser:
+    """The parser, whose help is in the language then; `only` for one command.
+
+    A run needs its own, and the parsers of all commands take longer than a small edit.
+    """
     common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     for names, settings in _COMMON:
         common.add_argument(*names, **settings)
@@ -604,10 +609,11 @@ def new_parser(
     }
     parser = _Parser(prog="copydesk", description=_DESCRIPTION, epilog=_EPILOG, **look)
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    commands = _add_commands(parser, look, _COMMANDS, dest="command")
-    _add_commands(commands["notes"], look, _NOTES_COMMANDS, dest="notes", required=True)
-    commands["call"].epilog = _CALL_EPILOG
-    return parser, list(commands)
+    named = COMMANDS if only is None else {only: COMMANDS[only]}
+    commands = _add_commands(parser, look, named, dest="command")
+    if "notes" in commands:
+        _add_commands(commands["notes"], look, _NOTES_COMMANDS, dest="notes", required=True)
+    return parser
 
 
 def _add_commands(
@@ -616,7 +622,9 @@ def _add_commands(
     """Add these commands to a parser; return the parser of each."""
     added = parser.add_subparsers(metavar="COMMAND", title="commands", **settings)
     for name, (words, arguments) in commands.items():
-        command = added.add_parser(name, help=words, description=words, **look)
+        command = added.add_parser(
+            name, help=words, description=words, epilog=_EPILOGS.get(name), **look
+        )
         for names, argument in arguments:
             command.add_argument(*names, **argument)
     return added.choices
