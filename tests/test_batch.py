@@ -706,6 +706,7 @@ def test_of_many_places_some_lines_are_shown(
     assert {(len(each.lines), each.matches_count) for each in failures} == {(shown, 12)}
 
 
+@pytest.mark.slow
 def test_many_edits_of_a_large_file() -> None:
     lines = [f"line {i:06d} value = compute({i % 977:05d})\n" for i in range(100_000)]
     pairs = [(f"line {i:06d} value", f"line {i:06d} result") for i in range(0, 100_000, 50)]

@@ -241,6 +241,7 @@ def test_a_brief_report_is_one_line(desk: OpenWorkspace) -> None:
     assert done.data["apply_evidence"]["regions_left_out"] == 1  # type: ignore[call-overload, index]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.integers(0, 11), st.text("ab\n", max_size=4)), min_size=1, max_size=5, unique_by=lambda edit: edit[0]),

@@ -528,6 +528,7 @@ WIDE = "x" * 100_000
 """As many characters as are shown at once."""
 
 
+@pytest.mark.slow
 @each_row(
     "text more content next_line",
     [

@@ -210,6 +210,7 @@ def test_the_page_tells_what_was_missed_and_who_was_left_out() -> None:
 # --- texts and jobs
 
 
+@pytest.mark.slow
 def test_marked_lines_are_unique_and_where_they_are_said_to_be(tmp_path: Path) -> None:
     text = Text(3_000_000)  # more than one volume
     marks = text.marks(100)

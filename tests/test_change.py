@@ -139,6 +139,7 @@ def test_a_later_change_is_of_the_text_after() -> None:
         made(9, "0-0=x").then(made(9, ""))
 
 
+@pytest.mark.slow
 @given(ones.flatmap(lambda case: st.tuples(st.just(case), changes(case[1].apply(case[0])))))
 def test_both_are_one_after_the_other(case: tuple[tuple[bytes, ChangeSet], ChangeSet]) -> None:
     (data, first), later = case

@@ -539,6 +539,7 @@ def test_a_careful_agents_undo_of_a_task_waits_for_a_person(desk: OpenWorkspace)
     assert [plan.id for plan in desk.pending("careful")] == refused["hunk_ids"]
 
 
+@pytest.mark.slow
 def test_what_was_kept_stays_kept_for_long(desk: OpenWorkspace) -> None:
     edit(desk, "3", "drei\n")
     edit(desk, "10", "zehn\n")

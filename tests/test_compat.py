@@ -263,6 +263,7 @@ def approve(desk: OpenWorkspace, answer: Any) -> str:
     return hunk_id
 
 
+@pytest.mark.slow
 @each_row("case", [*WRITTEN, *MADE])
 def test_what_a_person_approved_is_written_by_the_same_call(
     desk: OpenWorkspace, case: Case
@@ -621,6 +622,7 @@ def test_a_glob_asks_for_no_more_than_its_length(
     assert not matches(path, glob)
 
 
+@pytest.mark.slow
 @each_row("glob", ["a" * 1_001, "{1..10001}", "{1..9999}" + "z" * 900, "{,}" * 15, "@(" * 30 + "a" + ")" * 30])  # fmt: skip
 def test_a_glob_that_asks_for_too_much_is_refused(desk: OpenWorkspace, glob: str) -> None:
     put(desk, "a", "")

@@ -62,6 +62,7 @@ def asked(i: int) -> tuple[str, Facts]:
     return tool, {**content, **own}
 
 
+@pytest.mark.slow
 def test_plans_applied_at_once_are_all_written_once(desk: OpenWorkspace, tmp_path: Path) -> None:
     plans = [outcome(desk, tool, **args) for tool, args in map(asked, range(THREADS))]
 
@@ -90,6 +91,7 @@ def test_edits_made_at_once_are_all_written_once(desk: OpenWorkspace, tmp_path: 
     assert all(f.get("changed") or f["auto_apply"] == "declined" for f in found)
 
 
+@pytest.mark.slow
 def test_ranges_of_one_read_are_written_at_once(desk: OpenWorkspace, tmp_path: Path) -> None:
     """Each thread replaces lines of its own by another number of lines; all of them land."""
     version = outcome(desk, "read_file", path="f")["version"]
@@ -127,6 +129,7 @@ def test_a_plan_is_written_once(desk: OpenWorkspace, tmp_path: Path, tool: str) 
     check_lines((tmp_path / "f").read_text(), {"new 0": "ok"})
 
 
+@pytest.mark.slow
 def test_a_plan_made_anew_is_written_once_as_one_of_both(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:
@@ -200,6 +203,7 @@ def test_what_was_applied_is_not_made_anew(
         assert (tmp_path / "f").read_text() == f"{BASE}old\n"
 
 
+@pytest.mark.slow
 def test_a_plan_is_discarded_or_written_never_both(desk: OpenWorkspace, tmp_path: Path) -> None:
     caller = desk.member("local")
     for turn in range(20):

@@ -516,6 +516,7 @@ def test_a_correction_lapses_after_ten_minutes(desk: OpenWorkspace) -> None:
     assert 0 < other["expires_at_ms"] - plan["expires_at_ms"] - 3_000_000 < 60_000
 
 
+@pytest.mark.slow
 def test_long_files_and_many_misses_are_refused_as_before(desk: OpenWorkspace) -> None:
     write(desk, LONG + "z\n" * (1 << 20))
     assert by_blocks(desk, ("  s1()\n", "  t1()\n"), path="w.txt")["error"] == "PATCH_REJECTED"

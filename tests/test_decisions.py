@@ -145,6 +145,7 @@ def test_who_approves() -> None:
         assert not (policy.asks_nobody and why)
 
 
+@pytest.mark.slow
 def test_news_are_never_missed_for_the_time_of_a_file(tmp_path: Path) -> None:
     """What another process decides is seen, however soon after the last look."""
     path, decided = str(tmp_path / "state.sqlite"), tmp_path / "decided"

@@ -142,6 +142,7 @@ def test_killed_before_each_call(tmp_path: Path) -> None:
     assert ended.index(True) > 20
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_of_the_moves(tmp_path: Path) -> None:
     """A few of them; the rest is slow."""
     assert set(run(tmp_path, range(60, 400, 110))) <= {True, False}

@@ -404,6 +404,7 @@ def every_call() -> Iterator[tuple[Tool, dict[str, object], str]]:
 EVERY_CALL = list(every_call())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "given"),
     spread([one[:2] for one in EVERY_CALL], of=9),
@@ -443,6 +444,7 @@ def test_a_number_is_taken_for_a_text(tmp_path: Path) -> None:
         assert call(tools[name], {**given, **numbers}) == call(tools[name], given), name
 
 
+@pytest.mark.slow
 def test_what_is_not_an_argument_is_refused_though_the_list_does_not_say_so(tmp_path: Path) -> None:
     call = Fresh(tmp_path)
     for tool in TOOLS:

@@ -263,6 +263,7 @@ def test_bytes_outside_of_the_edit_stay(draft: Draft) -> None:
     assert head.startswith(base.encoding.bom)
 
 
+@pytest.mark.slow
 @given(drafts(), st.booleans())
 def test_the_lines_are_those_before_with_the_new_ones_in_their_place(
     draft: Draft, crlf: bool

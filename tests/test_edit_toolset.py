@@ -240,6 +240,7 @@ def test_the_old_text_that_an_editor_saved_gets_the_edit_in_the_same_lines(
     assert target.read_text() == after != same
 
 
+@pytest.mark.slow
 @each_row("name", ["list_dir.py", "list_pending/x.txt", "my-list_dir", "x.list_dir"])
 def test_a_path_with_the_name_of_a_tool_stays_as_it_is(
     desk: OpenWorkspace, tmp_path: Path, name: str

@@ -700,6 +700,7 @@ def test_each_transaction_of_the_database_fails_in_turn(
         assert turn > 1
 
 
+@pytest.mark.slow
 def test_a_full_state_folder_is_a_refusal(tmp_path: Path) -> None:
     """SQLite itself says that it is full; when there is room again the plans are written."""
     with open_workspace(str(tmp_path), Config(durability="full")) as opened:

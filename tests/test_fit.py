@@ -181,6 +181,7 @@ def test_the_rest_of_a_diff_is_read_in_parts(desk: OpenWorkspace) -> None:
     assert (Path(desk.root, "b", "a.txt")).read_bytes() == Path(desk.root, "a.txt").read_bytes()
 
 
+@pytest.mark.slow
 def test_reading_stops_at_the_budget(desk: OpenWorkspace) -> None:
     Path(desk.root, "a.txt").write_text(LONG)
     Path(desk.root, "one.txt").write_text("x" * 10_000_000)

@@ -276,6 +276,7 @@ def test_blocks_of_other_texts_are_others() -> None:
     assert traces(one, *one.root.children) != traces(other, *other.root.children)
 
 
+@pytest.mark.slow
 @given(st.one_of(documents(), anything), st.one_of(documents(), anything))
 def test_blocks_are_known_again_once_each(old: str, new: str) -> None:
     fresh = maker()
@@ -309,6 +310,7 @@ def test_the_same_text_has_the_same_ids(text: str) -> None:
     assert known == before
 
 
+@pytest.mark.slow
 @given(st.one_of(documents(), anything), st.one_of(documents(), anything))
 def test_what_comes_before_costs_no_id(text: str, first: str) -> None:
     fresh = maker()

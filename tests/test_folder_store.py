@@ -141,6 +141,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         made.store.close()
 
 
+@pytest.mark.slow
 def test_looking_changes_no_file(place: Place) -> None:
     for number in range(50):
         place.put(f"a{number % 7}/n{number}.md", f"# T {number}\r\n\r\n- x\n- y {number}\n")
@@ -720,6 +721,7 @@ def test_a_list_and_a_search_are_answered_before_all_is_indexed(
     assert place.store.coverage(place.box) == Coverage(100, 0)
 
 
+@pytest.mark.slow
 def test_a_thread_indexes_what_a_call_leaves(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         place.put(f"n{number:03}.md", PART.format(number))
@@ -800,6 +802,7 @@ def test_an_address_that_two_notebooks_have_is_refused(tmp_path: Path) -> None:
         both.close()
 
 
+@pytest.mark.slow
 def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -830,6 +833,7 @@ def test_nothing_is_parsed_to_read_a_large_document_after_an_edit(
     assert parsed == [len(place.get("Note.md"))]
 
 
+@pytest.mark.slow
 def test_the_state_is_less_than_twice_the_notes(place: Place) -> None:
     size = 0
     for number in range(20):
@@ -918,6 +922,7 @@ WORD_MORE = {
 }
 
 
+@pytest.mark.slow
 def test_a_word_more_costs_no_id_in_any_script(place: Place) -> None:
     around = "# {0}\n\nbefore\n\n{1}\n\nafter\n"
     for row, (text, word) in enumerate(WORD_MORE.items()):

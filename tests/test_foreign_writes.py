@@ -419,6 +419,7 @@ def lasting(root: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lang", "command"),
     spread(("en", "zh"), ("apply", "apply several", "undo", "call", "review"), of=3),
@@ -557,6 +558,7 @@ def test_recover_removes_no_only_copy_of_what_another_program_saved(
     assert "foreign_writes" not in run("recover"), "it is said once"
 
 
+@pytest.mark.slow
 def test_recover_keeps_what_cannot_be_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -275,6 +275,7 @@ def test_an_older_edit_is_never_undone_by_guessing(here: Here, by_another: bool)
     assert file.read_text() == before
 
 
+@pytest.mark.slow
 def test_a_person_is_told_and_asked_first(here: Here) -> None:
     given = {"path": "other.txt", "content": SECRET, "apply": "auto"}
     edit = here.do("prepare_file_append", **given)["edit_id"]
@@ -332,6 +333,7 @@ def test_texts_of_other_files_stay(here: Here) -> None:
     assert (root / "other.txt").read_text() == "ONE\ntwo\nfour\n"
 
 
+@pytest.mark.slow
 def test_an_unfinished_edit_keeps_its_text_and_is_named(here: Here) -> None:
     """Recovery needs it; here its file's lock is held, as by one who is writing."""
     do, root = here.do, here.root
@@ -418,6 +420,7 @@ def test_a_server_brings_nothing_back(tmp_path: Path, capsys: pytest.CaptureFixt
     assert found_in(tmp_path / ".copydesk", OTHER)
 
 
+@pytest.mark.slow
 def test_on_redis_no_key_holds_it(
     redis_server: RedisServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -467,6 +470,7 @@ def keys_with(server: RedisServer, name: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["folder", "redis"])
 def test_removing_the_setup_with_its_state_leaves_nothing(
     where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest

@@ -342,6 +342,7 @@ def test_a_transaction_settles_the_one_before(root: Path) -> None:
     assert tree(root) == {name: BASE.replace("line 9\n", "NINE\n") for name in (*NAMES, "d/other")}
 
 
+@pytest.mark.slow
 def test_two_that_come_at_once_settle_it_once(root: Path) -> None:
     """Threads that find it at different files do not wait for each other."""
     for _ in range(10):
@@ -579,6 +580,7 @@ def broken(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_the_doctor_tells_and_changes_nothing(broken: Path) -> None:
     before = tree(broken)
     bad = [finding for finding in examine(str(broken)) if not finding.ok]
@@ -590,6 +592,7 @@ def test_the_doctor_tells_and_changes_nothing(broken: Path) -> None:
     assert all(finding.ok for finding in examine(str(broken)))
 
 
+@pytest.mark.slow
 def test_recover_tells_what_it_did(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recover", "--root", str(broken), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)

@@ -260,6 +260,7 @@ def test_what_has_the_name_of_a_new_file(
 TOP, INNER = ".minds/a.md", ".minds/skills/b.md"
 
 
+@pytest.mark.slow
 @each_row(
     "glob found",
     [

@@ -144,6 +144,7 @@ def test_only_edits_of_files_that_may_be_read(opened: OpenWorkspace) -> None:
     assert unknown["newest_edit_id"] == 1
 
 
+@pytest.mark.slow
 def test_those_behind_many_are_found(
     opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

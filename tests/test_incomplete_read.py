@@ -79,6 +79,7 @@ def test_who_read_the_rest_writes(tmp_path: Path) -> None:
         assert (tmp_path / "a.txt").read_text() == "two\n"
 
 
+@pytest.mark.slow
 def test_a_part_of_an_older_version_counts_until_all_is_read(tmp_path: Path) -> None:
     """The content comes from what was read, whatever was changed since, by oneself too."""
     with opened(tmp_path) as desk:

@@ -256,6 +256,7 @@ def test_the_next_entry_of_a_path_is_found(journal: Records) -> None:
     assert journal.of_hunk("bbbbbbbb") is None
 
 
+@pytest.mark.slow
 @SHARED
 def test_many_entries_are_told_in_their_order(journal: Records) -> None:
     ids = list(journal.open_all([entry("ab"[i % 2], "xyz"[i % 3]) for i in range(1_300)]))

@@ -276,6 +276,7 @@ def test_what_is_done_long_after_it_is_unsure_and_then_taken_back(
     site.store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a diff", "insert several", "update a container"])
 def test_a_kernel_that_dies_in_the_middle_is_recovered_from(kernel: FakeKernel, name: str) -> None:
     """The way back is kept before each write, so that all can be taken back by it."""

@@ -226,6 +226,7 @@ ATTRIBUTES = {
 }
 
 
+@pytest.mark.slow
 @each_row("markdown path text kept", [
     ("a", "0", "b", set(ATTRIBUTES)),
     ("# a", "0", "# b", {*ATTRIBUTES, "fold"}),
@@ -354,6 +355,7 @@ def test_words_that_a_fence_would_lose_are_told_with_their_line(
     assert desk.store.prepare([Update(a.id, "```py\nx ```py more words\n```")])
 
 
+@pytest.mark.slow
 @each_row("markdown", ALLOWED)
 def test_text_that_only_speaks_of_them_is_sent(desk: Desk, markdown: str) -> None:
     document = desk.document("a")
@@ -364,6 +366,7 @@ def test_text_that_only_speaks_of_them_is_sent(desk: Desk, markdown: str) -> Non
     assert block.markdown == markdown
 
 
+@pytest.mark.slow
 def test_undo_and_redo_as_often_as_one_likes(desk: Desk) -> None:
     document = desk.document("a\n\n- x\n- y\n\n> q")
     before = desk.kernel.all()

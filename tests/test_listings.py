@@ -77,6 +77,7 @@ def test_matching_lines_as_grep_prints_them(desk: OpenWorkspace) -> None:
 NARROW = "To see the rest: narrow the pattern, the path or globs, or give a larger"
 
 
+@pytest.mark.slow
 @each_row("tool arguments text", [
     # of a file that was named, as rg does: the first line has its path, once
     ("ripgrep_snippets", {"pattern": "return|alpha", "path": "src/a.py"},
@@ -253,6 +254,7 @@ def test_a_long_directory_is_cut(desk: OpenWorkspace, lang: Lang) -> None:
     assert str(500 - len(rows(long))) in long.splitlines()[1]
 
 
+@pytest.mark.slow
 def test_a_thousand_entries_are_listed_at_most(tmp_path: Path) -> None:
     (tmp_path / "copydesk.toml").write_text("answer_tokens = 100000\n")
     with open_workspace(str(tmp_path), shared=False) as desk:

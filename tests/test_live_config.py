@@ -312,6 +312,7 @@ async def test_what_a_token_began_ends_with_it(file: Path) -> None:
         assert page.get("/").status_code == 303
 
 
+@pytest.mark.slow
 def test_a_first_token_closes_the_door(file: Path) -> None:
     with open_workspace(str(file.parent)) as opened, served(opened, None) as address:
         assert httpx2.post(f"{address}/mcp", content=b"{}").status_code == 400

@@ -42,6 +42,7 @@ def few_or_many(*few: int) -> list[object]:
     return [pytest.param(*few, id="few"), pytest.param(4, 50, id="many", marks=SLOW)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("processes", "count"), few_or_many(3, 8))
 @pytest.mark.parametrize("own", [False, pytest.param(True, marks=SLOW)], ids=["one file", "own"])
 def test_every_success_is_there_once(

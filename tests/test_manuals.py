@@ -400,6 +400,7 @@ def test_every_tool_and_every_code_is_a_topic_of_its_own(toolset: str, lang: Lan
     assert "\n## " not in found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", LANGS)
 def test_a_page_that_names_many_things_is_asked_for_as_a_list_of_them(lang: Lang) -> None:
     """Each answer fits into what one may take, and leads on to the parts."""

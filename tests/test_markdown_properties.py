@@ -94,6 +94,7 @@ def test_its_own_markdown_changes_nothing(text: str, profile: Profile) -> None:
             assert replacement(tree, block, own.replace("\n", "\r\n")) == ()
 
 
+@pytest.mark.slow
 @given(markdown(), profiles, st.data())
 def test_a_changed_line_leaves_the_others_their_bytes(
     text: str, profile: Profile, data: st.DataObject

@@ -222,6 +222,7 @@ async def test_a_crash_elsewhere_says_an_id(
         assert result.structured_content["log_id"] in caplog.text
 
 
+@pytest.mark.slow
 async def test_many_calls_do_not_wait_for_a_long_one(opened: OpenWorkspace) -> None:
     go = threading.Event()
 

@@ -45,6 +45,7 @@ def guarded(opened: OpenWorkspace) -> Iterator[str]:
         yield found
 
 
+@pytest.mark.slow
 def test_a_token_is_needed(guarded: str) -> None:
     """A connection belongs to its bearer; people are asked for a token of their own."""
     for method in ("POST", "GET", "DELETE"):

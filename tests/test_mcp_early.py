@@ -173,6 +173,7 @@ def opened(
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("toolsets", "lang"),
@@ -541,6 +542,7 @@ def test_settings_that_cannot_be_read_are_told_by_the_server(root: Path) -> None
     assert start(root / "none").table() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--portable"]], ids=["own", "portable"])
 def test_init_makes_it_quick(root: Path, more: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(root.parent))

@@ -51,6 +51,7 @@ def test_what_is_above_the_cap_goes_out_as_text_only() -> None:
     assert len(text_of(result)) < MOST_RESULT_BYTES + 200
 
 
+@pytest.mark.slow
 def test_data_for_programs_has_the_budget_of_the_text() -> None:
     rows = [{"name": f"file_{number}", "size_bytes": number} for number in range(5_000)]
     data = {"status": "ok", "entries": rows, "text": "word and word\n" * 40_000, "summary": "all"}

@@ -72,6 +72,7 @@ WRONG: list[tuple[bytes, object, int]] = [
 ]
 
 
+@pytest.mark.slow
 def test_stdio_what_cannot_be_taken_is_answered(process: Process) -> None:
     for raw, request_id, code in WRONG:
         process.send(raw)

@@ -79,6 +79,7 @@ LINKED: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINKED)
 def test_a_name_that_is_linked_to_is_not_lost_unsaid(stage: Stage, name: str) -> None:
     diff, anchor, linking = LINKED[name]

@@ -77,6 +77,7 @@ def test_listing(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["type"] for one in listed] == ["h", "p", "h", "l"]
 
 
+@pytest.mark.slow
 def test_a_list_and_a_search_of_some_documents(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +172,7 @@ def test_a_diff_is_shown_planned_made_and_taken_back(
     assert refused["problems"][0]["code"] == "CONTENT_MISMATCH"
 
 
+@pytest.mark.slow
 def test_adding_and_finding(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "append", "20260101000000-laterla", given="Call Ann.\n")
     assert (root / "plan.md").read_text().endswith("- two\n\nCall Ann.\n")

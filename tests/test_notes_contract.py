@@ -183,6 +183,7 @@ def note(home: Home) -> Note:
     return paths, home.drawn(document, paths)
 
 
+@pytest.mark.slow
 @each_row("ops refusal", REFUSED.values())
 def test_what_cannot_be_made_is_refused_before_anything_is_written(
     home: Home, note: Note, ops: list[Op], refusal: type[Refusal]
@@ -505,6 +506,7 @@ def test_an_edit_is_taken_back_whatever_the_attributes(home: Home, path: str, co
 ATTRIBUTES = {"bookmark": "b & c", "memo": 'm "n"\no', "mine": "1"}
 
 
+@pytest.mark.slow
 @KERNELS
 @each_row("text gone left", [
     ("a\n\n> q", ["1.0"], ["0 p a"]),
@@ -552,6 +554,7 @@ INSIDE: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.slow
 @KERNELS
 @each_row("name", INSIDE)
 def test_an_edit_of_a_container_keeps_what_is_still_in_it(home: Home, name: str) -> None:
@@ -615,6 +618,7 @@ MOVED: dict[str, tuple[str, list[str], str, str, list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @KERNELS
 @each_row("name", MOVED)
 def test_blocks_move_with_their_ids_and_back(home: Home, name: str) -> None:

@@ -11,6 +11,7 @@ from support.cost import first, tokens
 from support.note_workspaces import STORES, stage_at
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", first(*STORES))
 def test_a_day_with_notes(tmp_path: Path, store: str) -> None:
     with stage_at(tmp_path, store) as stage:

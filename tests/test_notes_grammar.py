@@ -412,6 +412,7 @@ def _trimmed(text: str) -> str:
     return "\n".join(found)
 
 
+@pytest.mark.slow
 @given(st.lists(hunks(), min_size=1, max_size=4))
 def test_what_is_rendered_is_read_again(wanted: list[BlockHunk]) -> None:
     assert list(parse_block_diff(render(wanted))) == wanted

@@ -582,6 +582,7 @@ def outcome(hunks: list[BlockHunk], tree: BlockTree) -> BlockPlan | BlockDiffRef
         return refused
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_diff_of_any_document(data: st.DataObject) -> None:
     spec = data.draw(documents())

@@ -206,6 +206,7 @@ APPENDED: dict[str, tuple[str, str, list[str]]] = {
 }
 
 
+@pytest.mark.slow
 @each_row("name", APPENDED)
 def test_content_is_appended(stage: Stage, name: str) -> None:
     place, markdown, expected = APPENDED[name]
@@ -510,6 +511,7 @@ def test_a_diff_can_be_planned_shown_applied_once_and_taken_back(stage: Stage) -
     assert stage.texts(document) == ["a", "B"]
 
 
+@pytest.mark.slow
 def test_a_plan_drifts_with_the_notes_or_is_refused(stage: Stage) -> None:
     first, second, third = stage.ids(document := stage.document("a\n\nb\n\nc"))
     sure = stage.call("prepareBlockDiff", diff=f"@@AFTER:{second}@@\nn").fields["hunk_id"]
@@ -624,6 +626,7 @@ def test_a_write_of_another_in_between_is_not_lost(stage: Stage) -> None:
     assert stage.ids(document)[0] == first
 
 
+@pytest.mark.slow
 def test_a_list_and_a_search_tell_what_is_left_and_take_a_name_and_a_folder(stage: Stage) -> None:
     top = stage.document("kiwi", "Work")
     for number in range(25):

@@ -160,6 +160,7 @@ CHANGED: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.slow
 def test_an_edit_that_is_there_is_not_told(desk: OpenWorkspace) -> None:
     for number, (case, change) in enumerate(CHANGED.items()):
         path = Path(desk.root, f"f{number}.py")

@@ -61,6 +61,7 @@ def heard(room: Room) -> str:
     return room.desk.call("fixer", "read_file", {"path": "b.txt"}).text
 
 
+@pytest.mark.slow
 def test_tasks_are_listed_with_what_is_open(room: Room) -> None:
     reader = room.reader()
     page = reader.page("/changes")
@@ -103,6 +104,7 @@ def test_a_task_is_shown_file_by_file_with_where_each_hunk_comes_from(room: Room
     assert len(hunks(alone)) == 1
 
 
+@pytest.mark.slow
 def test_a_hunk_that_breaks_its_file_says_so(room: Room) -> None:
     (room.root / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(20)))
     wrote(room, "x2 = 3", "3", "a.py", task="tidy")
@@ -115,6 +117,7 @@ def test_a_hunk_that_breaks_its_file_says_so(room: Room) -> None:
         assert "was never closed" in broken
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_open_no_more(room: Room) -> None:
     wrote(room, "one", "1", task="tidy")
     wrote(room, "ten", "10", task="tidy")
@@ -137,6 +140,7 @@ def test_what_is_kept_is_open_no_more(room: Room) -> None:
     assert "eins" in (room.root / "a.txt").read_text()
 
 
+@pytest.mark.slow
 def test_what_is_undone_is_an_edit_and_the_agent_is_told_why(room: Room) -> None:
     wrote(room, "one", "1", task="tidy")
     wrote(room, "ten", "10", task="tidy")
@@ -156,6 +160,7 @@ def test_what_is_undone_is_an_edit_and_the_agent_is_told_why(room: Room) -> None
     assert "1 change had changed or gone since" in send(reader, "undo", [first])
 
 
+@pytest.mark.slow
 def test_what_others_changed_is_refused_by_name_and_the_others_can_be_undone(room: Room) -> None:
     wrote(room, "one\nmore", "1", task="tidy")
     wrote(room, "two", "2", "b.txt", task="tidy")
@@ -185,6 +190,7 @@ def test_what_others_changed_is_refused_by_name_and_the_others_can_be_undone(roo
     assert (room.root / "a.txt").read_text() == text
 
 
+@pytest.mark.slow
 def test_a_persons_text_takes_the_place_of_a_hunk(room: Room) -> None:
     wrote(room, "one", "1", task="tidy")
     reader = room.reader()
@@ -198,6 +204,7 @@ def test_a_persons_text_takes_the_place_of_a_hunk(room: Room) -> None:
     assert "is not open" in send(reader, "edit", [hunk], content="x")
 
 
+@pytest.mark.slow
 def test_a_comment_reaches_the_agent(room: Room) -> None:
     wrote(room, "one", "1", task="tidy")
     reader = room.reader()
@@ -212,6 +219,7 @@ def test_a_comment_reaches_the_agent(room: Room) -> None:
     assert reader.get("/changes/diff?path=../x").status_code == 404
 
 
+@pytest.mark.slow
 def test_files_that_came_went_or_moved_are_named(room: Room) -> None:
     done(room, "create_new_file", "tidy", path="new.txt", content="new\n")
     done(room, "prepare_file_delete", "tidy", path="b.txt")

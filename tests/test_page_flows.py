@@ -93,6 +93,7 @@ def test_only_who_decided_takes_it_back(room: Room) -> None:
     assert applied(room, hunk) == "APPROVAL_REQUIRED"
 
 
+@pytest.mark.slow
 def test_a_plan_of_several_places_is_split(room: Room) -> None:
     (room.root / "b.txt").write_text("".join(f"{n}\n" for n in range(9)))
     edits = [

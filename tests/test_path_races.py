@@ -468,6 +468,7 @@ def test_a_directory_that_turns_while_it_is_listed_is_checked_again(
 N = "n" * 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [

@@ -254,6 +254,7 @@ def test_a_plan_of_a_newer_build_is_refused_plainly(request: pytest.FixtureReque
     assert registry.waiting(one.created_ms) == ()
 
 
+@pytest.mark.slow
 def test_a_decision_is_known_as_long_as_its_plan_waits(registry: Records) -> None:
     waits, over = plan("aaaaaaaa", lasts=10_000), plan("bbbbbbbb", lasts=1_000)
     for one in (waits, over):

@@ -77,6 +77,7 @@ def _read(text: str, version: str = "1.2") -> object:
     return reader.load(StringIO(text))
 
 
+@pytest.mark.slow
 @each_row("text", NASTY)
 def test_nasty_strings(text: str) -> None:
     check_read_back({"a": text, "b": [text, [text]], "c": {"d": text}})
@@ -84,16 +85,19 @@ def test_nasty_strings(text: str) -> None:
         check_read_back({text: text, "x": [{text: [], f"{text}x": {}}]})
 
 
+@pytest.mark.slow
 @given(documents)
 def test_a_1_2_parser_reads_the_data(data: Mapping[str, Value]) -> None:
     check_read_back(data)
 
 
+@pytest.mark.slow
 @given(documents)
 def test_a_1_1_parser_reads_the_data(data: Mapping[str, Value]) -> None:
     assert same(_read(emit(data), "1.1"), data)
 
 
+@pytest.mark.slow
 @given(documents)
 def test_the_most_used_parser_reads_the_data(data: Mapping[str, Value]) -> None:
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -154,6 +158,7 @@ def test_fences(text: str, expected: str) -> None:
     assert fenced(text, "yaml") == expected
 
 
+@pytest.mark.slow
 @given(documents, st.text("`a\n+- @"))
 def test_the_text_of_a_report_and_its_data_say_the_same(data: dict[str, Value], diff: str) -> None:
     report = Answer(data, diff)

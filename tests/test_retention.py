@@ -152,6 +152,7 @@ def test_the_journal_of_a_process_alone_is_bounded_too() -> None:
     backend.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_runs_on_keeps_its_journal_within_the_size(tmp_path: Path) -> None:
     journal = SqliteRecords(Database(StateFile(str(tmp_path / "state.sqlite"))))
     started(journal, TODAY, most_bytes=1_000_000)
@@ -327,6 +328,7 @@ def moved_aside(room: Room) -> None:
     (room.state / "state.sqlite").rename(room.state / "state.sqlite.damaged")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lose", [removed, all_removed, locks_removed, cut, moved_aside])
 @pytest.mark.parametrize("first", ["undo", "edit"])
 def test_where_a_journal_was_ids_begin_far_above_those_that_it_may_have_given(
@@ -432,6 +434,7 @@ def check_listed(desk: OpenWorkspace, edits: list[int], lost: set[int]) -> None:
     assert lost & {4} <= named <= lost
 
 
+@pytest.mark.slow
 def test_a_journal_that_is_lost_again_and_again_gives_no_id_again(room: Room) -> None:
     """More often than once a minute: who runs knows the highest that it gave."""
     with room.open() as desk:
@@ -445,6 +448,7 @@ def test_a_journal_that_is_lost_again_and_again_gives_no_id_again(room: Room) ->
     assert room.edit() == [last + 1]
 
 
+@pytest.mark.slow
 def test_a_flushed_server_gives_no_id_again(
     redis_server: RedisServer, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

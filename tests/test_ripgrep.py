@@ -167,6 +167,7 @@ FILES: list[tuple[Query, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.slow
 @each_row("query paths", FILES)
 def test_files(tree: Path, query: Query, paths: tuple[str, ...]) -> None:
     assert search_files(at(tree), query, 50) == FoundFiles(paths=paths, truncated=False)
@@ -240,6 +241,7 @@ def test_a_binary_file_is_shown_up_to_its_first_nul(tree: Path) -> None:
 LONG = 40_000
 
 
+@pytest.mark.slow
 @each_row("data pattern line column in_text", [
     (b"needle" + b"x" * LONG, "needle", 1, 1, True),
     (b"x" * LONG + b"needle", "needle", 1, LONG + 1, True),
@@ -504,6 +506,7 @@ ALLOWED: list[tuple[str, str | None]] = [
 ]
 
 
+@pytest.mark.slow
 @each_row("args said", ALLOWED)
 def test_allowed_args(tree: Path, args: str, said: str | None) -> None:
     found = search_raw(

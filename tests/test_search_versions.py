@@ -269,6 +269,7 @@ def by_rg(root: Path, path: str = ".") -> set[str]:
     return {str(RelPath.parse(line)) for line in said.stdout.splitlines()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("above", [False, True])
 def test_gitignore_counts_without_git_as_with_it(outside: Path, above: bool) -> None:
     plain, git = outside / "plain", outside / "git"

@@ -107,6 +107,7 @@ def test_a_text_that_is_too_large_is_not_kept(make: Make) -> None:
     check_remembered(bases, (fits, True), (does_not, False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", first(60_000, 2_000))
 def test_the_bound_holds_and_the_oldest_go_first(make: Make, size: int) -> None:
     bases = make(800_000, MIB)
@@ -166,6 +167,7 @@ def state(tmp_path: Path, most: int = MIB) -> SqliteSnapshots:
     return SqliteSnapshots(Database(file, most_bytes=most), most)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", first(60_000, 40, 2_000, 400_000))
 def test_what_is_kept_takes_no_more_of_the_disk_than_its_bound(tmp_path: Path, size: int) -> None:
     bases = state(tmp_path, MIB)
@@ -180,6 +182,7 @@ def test_what_is_kept_takes_no_more_of_the_disk_than_its_bound(tmp_path: Path, s
     assert len(list((tmp_path / "state").iterdir())) <= 3
 
 
+@pytest.mark.slow
 def test_a_lower_bound_gives_back_what_was_taken(tmp_path: Path) -> None:
     bases = state(tmp_path, 8 * MIB)
     texts = [text(str(number), 100_000) for number in range(100)]

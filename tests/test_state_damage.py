@@ -133,6 +133,7 @@ SURE = {"header", "text", "folder", "tables"}
 """After these nothing can be read of the file."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "damage"), spread(NEEDED, DAMAGES, of=3))
 def test_a_damaged_file_stops_only_what_needs_it(
     used: Path, tmp_path: Path, name: str, damage: str

@@ -125,6 +125,7 @@ def test_every_space_and_format_character_is_named(show: Callable[[str], str]) -
         assert int(code[2:], 16) == ord(character)
 
 
+@pytest.mark.slow
 def test_long_words_are_looked_at_once() -> None:
     words = ["p\u0430" * 20_000, "a" * 100_000 + "\u0430", "\u4e2d" * 100_000, "a\u0301" * 50_000]
     with bounded():

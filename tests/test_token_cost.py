@@ -56,6 +56,7 @@ def test_the_tool_list_is_small(desk: OpenWorkspace, toolset: str) -> None:
             assert len(compact(listed).decode()) + len(instructions) <= 8_500
 
 
+@pytest.mark.slow
 def test_a_list_that_is_dear_names_its_longest_texts(desk: OpenWorkspace) -> None:
     listed = reference.definitions(desk.catalog.of(["edit"]), "mcp", "en")
     with pytest.raises(pytest.fail.Exception, match="longest texts"):

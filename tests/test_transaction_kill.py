@@ -186,6 +186,7 @@ def check_generation(root: Path, opened: OpenWorkspace, allowed: tuple[int, int]
 KILLS = [pytest.param(10, id="short"), pytest.param(200, id="long", marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", first("full", "fast"))
 @pytest.mark.parametrize("kills", KILLS)
 def test_killed_in_a_transaction(tmp_path: Path, durability: Durability, kills: int) -> None:
@@ -230,6 +231,7 @@ def come(opened: OpenWorkspace) -> None:
 LARGE_LINES = 200_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [3, pytest.param(80, marks=pytest.mark.slow)])
 def test_killed_while_a_large_file_is_written(tmp_path: Path, kills: int) -> None:
     """Its new content is made before the journal has the entry: a plain start finds nothing left."""

@@ -808,6 +808,7 @@ def one_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     made.opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", KINDS)
 def test_two_plans_on_one_base_give_the_same_in_either_order(one_room: Room, one: str) -> None:
     """Applied one by one in either order, or together however they are named."""
@@ -826,6 +827,7 @@ def test_two_plans_on_one_base_give_the_same_in_either_order(one_room: Room, one
         assert len(made) == 1, other
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(st.permutations(list(KINDS)), st.data())
 def test_all_plans_in_any_order(one_room: Room, order: list[str], data: st.DataObject) -> None:

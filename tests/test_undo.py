@@ -499,6 +499,7 @@ False: it must be refused.
 """
 
 
+@pytest.mark.slow
 def test_another_program_wrote_meanwhile(room: Room) -> None:
     for name, start, lines, content, change, result in OUTSIDE:
         room.write(start, f"{name}.txt")
@@ -631,6 +632,7 @@ def test_where_bytes_that_were_changed_are_looked_for() -> None:
     assert {span: smallest_span(*span, [inverse]) for span in spans} == spans
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_what_is_followed_are_the_same_bytes(data: st.DataObject) -> None:
     """Each byte is known by its number, and a change that is taken back gives the numbers back."""

@@ -296,6 +296,7 @@ def test_lines_are_counted_as_the_diff_shows_them(
     assert line_counts(base, change) == counts(unified(base, change, "a")) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
 @each_row("text", ["ab\ncd\n", "\nab\nc", "ab", "a\u0a00b\n\n"])
 def test_lines_are_counted_so_for_every_two_edits(text: str, encoding: str) -> None:
