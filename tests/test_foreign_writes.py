@@ -24,6 +24,7 @@ from copydesk import Desk
 from copydesk.app.cli import main
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk import overwritten
 from copydesk.desk.outcome import TOOL, Applied, _difference
 from copydesk.edit.request import Anchor, Insert
 from copydesk.errors import Failed
@@ -154,7 +155,7 @@ def kept(opened: OpenWorkspace, *reports: Facts) -> bytes:
         for row in report.get("foreign_writes", [])
         if row["code"] == "FOREIGN_WRITE_SAVED"
     }
-    entries = [entry for entry in opened.journal.entries(most=100) if entry.tool == TOOL]
+    entries = [entry for entry in opened.journal.entries(most=20) if entry.tool == TOOL]
     assert {entry.edit_id for entry in entries if entry.edit_id not in told} <= _told_before
     _told_before.update(told)
     return b"\n".join(edit.new for e in entries for edit in e.inverse.edits)
@@ -205,6 +206,7 @@ def test_another_program_writes_before_each_call(
     """Once (0), and twice with so many calls in between."""
     between = Between(monkeypatch)
     monkeypatch.setattr(_os, "pause", no_pause)
+    monkeypatch.setattr(overwritten, "LOOKED_BACK_MS", 0)  # all edits before are overwritten here
     deed = DEEDS[name]
     _told_before.clear()
     with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
