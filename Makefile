@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install -q --disable-pip-version-check
 PINNED := $(PIP) --require-hashes -r
+# what was compiled is kept, or each of many processes of the tests would do it again
+export PYTHONDONTWRITEBYTECODE :=
 # compiled as an installer does; every start is quicker by it
 OURS := $(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q src
 
@@ -21,8 +23,8 @@ run: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/pytest -n auto -m "not slow"
 
-# half of their time these wait: for the disk, a lock, another process
-WAITING = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3 // 2)")
+# a good part of their time these wait: for the disk, a lock, another process
+WAITING = $$($(BIN)/python -c "import os; print(os.cpu_count() * 2)")
 
 test-slow: $(VENV)/.dev
 	PYTHON=$(abspath $(BIN)/python) sh tests/conformance/setup.sh

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -63,6 +64,7 @@ def page(
         packages(),
         "## Bars\n",
         _bars(sections),
+        *_missed(sections),
     ]
     if plots:
         parts.append("## Plots\n")
@@ -131,6 +133,17 @@ def _bars(sections: Sequence[Section]) -> str:
             shown = f"**{verdict}**" if bar.met is False else verdict
             rows.append(_row([section.name, bar.asked, bar.measured, shown]))
     return "\n".join(rows) + "\n"
+
+
+def _missed(sections: Sequence[Section]) -> list[str]:
+    """Why each workload misses what it misses."""
+    reasons = tomllib.loads((Path(__file__).parent / "missed.toml").read_text("utf-8"))
+    rows = [
+        f"- **{section.name}**: {reasons.get(section.name, 'not yet known')}"
+        for section in sections
+        if any(bar.met is False for bar in section.bars)
+    ]
+    return ["## What is missed, and why\n", "\n".join(rows) + "\n"] if rows else []
 
 
 def section_text(section: Section) -> str:

@@ -18,6 +18,7 @@ import pytest
 
 from copydesk.app.config import TOOLSETS, Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk import overwritten
 from copydesk.store import _os
 from copydesk.store.protocol import Named, OpenText
 from copydesk.text.relpath import RelPath
@@ -292,8 +293,9 @@ def check_generation(text: str, fields: Any, mine: str, way: str) -> bool:
 @pytest.mark.parametrize("way", ["rename", "in place"])
 @pytest.mark.parametrize("applies", [50, pytest.param(2000, marks=pytest.mark.slow)])
 def test_what_another_program_writes_is_never_mixed_with_ours(
-    tmp_path: Path, way: str, applies: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, applies: int
 ) -> None:
+    monkeypatch.setattr(overwritten, "LOOKED_BACK_MS", 0)  # all edits before are overwritten here
     root, file = tmp_path / "root", tmp_path / "root" / "f"
     root.mkdir()
     file.write_text("0 line\n")

@@ -16,6 +16,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk import overwritten
 from copydesk.desk.backends.api import Decision, Entry
 from copydesk.desk.drafts import MOST_DRAFTS
 from copydesk.desk.drafts import DraftCache as Drafts
@@ -594,8 +595,11 @@ WAYS = ("prepared anew", "drifted", "both", "neither")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_nobody_approves_unseen(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+def test_nobody_approves_unseen(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """Two people and an agent at one plan at once, thousands of times, as processes would."""
+    monkeypatch.setattr(overwritten, "LOOKED_BACK_MS", 0)  # all edits before are looked at, each time
     file = tmp_path / "a.txt"
     file.write_text(TEXT)
     config = Config(members=MEMBERS, durability="fast")

@@ -243,7 +243,8 @@ def build_app(
         partial(live_tokens, opened) if tokens is None else lambda: tokens
     )
     if not known() and not is_loopback(host):
-        raise ConfigError(f"a member needs a token before {host} can be served to others")
+        how = "name its token below [members.NAME] in copydesk.toml"
+        raise ConfigError(f"a member needs a token before {host} can be served to others: {how}")
     default = opened.config.member
     server = build(opened, lambda ctx: member_of(ctx.request, default), toolsets, lang, structured)
     manager = StreamableHTTPSessionManager(
