@@ -18,6 +18,8 @@ from copydesk import Desk
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk import overwritten
+from copydesk.desk.changes import TextStep
 from copydesk.desk.outcome import Applied
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import ContentChanged
@@ -382,11 +384,43 @@ def test_an_edit_made_again_by_hand_is_not_told(
     assert told(desk) == [(second, "a.py", line)]
 
 
-def test_an_edit_that_is_lost_again_and_again_is_told_each_time(desk: OpenWorkspace) -> None:
+def test_an_edit_that_is_lost_again_and_again_is_told_each_time(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was lost before is replayed no more: the look costs the same each time."""
+    replayed: list[int | None] = []
+    take = overwritten._Losses._take
+
+    def counted(self: Any, step: TextStep, later: TextStep | None) -> None:
+        replayed.append(step.edit and step.edit.edit_id)
+        take(self, step, later)
+
+    monkeypatch.setattr(overwritten._Losses, "_take", counted)
     for _ in range(4):
         edit_id = edit(desk, "import os\n", "import os\nimport re\n")
+        replayed.clear()
         Path(desk.root, "a.py").write_text(CODE)
         assert told(desk) == [(edit_id, "a.py", 2)]
+        assert {one for one in replayed if one} == {edit_id}
+
+
+def test_what_stands_beside_a_lost_edit_is_told_when_it_goes(desk: OpenWorkspace) -> None:
+    """An older edit that was not lost with a newer one."""
+    older = edit(desk)
+    newer = edit(desk, "import os\n", "import os\nimport re\nimport sys\n")
+    save(Path(desk.root, "a.py"), CODE.replace(OLD, NEW))
+    assert told(desk) == [(newer, "a.py", 2)]
+    save(Path(desk.root, "a.py"), CODE)
+    assert [one for one, *_ in told(desk)] == [older]
+
+
+def test_no_call_waits_for_the_look_at_a_large_file(desk: OpenWorkspace) -> None:
+    path, large = Path(desk.root, "large.py"), CODE + "# many words\n" * 30_000
+    path.write_text(large)
+    edit_id = edit(desk, path="large.py")
+    save(path, large)
+    assert "overwritten" not in desk.call("local", "list_edits", {}).data
+    assert told(desk) == [(edit_id, "large.py", 7)]
 
 
 def test_of_equal_lines_those_that_are_gone_are_told(desk: OpenWorkspace) -> None:

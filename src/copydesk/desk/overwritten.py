@@ -60,6 +60,9 @@ _MOST_EDITS = 500
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
+_LOOKED_AT_FIRST = 256 << 10
+"""Bytes; a call does not wait for a look at a larger file, and its loss is told by the next one."""
+
 # `bench/overwritten.py` measures what these tell of real commits, miss, and tell falsely.
 
 _FEW_NAMES = 2
@@ -110,11 +113,15 @@ class _Edited(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """A file as it was last looked at: its newest edit, its state, and git's names of its text."""
+    """A file as it was last looked at: its newest edit, its state, and git's names of its text.
+
+    All edits up to `gone_id` are overwritten and told.
+    """
 
     edit_id: int
     stamp: Stamp | None
     blobs: frozenset[str]
+    gone_id: int
 
     def stands(self, found: StatResult | None) -> bool:
         """Whether nobody wrote since, for certain."""
@@ -152,8 +159,9 @@ class Overwrites(Closing):
     def look_again(self) -> None:
         """Look at them now if one is not as it was last looked at: its next answer has to tell."""
         for path in self._edited.copy():
-            looked = self._looked.get(path)
-            if looked is not None and not looked.holds(self._services.files.peek(path)):
+            looked, found = self._looked.get(path), self._services.files.peek(path)
+            is_short = found is None or found.st_size <= _LOOKED_AT_FIRST
+            if looked is not None and is_short and not looked.holds(found):
                 self.look()
                 return
 
@@ -254,7 +262,8 @@ class Overwrites(Closing):
             return
         document = self._read(path)
         data, stamp = (None, None) if document is None else (document.data, document.stamp)
-        now = _Looked(edited.edit_id, stamp, frozenset() if data is None else _blobs(data))
+        blobs = frozenset[str]() if data is None else _blobs(data)
+        now = _Looked(edited.edit_id, stamp, blobs, 0 if looked is None else looked.gone_id)
         digest = "" if data is None else hashlib.sha256(data).hexdigest()
         if edited.is_linked and digest == edited.after:
             self._looked[path] = now
@@ -268,8 +277,12 @@ class Overwrites(Closing):
             return
         if not now.holds(self._services.files.peek(path)):
             return
-        self._looked[path] = now
-        for edit, line, step, next_ms in self._lost(path, there, data, looked):
+        self._looked[path] = now  # a text that cannot be told apart is not looked at again either
+        losses = _Losses(self._steps(path, there, data, looked))
+        lost = {one.edit.edit_id: one for one in self._lost(path, losses, looked)}
+        gone = takewhile(lost.__contains__, sorted(losses.standing))
+        self._looked[path] = now._replace(gone_id=max(gone, default=now.gone_id))
+        for edit, line, step, next_ms in lost.values():
             time_ms = next_ms or (stamp.mtime_ns // 1_000_000 if stamp else self._services.clock())
             yield Decision(
                 (OVERWRITTEN, -edit.edit_id),
@@ -292,16 +305,10 @@ class Overwrites(Closing):
             raise NotAFile("symlink")
         return document
 
-    def _lost(
-        self,
-        path: RelPath,
-        there: Sequence[Entry],
-        data: bytes | None,
-        looked: _Looked | None,
-    ) -> Iterator[_Lost]:
-        """Yield the edits of a file that are overwritten; `there` are the newest, newest first."""
-        files, steps = self._services.files, self._steps(path, there, data, looked)
-        for lost in _Losses(steps).lost.values():
+    def _lost(self, path: RelPath, losses: _Losses, looked: _Looked | None) -> Iterator[_Lost]:
+        """Yield the edits of a file that are overwritten."""
+        files = self._services.files
+        for lost in losses.lost.values():
             before, after = lost.step.before, lost.step.after
             was = looked.stamp if looked is not None and after is None else None
             is_moved = was is not None and files.has_moved(path, was)
@@ -318,7 +325,11 @@ class Overwrites(Closing):
         data: bytes | None,
         looked: _Looked | None,
     ) -> list[TextStep]:
-        """The edits, and what came between, oldest first; none if nothing came since the look."""
+        """The edits, and what came between, oldest first; none if nothing came since the look.
+
+        `there` are the newest edits, newest first. What was gone at the look is looked at no more:
+        a file that another program saves again and again would be replayed as often.
+        """
         named = self._services.encoding_of(path)
         text = None if data is None else Snapshot.of(data, named)
         edits = (
@@ -332,6 +343,8 @@ class Overwrites(Closing):
             is_known = edit is not None and looked is not None and edit.edit_id <= looked.edit_id
             if is_known and all(one.edit for one in steps):
                 return []
+            if edit is not None and looked is not None and edit.edit_id <= looked.gone_id:
+                break
             steps.append(step)
             if edit is not None and edit.kind == "create":
                 break
@@ -352,7 +365,7 @@ def _blobs(data: bytes) -> frozenset[str]:
 class _Losses:
     """The edits that others' steps have overwritten, and that did not come back since: `lost`.
 
-    After each step that was taken in, `_standing` are all edits so far, each with the ids under
+    After each step that was taken in, `standing` are all edits so far, each with the ids under
     which lines of it may stand; `_texts`, by its digest, those of them that were in a text.
     `_authored` are the lines with their authors, `_counts` how many each has, `_left` how many a
     lost edit has left, which are like others. `_seen` are all lines that were ever there.
@@ -360,7 +373,7 @@ class _Losses:
 
     def __init__(self, steps: Sequence[TextStep]) -> None:
         self.lost: dict[int, _Lost] = {}
-        self._standing: dict[int, tuple[Entry, set[int]]] = {}
+        self.standing: dict[int, tuple[Entry, set[int]]] = {}
         self._texts: dict[str, list[int]] = {}
         self._authored = Authored(steps[0].old if steps else ())
         self._counts: dict[int, int] = {}
@@ -372,14 +385,18 @@ class _Losses:
     def _take(self, step: TextStep, later: TextStep | None) -> None:
         """Take in a step; `later` is the next one, if there is one."""
         self._seen.update(step.old)
-        alignment, edit = align(step.old, step.lines), step.edit
+        edit = step.edit
+        if edit is None and not self.standing:
+            self._authored = Authored(step.lines)
+            return
+        alignment = align(step.old, step.lines)
         if edit is None:
             self._lose(step, alignment, later)
         else:
             # A line that it puts back has one of the lost edits, or of those before, as its author.
-            ids = {edit.edit_id}.union(*(self._standing[one][1] for one in self.lost))
-            self._texts[step.before.digest if step.before else ""] = [*self._standing]
-            self._standing[edit.edit_id] = edit, ids
+            ids = {edit.edit_id}.union(*(self.standing[one][1] for one in self.lost))
+            self._texts[step.before.digest if step.before else ""] = [*self.standing]
+            self.standing[edit.edit_id] = edit, ids
         changes = [
             (gap.base_start, gap.base_stop, step.lines[gap.now_start : gap.now_stop])
             for gap in alignment.gaps()
@@ -391,20 +408,20 @@ class _Losses:
             if count > self._left.setdefault(edit_id, count):  # they are back
                 del self.lost[edit_id], self._left[edit_id]
                 if edit is not None:  # what was put back is looked for under that edit
-                    del self._standing[edit_id]
+                    del self.standing[edit_id]
 
     def _lose(self, step: TextStep, alignment: Alignment, later: TextStep | None) -> None:
         """Find the edits that another program's step has overwritten."""
         done = {
             edit_id: self._authored.net(ids.__contains__)[1]
-            for edit_id, (_, ids) in self._standing.items()
+            for edit_id, (_, ids) in self.standing.items()
             if edit_id not in self.lost and not ids.isdisjoint(self._counts)  # else all is gone
         }
         foreign = _Foreign(step, alignment, self._seen, chain.from_iterable(done.values()))
         next_ms = later.edit.time_ms if later is not None and later.edit is not None else None
         older = self._texts.get(step.after.digest) if step.after is not None else None
         for edit_id in _undone(done, foreign, older):
-            edit, line = self._standing[edit_id][0], done[edit_id][0].new_line + 1
+            edit, line = self.standing[edit_id][0], done[edit_id][0].new_line + 1
             self.lost[edit_id] = _Lost(edit, line, step, next_ms)
 
 
