@@ -15,6 +15,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace
+from copydesk.edit.kinds import replace as replacing
 from copydesk.tools import catalog
 from support.batch_calls import call, pairs, put, refused
 from support.cost import bounded, spread, tokens
@@ -57,6 +58,26 @@ def batch_refused(
 
 
 # BatchEdit
+
+
+@pytest.mark.parametrize(("old", "searches"), [("lime 5", 1), ("line 5 \n", 2)])
+def test_a_text_that_cannot_be_corrected_is_looked_for_once(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch, old: str, searches: int
+) -> None:
+    """The search for what is near is the dear part of a refusal; a plan would search once more."""
+    searched: list[object] = []
+    nearest_of = replacing.nearest_of
+
+    def counted(*given: Any, **named: Any) -> Any:
+        searched.append(given)
+        return nearest_of(*given, **named)
+
+    monkeypatch.setattr(replacing, "nearest_of", counted)
+    put(desk, "a.txt", "".join(f"line {number}\n" for number in range(9)))
+    found = call(desk, "BatchEdit", path="a.txt", edits=pairs((old, "x\n")))
+    assert found["status"] == "error"
+    assert len(searched) == searches
+    assert ("hunk_id" in str(found)) == (searches == 2)
 
 
 @pytest.mark.parametrize("name", ["BatchEdit", "MultiEdit"])

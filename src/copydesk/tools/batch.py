@@ -388,7 +388,9 @@ def edited_in_batch(
     try:
         return edited(context, name, request.path, compiled, expected, dry=dry)
     except errors.PartialMatchFail as failure:
-        raise failure if dry else with_plan(context, name, request, failure, expected) from None
+        if dry or not request.may_be_corrected(failure):  # its texts would be looked for again
+            raise
+        raise with_plan(context, name, request, failure, expected) from None
 
 
 def with_plan(

@@ -46,6 +46,7 @@ from copydesk.edit.kinds.base import (
 from copydesk.edit.kinds.correction import (
     MOST,
     Corrected,
+    is_elided,
     lines_shown,
     of_elided,
     of_text,
@@ -134,6 +135,14 @@ class BatchEdit(Request):
     def locate(self, base: Source) -> Place:
         text = base.whole()
         return of_parts(part_lines(text, compile_batch(text, self.edits).spans))
+
+    def may_be_corrected(self, failure: PartialMatchFail) -> bool:
+        """Whether each text that was not found has a correction, or leaves out lines."""
+        return all(
+            one.corrected_old_string
+            or any(map(is_elided, content_lines(self.edits[one.index].old)))
+            for one in failure.failures
+        )
 
     def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
         """All texts that are not found are corrected, or none."""
