@@ -177,6 +177,7 @@ anything = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(list(schema_of(Found)["properties"])), anything, max_size=4))
 def test_any_json_is_read_or_refused(changes: dict[str, Any]) -> None:
     try:

@@ -340,6 +340,7 @@ def test_as_the_naive_definition(case: tuple[str, list[Pair]]) -> None:
             assert found == expected
 
 
+@pytest.mark.slow
 @given(cases() | touching(), st.data())
 def test_mixed_line_ends_stay_where_text_stays(
     case: tuple[str, list[Pair]], data: st.DataObject
@@ -630,6 +631,7 @@ def _programs(draw: st.DrawFn, unit: str, depth: int = 0) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 @given(st.sampled_from(["\t", "    ", "  "]).flatmap(_programs), st.data())
 def test_what_compiles_before_a_rename_compiles_after_it(
     lines: list[str], data: st.DataObject

@@ -160,6 +160,7 @@ def test_the_diff_is_one_that_patch_takes(desk: OpenWorkspace, tmp_path: Path) -
     assert Path(tmp_path, "copy").read_bytes() == Path(tmp_path, "a.txt").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [10, 300, 30_000])
 def test_a_long_diff_is_cut(desk: OpenWorkspace, width: int) -> None:
     lines = [f"<{i} {'x' * width}" for i in range(300)]

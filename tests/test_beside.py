@@ -99,6 +99,7 @@ def test_few_handles_are_kept(tmp_path: Path) -> None:
     assert handles() == before
 
 
+@pytest.mark.slow
 def test_a_lock_file_that_was_removed_locks_nobody_out_and_nobody_in(tmp_path: Path) -> None:
     kept, other = FileLocks(str(tmp_path)), FileLocks(str(tmp_path))
     with kept.hold("key"):
@@ -172,6 +173,7 @@ def test_a_lock_of_ours_is_held_while_a_database_is_opened_and_never_else(
     database.close()
 
 
+@pytest.mark.slow
 def test_two_that_open_a_new_file_at_once_both_find_it_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -525,6 +527,7 @@ def test_collection_is_put_off_and_comes_back_as_it_was() -> None:
         gc.enable()
 
 
+@pytest.mark.slow
 def test_who_asks_for_the_file_waits_for_the_statement_of_another_thread(tmp_path: Path) -> None:
     """A connection serves one thread at a time: a second one makes the first one's call fail."""
     database, other = (database_at(tmp_path / "x.sqlite") for _ in range(2))

@@ -459,6 +459,7 @@ def committed(desk: OpenWorkspace, *names: str) -> None:
     git(desk, "commit", "-m", "first")
 
 
+@pytest.mark.slow
 def test_what_git_committed_counts_as_kept(desk: OpenWorkspace) -> None:
     committed(desk, "a.txt", "b.txt", "sub")
     edit(desk, "3", "drei\n")

@@ -81,6 +81,7 @@ def plan(shell: Shell, lines: str = "2", content: str = "zwei") -> str:
 # Help
 
 
+@pytest.mark.slow
 def test_help_says_the_exit_statuses(shell: Shell) -> None:
     ran = shell("--help")
     assert ran.status == 0
@@ -189,6 +190,7 @@ def test_words_that_cannot_be_used(shell: Shell) -> None:
         assert len(ran.err) < 400
 
 
+@pytest.mark.slow
 def test_arguments_that_the_tool_refuses(shell: Shell) -> None:
     for words in (
         *([], ["[1]"], ["null"], ['{"path": 1}'], ["--pth", "a.txt"], ["--nope"]),

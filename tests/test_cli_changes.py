@@ -117,6 +117,7 @@ def test_git_applies_what_changes_prints(agents: OpenWorkspace, run: Run, root: 
         assert (other / name).read_bytes() == (root / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_git_takes_and_stages_every_change(agents: OpenWorkspace, run: Run, root: Path) -> None:
     """Other line ends and encodings, none at the end, strange names; removed, moved and created."""
     files = {
@@ -169,6 +170,7 @@ def test_what_git_cannot_apply_is_named(agents: OpenWorkspace, run: Run, root: P
     assert "left out: a.txt" in ran.err
 
 
+@pytest.mark.slow
 def test_changes_are_selected(agents: OpenWorkspace, run: Run) -> None:
     edit(agents, 5, "five", why="to count")
     assert run("checkpoint", "half way").status == 0
@@ -208,6 +210,7 @@ def test_what_is_kept_is_no_longer_shown(agents: OpenWorkspace, run: Run, root: 
     assert (root / "a.txt").read_text() == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["", "sub"])
 def test_what_is_kept_is_staged_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: str
@@ -313,6 +316,7 @@ def test_what_to_undo_is_named_in_one_way(run: Run) -> None:
         assert run("undo", *words).status == 2, words
 
 
+@pytest.mark.slow
 def test_each_change_is_asked_for(
     agents: OpenWorkspace, run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

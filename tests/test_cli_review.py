@@ -108,6 +108,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_refusals(agent: OpenWorkspace, run: Run) -> None:
     ids = {"HUNK": plan(agent, 5, "five"), "DONE": plan(agent, 9, "nine"), "BLANK": " "}
     assert run("approve", ids["DONE"])[0] == 0
@@ -144,6 +145,7 @@ def commands(words: str) -> list[str]:
     return re.findall(r"copydesk (\w+)", words)
 
 
+@pytest.mark.slow
 def test_show_says_what_this_person_may_do(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     hunk = plan(agent, 5, "five")
 
@@ -175,6 +177,7 @@ def test_show_says_what_this_person_may_do(agent: OpenWorkspace, run: Run, tmp_p
     assert found == ("conflict", "ann", "rejected")
 
 
+@pytest.mark.slow
 def test_pending_says_how_each_plan_stands(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"a": 1,\n"b": 2}\n')
     exact = plan(agent, 25, "x")
@@ -192,6 +195,7 @@ def test_pending_says_how_each_plan_stands(agent: OpenWorkspace, run: Run, tmp_p
     assert re.findall(r"ann +(\S+)", run("pending", "--lang", "zh")[1]) == ["已移位", "有冲突"]
 
 
+@pytest.mark.slow
 def test_the_approver_writes_what_was_shown(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     one, two, three = plan(agent, 5, "five"), plan(agent, 9, "nine"), plan(agent, 12, "twelve")
     status, out, err = run("apply", one)
@@ -225,6 +229,7 @@ def test_who_may_not_approve_does_not_write(agent: OpenWorkspace, run: Run, tmp_
     assert (tmp_path / "a.txt").read_text() == TEXT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_a_refusal_has_no_words_of_agents(
     agent: OpenWorkspace, run: Run, tmp_path: Path, lang: str
@@ -547,6 +552,7 @@ def test_a_long_line_shows_what_changes(agent: OpenWorkspace, run: Run, tmp_path
     assert apply(agent, hunk)["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_the_log_of_approvals_is_checked(agent: OpenWorkspace, run: Run, tmp_path: Path) -> None:
     kept, amended, other = plan(agent, 5, "five"), plan(agent, 9, "nine"), plan(agent, 12, "no")
     review, eve = agent.desk.review, agent.member("local")
@@ -598,6 +604,7 @@ def test_a_member_that_is_not_declared_does_not_decide(
 ALONE = 'durability = "fast"\n[members.local]\napproval = "human"\n'
 
 
+@pytest.mark.slow
 def test_a_person_alone_approves(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "copydesk.toml").write_text(ALONE)
     given = json.dumps({"path": "a.txt", "content": "x\n"})

@@ -333,6 +333,7 @@ def test_what_is_written_and_taken_back(desk: OpenWorkspace, case: Case) -> None
     assert found["stats"]["new_size"] == found["stats"]["bytes_written"]
 
 
+@pytest.mark.slow
 @each_row("case", REFUSED)
 def test_what_is_refused(desk: OpenWorkspace, case: Case) -> None:
     found = check_case(desk, case)

@@ -75,6 +75,7 @@ def test_a_healthy_workspace(tmp_path: Path) -> None:
     assert {"configuration", "Python", "MCP SDK", "SQLite", "ripgrep", "locks"} <= set(found)
 
 
+@pytest.mark.slow
 def test_where_notes_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "gfm" in look(tmp_path)["notes"].found
     (tmp_path / "copydesk.toml").write_text('notes = {notebooks = ["wiki"]}\n')

@@ -181,6 +181,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), VALUES, max_size=4), st.text() | st.none())
 def test_whatever_is_given_can_be_sent(arguments: dict[str, object], path: str | None) -> None:
     found = refusals.in_envelope(errors.PathRequired(), arguments, path, "en", writes=True)

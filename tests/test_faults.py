@@ -766,6 +766,7 @@ class Skipped(Exception):
     """Nothing can be mounted here."""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts of one's own are Linux's")
 @pytest.mark.parametrize(("room", "name"), spread((0, 4, 8, 12, 20, 40), DEEDS, of=13))
 def test_a_full_disk(tmp_path: Path, name: str, room: int) -> None:

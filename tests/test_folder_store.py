@@ -180,6 +180,7 @@ WRITTEN: dict[str, tuple[str, str, Op, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @each_row("before text op after", WRITTEN.values())
 def test_a_change_of_one_block_changes_its_bytes_alone(
     place: Place, before: str, text: str, op: Op, after: str

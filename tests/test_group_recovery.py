@@ -334,6 +334,7 @@ def test_a_file_half_created_can_be_created(root: Path, count: int) -> None:
         assert tree(root)["a"] == (TWO if count == 4 else BASE)
 
 
+@pytest.mark.slow
 def test_a_transaction_settles_the_one_before(root: Path) -> None:
     with open_workspace(str(root), FAST) as live:
         mine = [plan(live, path=name, range="9", content="NINE\n") for name in NAMES]
@@ -604,6 +605,7 @@ def test_recover_tells_what_it_did(broken: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(capsys.readouterr().out) == {"settled": [], "leftovers_removed": 0}
 
 
+@pytest.mark.slow
 def test_recover_says_where_somebody_has_to_look(
     broken: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -264,6 +264,7 @@ def test_drops_do_not_keep_it_open(opened: OpenWorkspace, monkeypatch: pytest.Mo
         thread.join(SECONDS)
 
 
+@pytest.mark.slow
 def test_connections(opened: OpenWorkspace) -> None:
     with served(opened, {}, most_connections=5) as address:
         with ExitStack() as held:

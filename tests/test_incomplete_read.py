@@ -64,6 +64,7 @@ def test_who_was_shown_a_part_writes_no_whole_file(tmp_path: Path, read: str) ->
             (tmp_path / "a.txt").write_text(LINES)
 
 
+@pytest.mark.slow
 def test_who_read_the_rest_writes(tmp_path: Path) -> None:
     with opened(tmp_path) as desk:
         for start in (1, 2_401, 601, 1_201, 1_801):

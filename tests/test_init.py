@@ -189,6 +189,7 @@ def test_nothing_else_changes_and_remove_gives_the_bytes_back(person: Person, ca
     assert tree(person.home, person.root) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", EXISTING)
 def test_remove_after_later_changes_and_without_its_record(person: Person, case: str) -> None:
     client, data = EXISTING[case]
@@ -328,6 +329,7 @@ def test_a_link_is_kept_and_what_it_leads_to_is_written(person: Person) -> None:
     assert tree(person.home) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", first(*NAMES))
 def test_from_nothing_and_back_to_nothing(person: Person, client: str) -> None:
     before = tree(person.home, person.root)
@@ -404,6 +406,7 @@ def test_what_it_wrote_in_the_workspace_is_an_edit(person: Person) -> None:
     assert person.run("init", "--remove")[1] == "There is nothing to remove.\n"
 
 
+@pytest.mark.slow
 def test_a_policy_for_some_paths_beside_what_is_configured(person: Person) -> None:
     path = person.root / "copydesk.toml"
     data = b'# ours\ntoolsets = ["ws_mod"]\n\n[members.agent] # it\nno_write_dirs = ["x"]\n\n[members.b]\n'
@@ -566,6 +569,7 @@ def plain_json(text: str) -> Any:
     return json.loads(re.sub(rf"{string}|,(?=\s*[}}\]])", lambda m: m[1] or "", text))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_any_json_with_comments_keeps_the_rest(data: st.DataObject) -> None:
     newline = data.draw(st.sampled_from(["\n", "\r\n"]))

@@ -157,6 +157,7 @@ def test_two_connections_see_each_other_at_once(opener: Open) -> None:
         check_states(each, (second, "open"), (first, "done"))
 
 
+@pytest.mark.slow
 def test_a_journal_in_memory_keeps_the_last_entries_within_its_bound() -> None:
     journal = SqliteRecords(Database(), most_bytes=1 << 20)
     for _ in range(100):

@@ -188,6 +188,7 @@ def test_what_is_no_answer(name: str) -> None:
     assert caught.value.reason == reason
 
 
+@pytest.mark.slow
 def test_an_answer_drop_by_drop_has_an_end() -> None:
     def answered(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")

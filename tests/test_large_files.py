@@ -173,6 +173,7 @@ def test_named_encodings(tmp_path: Path, encoding: str) -> None:
             desks.check(data, make(new))
 
 
+@pytest.mark.slow
 def test_candidates_are_shown_as_elsewhere(desks: Desks) -> None:
     data = "".join(f"{i} same\n" for i in range(400)).encode()
     for occurrence in (None, 1, 17, 400, "last", 401):
@@ -204,6 +205,7 @@ def test_any_text_and_request(
 # Terms
 
 
+@pytest.mark.slow
 def test_expected_old_and_version(desks: Desks) -> None:
     data = TEXTS["crlf"]
     version = hashlib.sha256(data).hexdigest()[:12]

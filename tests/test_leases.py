@@ -120,6 +120,7 @@ def test_a_lease_is_renewed_while_it_is_held(
     assert server.call(_LEFT, "file") == -2
 
 
+@pytest.mark.slow
 def test_a_lease_that_nobody_renews_runs_out_and_its_holder_may_not_write(
     connect: Connect,
 ) -> None:

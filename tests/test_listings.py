@@ -206,6 +206,7 @@ def test_no_answer_is_over_its_budget(
         assert len(headings) == -(-shown // 40)
 
 
+@pytest.mark.slow
 def test_only_lines_of_the_text_were_shown(desk: OpenWorkspace) -> None:
     lay(desk, {"a.txt": "".join(f"needle number {number}\n" for number in range(1, 2_001))})
     found = call(desk, "ripgrep_snippets", pattern="needle", max_results=2_000)
@@ -220,6 +221,7 @@ def test_only_lines_of_the_text_were_shown(desk: OpenWorkspace) -> None:
         assert ("edit_id" in done.data) is written
 
 
+@pytest.mark.slow
 def test_a_line_of_megabytes_is_shown_around_its_match(desk: OpenWorkspace) -> None:
     data = b"x" * (10 << 20) + b"needle" + b"y" * 1_000 + b"\n"
     lay(desk, {"bundle.js": data})

@@ -305,6 +305,7 @@ def test_the_footprint_holds_the_replaced_lines(case: tuple[Snapshot, LineEdit])
     assert moved.moved(-7) == place
 
 
+@pytest.mark.slow
 def test_a_missing_anchor_in_a_large_file_is_refused_soon() -> None:
     lines = (b"value_%d = compute(%d, other=%d)\n" % (i, i * 7, i % 13) for i in range(140_000))
     base = Snapshot.of(b"".join(lines))

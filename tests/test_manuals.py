@@ -382,6 +382,7 @@ def test_the_manuals_of_patches_and_notes_have_every_tool_and_every_code(lang: L
     assert all(f"`{tool.name}`" in index for tool in notes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("toolset", "lang"), BOTH)
 def test_every_tool_and_every_code_is_a_topic_of_its_own(toolset: str, lang: Lang) -> None:
     names = manuals.names(toolset, lang)

@@ -151,6 +151,7 @@ def meets(holder: Block, new: Tree) -> bool:
     return lists and (holder.kind == "i" or any(child.kind == "l" for child in holder.children))
 
 
+@pytest.mark.slow
 @given(documents(), profiles, st.sampled_from(SNIPPETS), st.data())
 def test_an_insertion_adds_its_blocks_and_nothing_else(
     text: str, profile: Profile, snippet: str, data: st.DataObject

@@ -489,6 +489,7 @@ async def test_a_plan_that_waits_is_in_no_table(tmp_path: Path) -> None:
         assert await recorded(server, resources=True) == before
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_who_was_acknowledged_early_is_told_of_plans(tmp_path: Path) -> None:
     lines = [*first_lines(MODERN)[:2], request(9, "server/discover", {"_meta": META})]

@@ -85,6 +85,7 @@ def test_http_what_is_wrong_is_answered(address: str, mode: str) -> None:
         assert not raw.call(6, "list_dir", {"path": "."})["result"].get("isError")
 
 
+@pytest.mark.slow
 def test_http_a_body_above_the_limit_is_refused(opened: OpenWorkspace) -> None:
     with served(opened, {}, body_bytes=10_000) as address:
         raw = Raw(address, "legacy")

@@ -144,6 +144,7 @@ async def test_what_waits_is_known(opened: OpenWorkspace, monkeypatch: pytest.Mo
         await planned(client)
 
 
+@pytest.mark.slow
 async def test_handshake_clients_hear_of_changes(opened: OpenWorkspace) -> None:
     send, receive = anyio.create_memory_object_stream[str](100)
 

@@ -311,6 +311,7 @@ def test_a_child_has_none_of_the_turns_that_other_threads_had() -> None:
         assert child(lambda: take(queues)) == 0
 
 
+@pytest.mark.slow
 def test_a_child_does_not_wait_for_a_thread_that_looked_at_the_queue(tmp_path: Path) -> None:
     queues = LockQueues(seconds=1)
     has, over = threading.Event(), threading.Event()

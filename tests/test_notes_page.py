@@ -37,6 +37,7 @@ def test_a_person_sees_and_approves_a_diff_of_two_documents(tmp_path: Path) -> N
         reader.page("/edit/1")
 
 
+@pytest.mark.slow
 def test_the_state_of_a_block_diff_is_that_of_its_documents_now(tmp_path: Path) -> None:
     path = tmp_path / "one.md"
     path.write_text(f'first\n\ntext\n{{: id="{IDS[0]}"}}\n')

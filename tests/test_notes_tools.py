@@ -181,6 +181,7 @@ def test_no_content_of_what_is_not_there(stage: Stage) -> None:
     assert stage.refused("getBlockContent", blockId=injected)["error"] == "INVALID_BLOCK_ID"
 
 
+@pytest.mark.slow
 def test_a_long_result_is_cut_and_can_be_read_on(stage: Stage) -> None:
     text = "\n\n".join(f"Paragraph {i} of many." for i in range(1_000))
     document = stage.document(text)
@@ -320,6 +321,7 @@ def test_a_search_names_the_files_that_it_stopped_reading(
         assert chinese.endswith("\n1 个文件未读取：\n- slow.md: 解析耗时超过一秒；请拆分它")
 
 
+@pytest.mark.slow
 def test_a_search_tells_how_much_is_indexed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def test_tasks_are_listed_with_what_is_open(room: Room) -> None:
     assert [page.count("Keep k") for page in pages] == [1, 3]
 
 
+@pytest.mark.slow
 def test_a_task_is_shown_file_by_file_with_where_each_hunk_comes_from(room: Room) -> None:
     first = wrote(room, "one", "1", task="tidy", why="it was <i>untidy</i>")
     wrote(room, "uno", "1", task="tidy")
@@ -258,6 +259,7 @@ def test_of_a_large_task_the_first_files_are_shown_and_decided_on(room: Room) ->
     assert "Keep the rest" in reader.page(address())
 
 
+@pytest.mark.slow
 def test_who_needs_approval_does_not_keep_its_own_edits(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     with room_at(tmp_path, desk_at(tmp_path), members={"s3cret": AGENT}) as room:
@@ -275,6 +277,7 @@ def test_who_needs_approval_does_not_keep_its_own_edits(tmp_path: Path) -> None:
 DAY_MS = 24 * 3_600_000
 
 
+@pytest.mark.slow
 def test_older_ones_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     now = [1_000_000_000_000]
@@ -289,6 +292,7 @@ def test_older_ones_are_one_line(tmp_path: Path) -> None:
         assert len(hunks(room.reader().page(link))) == 1
 
 
+@pytest.mark.slow
 def test_what_selects_nothing_is_a_page_that_says_so(room: Room) -> None:
     reader = room.reader()
     for query in ("path=../x", "task=none", "since=x&path=zz", "path=%00"):

@@ -107,6 +107,7 @@ def test_a_plan_of_several_places_is_split(room: Room) -> None:
     assert page.count('<li id="hunk-') == 2
 
 
+@pytest.mark.slow
 def test_a_refused_transaction_writes_nothing_and_says_why(room: Room) -> None:
     hunks = [prepared(room.desk, path=name, content="new\n") for name in ("x.txt", "y.txt")]
     reader = room.reader()
@@ -224,6 +225,7 @@ def test_all_of_a_large_plan_comes_in_parts(room: Room) -> None:
     assert rows(f"{edit}?all=9") == [*range(10_000, 11_000)]
 
 
+@pytest.mark.slow
 def test_an_address_of_nothing_is_a_page_for_who_is_signed_in(room: Room) -> None:
     reader = room.reader()
     for path in ("/nowhere", "/hunk/01234567", "/hunk/nonsense", "/edit/99"):
@@ -313,6 +315,7 @@ def test_the_filter_of_the_list_is_kept_until_the_list_is_seen_again(room: Room)
     assert reader.post(f"/apply{query}", form).headers["location"] == f"/{query}"
 
 
+@pytest.mark.slow
 def test_signing_in_leads_to_the_very_address_that_was_asked_for(room: Room) -> None:
     stranger = room.stranger()
     location = stranger.get("/?path=src&state=drifted").headers["location"]
@@ -334,6 +337,7 @@ def test_a_decided_plan_has_no_button_that_can_only_be_refused(room: Room) -> No
         assert actions == ["apply", *own, "comment"]
 
 
+@pytest.mark.slow
 def test_what_an_empty_file_gets_is_said(room: Room) -> None:
     (room.root / "empty.txt").write_text("")
     prepared(room.desk, "prepare_file_range_edit", path="empty.txt", range="1~", content="x")
@@ -344,6 +348,7 @@ def test_what_an_empty_file_gets_is_said(room: Room) -> None:
     assert "lines 1–0" not in text
 
 
+@pytest.mark.slow
 def test_two_plans_of_one_file_have_each_its_landmark(room: Room) -> None:
     both = [prepared(room.desk, path="a.txt", content=text) for text in ("x", "y")]
     page = room.reader().page(f"/together?hunk={both[0]}&hunk={both[1]}")
@@ -351,6 +356,7 @@ def test_two_plans_of_one_file_have_each_its_landmark(room: Room) -> None:
     assert len(set(regions)) == len(regions) == 2
 
 
+@pytest.mark.slow
 def test_plans_are_grouped_by_member_and_task_and_then_by_file(room: Room) -> None:
     desk = room.desk
 
@@ -408,6 +414,7 @@ def test_pending_counts_what_waits_for_a_decision(room: Room) -> None:
         assert tabs == [("Pending", "1"), ("Approved", "1"), ("Rejected", "1")]
 
 
+@pytest.mark.slow
 def test_the_names_of_tools_are_words(room: Room) -> None:
     assert tool_words("prepare_file_range_edit") == "replace lines"
     assert tool_words("team_mgmt_prepare_file_append") == "append (team)"
@@ -550,6 +557,7 @@ def test_what_a_person_looked_at_is_marked_until_it_is_another(room: Room) -> No
     assert ">viewed<" not in reader.page("/"), "it was prepared again"
 
 
+@pytest.mark.slow
 def test_the_lines_that_are_named_are_those_of_the_diff(room: Room) -> None:
     hunk = prepared(room.desk, "prepare_file_range_edit", path="a.txt", range="2", content="x")
     (room.root / "a.txt").write_text("minus\nzero\none\ntwo\n")
@@ -688,6 +696,7 @@ def test_a_conflict_is_shown_three_ways_and_planned_anew(room: Room) -> None:
     assert "Plan it anew" in str(said)
 
 
+@pytest.mark.slow
 def test_what_checks_found_is_shown_with_the_plan(room: Room) -> None:
     (room.root / "<i>.py").write_text("a = 1\n")
     broken = prepared(room.desk, path="<i>.py", content="def f()\n")
@@ -724,6 +733,7 @@ def test_while_the_server_of_the_machines_is_away_the_page_says_so(tmp_path: Pat
             assert "two" in reader.page(f"/hunk/{hunk}")
 
 
+@pytest.mark.slow
 def test_a_plan_whose_text_is_gone_shows_what_is_known_and_can_be_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\ntwo\nthree\n")
     members = {AGENT: MemberConfig(approval="human")}

@@ -143,6 +143,7 @@ def test_who_gets_chinese(room: Room) -> None:
     assert "Nothing is pending" in reader.page("/?lang=en")
 
 
+@pytest.mark.slow
 def test_a_workspace_in_chinese_has_its_page_in_chinese(tmp_path: Path) -> None:
     desk = desk_at(tmp_path)
     object.__setattr__(desk.config, "lang", "zh")

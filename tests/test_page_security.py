@@ -131,6 +131,7 @@ def test_every_answer_has_the_headers_and_none_lets_others_read(room: Room) -> N
     assert "frame-ancestors 'none'" in policy
 
 
+@pytest.mark.slow
 def test_a_refusal_at_the_door_has_the_headers_too(room: Room) -> None:
     http, evil = room.reader().http, {"Host": "evil.example"}
     answers = [
@@ -229,6 +230,7 @@ def test_static_files_are_those_of_the_package(room: Room) -> None:
     assert room.reader().get("/hunk/" + "a" * 5_000).status_code in (404, 414)
 
 
+@pytest.mark.slow
 def test_a_body_above_the_limit_is_refused(tmp_path: Path) -> None:
     with room_at(tmp_path, body_bytes=10_000) as room:
         assert room.stranger().post("/sign-in", {"token": "x" * 20_000}).status_code == 413
@@ -242,6 +244,7 @@ def test_who_has_not_come_in_sends_no_large_form(room: Room) -> None:
     assert (answer.status_code, "<p>This is more than" in answer.text) == (413, True)
 
 
+@pytest.mark.slow
 def test_no_name_is_taken_that_belongs_to_a_member_or_its_user(tmp_path: Path) -> None:
     """Which it is, is told to who has a token."""
     with room_at(tmp_path, members={"s3cret": "fixer"}) as room:
@@ -518,6 +521,7 @@ def test_a_line_of_five_megabytes_is_harmless_and_readable(room: Room) -> None:
         assert "characters" in page
 
 
+@pytest.mark.slow
 def test_what_could_mislead_is_shown_by_its_number(room: Room) -> None:
     content = "if user\u202e:\x1b[0m\np\u0430ypal\u2003= 1\n"
     hunk = prepared(room.desk, path="a.txt", content=content)
@@ -526,6 +530,7 @@ def test_what_could_mislead_is_shown_by_its_number(room: Room) -> None:
     assert "pU+0430ypalU+2003= 1" in text
 
 
+@pytest.mark.slow
 def test_the_agents_own_token_does_not_approve_its_own_plans(tmp_path: Path) -> None:
     with room_at(tmp_path, desk_at(tmp_path), members={"s3cret": AGENT}) as room:
         agent = room.stranger()
@@ -540,6 +545,7 @@ def test_the_agents_own_token_does_not_approve_its_own_plans(tmp_path: Path) -> 
         assert not (tmp_path / "a.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_diff_that_is_not_there_says_why(room: Room) -> None:
     reader = room.reader()
     for place, code in (("/edit/999/diff", "EDIT_NOT_FOUND"), ("/hunk/zz/diff", "INVALID_HUNK_ID")):

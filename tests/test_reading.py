@@ -85,6 +85,7 @@ def test_reading_on_reaches_every_line(desk: OpenWorkspace, tmp_path: Path) -> N
     assert seen.encode() == text
 
 
+@pytest.mark.slow
 def test_a_file_of_a_thousand_lines_is_read_in_one_call(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:

@@ -267,6 +267,7 @@ def cases(draw: st.DrawFn) -> tuple[bytes, list[RangeEdit]]:
     return text.encode(), draw(st.permutations(edits))
 
 
+@pytest.mark.slow
 @given(cases())
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.filter_too_much])
 def test_several_ranges_are_each_alone_from_the_bottom_up(

@@ -169,6 +169,7 @@ def test_the_text_of_a_report_and_its_data_say_the_same(data: dict[str, Value], 
     assert json.loads(json.dumps(report.data)) == report.data
 
 
+@pytest.mark.slow
 @given(drafts())
 def test_a_shown_diff_is_valid_text(draft: Draft) -> None:
     text, cut = shown_diff(draft.diff, draft.base.encoding)

@@ -214,6 +214,7 @@ def test_due_by_the_days_of_use_alone() -> None:
     assert [days_left(daily[:2], 90, edit) for edit in (0, 1, 2)] == [90, 91, 92]
 
 
+@pytest.mark.slow
 def test_the_doctor_says_what_will_go_and_when(tmp_path: Path) -> None:
     (tmp_path / "copydesk.toml").write_text("journal_days = 5\njournal_bytes = 100_000\n")
     day = [TODAY]
@@ -363,6 +364,7 @@ def test_a_folder_that_is_new_again_begins_at_one_again(room: Room) -> None:
     assert room.edit(2) == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_backup_that_is_put_back_while_nobody_runs_goes_on_where_it_was(room: Room) -> None:
     """Nobody knows which ids were given since: it is the history now."""
     backup = room.root / "backup"

@@ -347,6 +347,7 @@ def linked(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 @each_row("path follow paths", [
     (".", False, "noread/n.txt real/r.txt"),
     ("d", False, ""),
@@ -602,6 +603,7 @@ def test_globs_of_args_can_be_checked() -> None:
     assert parsed.globs == ("a/**", "/B/*", "!c")
 
 
+@pytest.mark.slow
 @each_row("query argument", [
     (ask(""), "pattern"),
     (ask("", pattern_argument="literal"), "literal"),

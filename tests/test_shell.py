@@ -70,6 +70,7 @@ def complete(root: Path, capsys: pytest.CaptureFixture[str]) -> Say:
     return run
 
 
+@pytest.mark.slow
 def test_words_of_every_kind(complete: Say, agent: OpenWorkspace) -> None:
     hunk = planned(agent)
     assert {"init", "apply", "watch", "help"} <= set(complete(""))
@@ -138,6 +139,7 @@ def test_the_shells_take_their_scripts(
     assert "a.txt" in ask("copydesk history")
 
 
+@pytest.mark.slow
 def test_help_is_that_of_the_command(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*words: str) -> str:
         capsys.readouterr()
@@ -169,6 +171,7 @@ def helps(parser: argparse.ArgumentParser) -> Iterator[str]:
         yield from (text or "").split("\n")
 
 
+@pytest.mark.slow
 def test_all_help_is_there_in_chinese(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = {text for text in helps(new_parser()) if text and not text.startswith("  copydesk ")}
     assert len(texts) > 100

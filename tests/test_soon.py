@@ -89,6 +89,7 @@ def test_what_is_left_as_a_process_ends_is_done_by_it_and_not_by_its_child() -> 
     assert (ended.stdout, ended.stderr) == ("done\n", "")
 
 
+@pytest.mark.slow
 def test_a_late_write_to_a_replaced_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the thread that looks once more, before anything is closed."""
     monkeypatch.setattr(writes, "LATE_SECONDS", 0.2)

@@ -342,6 +342,7 @@ def test_without_decisions_nothing_passes_that_a_person_has_to_see(
         assert found["status"] == "pending"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDED)
 def test_a_newer_build_is_refused_and_one_that_only_adds_is_not(
     used: Path, tmp_path: Path, name: str

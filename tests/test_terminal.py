@@ -65,6 +65,7 @@ def test_no_text_acts_on_a_terminal(text: str) -> None:
     assert not set("\n\t") & set(one)
 
 
+@pytest.mark.slow
 @given(st.recursive(ANY, lambda inner: st.lists(inner) | st.dictionaries(ANY, inner), max_leaves=5))
 def test_json_is_harmless_and_means_the_same(data: object) -> None:
     shown = terminal.as_json(data)

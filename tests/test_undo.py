@@ -949,6 +949,7 @@ def test_a_large_file_is_taken_back_in_parts(large: Room) -> None:
     assert (report["error"], "later_edit_ids" in report) == ("CONTENT_CHANGED", False)
 
 
+@pytest.mark.slow
 def test_a_large_file_of_wide_characters(large: Room) -> None:
     for encoding in ("utf-16-le", "utf-16-be", "utf-32-be"):
         mark = "\ufeff".encode(encoding)

@@ -125,6 +125,7 @@ def test_the_page_shows_it_and_runs_nothing_of_it(tmp_path: Path) -> None:
         assert "U+202E" in page
 
 
+@pytest.mark.slow
 def test_the_command_line_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
