@@ -423,6 +423,23 @@ def test_no_call_waits_for_the_look_at_a_large_file(desk: OpenWorkspace) -> None
     assert told(desk) == [(edit_id, "large.py", 7)]
 
 
+def test_nor_for_that_of_many_edits(desk: OpenWorkspace) -> None:
+    """One that stands keeps those after it from being left out."""
+    path, long = Path(desk.root, "long.py"), CODE + "# many words\n" * 2_000
+    path.write_text(long)
+    edit(desk, path="long.py")
+    told_at_once: list[bool] = []
+    for number in range(12):
+        edit_id = edit(desk, "import os\n", f"import os\nimport re, m{number}\n", path="long.py")
+        save(path, long.replace(OLD, NEW))
+        at_once: Any = desk.call("local", "list_edits", {}).data.get("overwritten", [])
+        later = [] if at_once else told(desk)
+        assert [row["edit_id"] for row in at_once] or [one for one, *_ in later] == [edit_id]
+        told_at_once.append(bool(at_once))
+    assert told_at_once == sorted(told_at_once, reverse=True)
+    assert {*told_at_once} == {True, False}
+
+
 def test_of_equal_lines_those_that_are_gone_are_told(desk: OpenWorkspace) -> None:
     log = "    logger.info(everything, here)\n"
     edit(desk, "    found = 0\n", f"    found = 0\n{log}")

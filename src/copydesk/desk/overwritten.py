@@ -60,8 +60,9 @@ _MOST_EDITS = 500
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
-_LOOKED_AT_FIRST = 256 << 10
-"""Bytes; a call does not wait for a look at a larger file, and its loss is told by the next one."""
+_LOOKED_AT_FIRST = 512 << 10
+"""Bytes, of a file times the steps to be replayed; a call does not wait for a look at more, and
+what is lost is told by the next one."""
 
 # `bench/overwritten.py` measures what these tell of real commits, miss, and tell falsely.
 
@@ -115,13 +116,15 @@ class _Edited(NamedTuple):
 class _Looked(NamedTuple):
     """A file as it was last looked at: its newest edit, its state, and git's names of its text.
 
-    All edits up to `gone_id` are overwritten and told.
+    Of all edits up to `gone_id` nothing is left, and what was overwritten is told; so many `steps`
+    were replayed.
     """
 
     edit_id: int
     stamp: Stamp | None
     blobs: frozenset[str]
-    gone_id: int
+    gone_id: int = 0
+    steps: int = 3
 
     def stands(self, found: StatResult | None) -> bool:
         """Whether nobody wrote since, for certain."""
@@ -160,8 +163,9 @@ class Overwrites(Closing):
         """Look at them now if one is not as it was last looked at: its next answer has to tell."""
         for path in self._edited.copy():
             looked, found = self._looked.get(path), self._services.files.peek(path)
-            is_short = found is None or found.st_size <= _LOOKED_AT_FIRST
-            if looked is not None and is_short and not looked.holds(found):
+            if looked is None or looked.holds(found):
+                continue
+            if found is None or found.st_size * looked.steps <= _LOOKED_AT_FIRST:
                 self.look()
                 return
 
@@ -263,7 +267,9 @@ class Overwrites(Closing):
         document = self._read(path)
         data, stamp = (None, None) if document is None else (document.data, document.stamp)
         blobs = frozenset[str]() if data is None else _blobs(data)
-        now = _Looked(edited.edit_id, stamp, blobs, 0 if looked is None else looked.gone_id)
+        now = (looked or _Looked(0, None, blobs))._replace(
+            edit_id=edited.edit_id, stamp=stamp, blobs=blobs
+        )
         digest = "" if data is None else hashlib.sha256(data).hexdigest()
         if edited.is_linked and digest == edited.after:
             self._looked[path] = now
@@ -278,10 +284,13 @@ class Overwrites(Closing):
         if not now.holds(self._services.files.peek(path)):
             return
         self._looked[path] = now  # a text that cannot be told apart is not looked at again either
-        losses = _Losses(self._steps(path, there, data, looked))
+        steps = self._steps(path, there, data, looked)
+        losses = _Losses(steps)
         lost = {one.edit.edit_id: one for one in self._lost(path, losses, looked)}
-        gone = takewhile(lost.__contains__, sorted(losses.standing))
-        self._looked[path] = now._replace(gone_id=max(gone, default=now.gone_id))
+        if losses.standing:
+            left = losses.left() - lost.keys()
+            gone_id = min(left, default=max(losses.standing) + 1) - 1
+            self._looked[path] = now._replace(gone_id=gone_id, steps=len(steps))
         for edit, line, step, next_ms in lost.values():
             time_ms = next_ms or (stamp.mtime_ns // 1_000_000 if stamp else self._services.clock())
             yield Decision(
@@ -409,6 +418,13 @@ class _Losses:
                 del self.lost[edit_id], self._left[edit_id]
                 if edit is not None:  # what was put back is looked for under that edit
                     del self.standing[edit_id]
+
+    def left(self) -> set[int]:
+        """The edits of which lines are there, and the lost ones."""
+        standing = self.standing.items()
+        return {one for one, (_, ids) in standing if not ids.isdisjoint(self._counts)} | {
+            *self.lost
+        }
 
     def _lose(self, step: TextStep, alignment: Alignment, later: TextStep | None) -> None:
         """Find the edits that another program's step has overwritten."""
