@@ -60,7 +60,7 @@ _MOST_EDITS = 500
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
-_LOOKED_AT_FIRST = 512 << 10
+_LOOKED_AT_FIRST = 128 << 10
 """Bytes, of a file times the steps to be replayed; a call does not wait for a look at more, and
 what is lost is told by the next one."""
 
