@@ -22,7 +22,7 @@ from copydesk.desk import overwritten
 from copydesk.desk.changes import TextStep
 from copydesk.desk.outcome import Applied
 from copydesk.edit.request import RangeEdit
-from copydesk.errors import ContentChanged
+from copydesk.errors import ContentChanged, Failed
 from copydesk.store.protocol import Document
 from copydesk.text.relpath import RelPath
 from copydesk.tools.report import Answer, Lang
@@ -412,6 +412,59 @@ def test_what_stands_beside_a_lost_edit_is_told_when_it_goes(desk: OpenWorkspace
     assert told(desk) == [(newer, "a.py", 2)]
     save(Path(desk.root, "a.py"), CODE)
     assert [one for one, *_ in told(desk)] == [older]
+
+
+PUT_IN = "    found = 0\n    for thing in things:\n        others.append(thing)\n"
+
+
+@pytest.mark.parametrize("form", [wide, lambda text: text.replace("    ", "\t")])
+def test_what_was_only_laid_out_anew_is_told_when_it_goes(
+    desk: OpenWorkspace, form: Callable[[str], str]
+) -> None:
+    path = Path(desk.root, "a.py")
+    edit_id = edit(desk, "    found = 0\n", PUT_IN)
+    save(path, form(path.read_text()))
+    assert told(desk) == []
+    save(path, CODE)
+    assert [one for one, *_ in told(desk)] == [edit_id]
+
+
+def test_what_was_undone_and_made_again_is_told_when_it_goes(desk: OpenWorkspace) -> None:
+    path = Path(desk.root, "a.py")
+    edit_id = edit(desk, "    found = 0\n", PUT_IN)
+    undone = ask(desk, "undo_file_modification", edit_id=edit_id)
+    save(path, path.read_text() + "# theirs\n")
+    assert told(desk) == []
+    ask(desk, "undo_file_modification", edit_id=undone.data["edit_id"])
+    save(path, CODE + "# theirs too\n")
+    assert [one for one, *_ in told(desk)] == [edit_id]
+
+
+def test_what_could_not_be_recorded_is_told_later(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edits = [edit(desk), edit(desk, "import os\n", "import os\nimport re\nimport sys\n")]
+    records, path = desk.desk.overwrites._services.records, Path(desk.root, "a.py")
+
+    def full(_: object) -> bool:
+        raise Failed("write", "the disk is full")
+
+    save(path, CODE)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(records), "take", lambda _, said: full(said))
+        desk.desk.overwrites.look()
+    save(path, CODE + "# theirs\n")
+    assert [one for one, *_ in told(desk)] == edits
+
+
+def test_an_older_text_is_known_though_it_is_replayed_no_more(desk: OpenWorkspace) -> None:
+    path = Path(desk.root, "a.py")
+    gone = edit(desk, "    found = 0\n", PUT_IN)
+    save(path, CODE.replace("    ", "\t"))
+    assert [one for one, *_ in told(desk)] == [gone]
+    deleting = edit(desk, '\t\tprint(" ".join(words))\n', "")
+    save(path, CODE)
+    assert [one for one, *_ in told(desk)] == [deleting]
 
 
 def test_no_call_waits_for_the_look_at_a_large_file(desk: OpenWorkspace) -> None:

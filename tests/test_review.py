@@ -599,9 +599,8 @@ def test_nobody_approves_unseen(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Two people and an agent at one plan at once, thousands of times, as processes would."""
-    monkeypatch.setattr(
-        overwritten, "LOOKED_BACK_MS", 0
-    )  # all edits before are looked at, each time
+    # or all edits before are looked at, each time
+    monkeypatch.setattr(overwritten, "LOOKED_BACK_MS", 0)
     file = tmp_path / "a.txt"
     file.write_text(TEXT)
     config = Config(members=MEMBERS, durability="fast")

@@ -61,8 +61,8 @@ LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
 _LOOKED_AT_FIRST = 128 << 10
-"""Bytes, of a file times the steps to be replayed; a call does not wait for a look at more, and
-what is lost is told by the next one."""
+"""Bytes, of a file times the steps to be replayed; no call looks first for a file of more alone,
+whose loss the next one tells."""
 
 # `bench/overwritten.py` measures what these tell of real commits, miss, and tell falsely.
 
@@ -116,8 +116,7 @@ class _Edited(NamedTuple):
 class _Looked(NamedTuple):
     """A file as it was last looked at: its newest edit, its state, and git's names of its text.
 
-    Of all edits up to `gone_id` nothing is left, and what was overwritten is told; so many `steps`
-    were replayed.
+    All edits up to `gone_id` are overwritten, and told; the next look replays some `steps`.
     """
 
     edit_id: int
@@ -160,12 +159,14 @@ class Overwrites(Closing):
         self._soon.now()
 
     def look_again(self) -> None:
-        """Look at them now if one is not as it was last looked at: its next answer has to tell."""
+        """Look at them now if a short one is not as it was last looked at, for the next answer."""
         for path in self._edited.copy():
             looked, found = self._looked.get(path), self._services.files.peek(path)
             if looked is None or looked.holds(found):
                 continue
-            if found is None or found.st_size * looked.steps <= _LOOKED_AT_FIRST:
+            now = 0 if found is None else found.st_size
+            before = 0 if looked.stamp is None else looked.stamp.size
+            if max(now, before) * looked.steps <= _LOOKED_AT_FIRST:
                 self.look()
                 return
 
@@ -283,14 +284,10 @@ class Overwrites(Closing):
             return
         if not now.holds(self._services.files.peek(path)):
             return
-        self._looked[path] = now  # a text that cannot be told apart is not looked at again either
-        steps = self._steps(path, there, data, looked)
-        losses = _Losses(steps)
+        self._looked[path] = now  # also if it is no text: then it is refused here
+        older = [one.before for one in there if one.edit_id <= now.gone_id]
+        losses = _Losses(self._steps(path, there, data, looked), older)
         lost = {one.edit.edit_id: one for one in self._lost(path, losses, looked)}
-        if losses.standing:
-            left = losses.left() - lost.keys()
-            gone_id = min(left, default=max(losses.standing) + 1) - 1
-            self._looked[path] = now._replace(gone_id=gone_id, steps=len(steps))
         for edit, line, step, next_ms in lost.values():
             time_ms = next_ms or (stamp.mtime_ns // 1_000_000 if stamp else self._services.clock())
             yield Decision(
@@ -303,6 +300,10 @@ class Overwrites(Closing):
                 before="" if step.after is None else step.after.digest,
                 after=str(line),
             )
+        if losses.standing:  # every one is recorded by now
+            left = losses.standing.keys() - lost.keys()
+            gone_id = min(left, default=max(losses.standing) + 1) - 1
+            self._looked[path] = now._replace(gone_id=gone_id, steps=3 + 2 * len(left))
 
     def _read(self, path: RelPath) -> Document | None:
         """The file at a real path; None without one."""
@@ -380,10 +381,11 @@ class _Losses:
     lost edit has left, which are like others. `_seen` are all lines that were ever there.
     """
 
-    def __init__(self, steps: Sequence[TextStep]) -> None:
+    def __init__(self, steps: Sequence[TextStep], older: Sequence[str] = ()) -> None:
+        """`older` are the digests of texts before the first step."""
         self.lost: dict[int, _Lost] = {}
         self.standing: dict[int, tuple[Entry, set[int]]] = {}
-        self._texts: dict[str, list[int]] = {}
+        self._texts: dict[str, list[int]] = {digest: [] for digest in older if digest}
         self._authored = Authored(steps[0].old if steps else ())
         self._counts: dict[int, int] = {}
         self._left: dict[int, int] = {}
@@ -418,13 +420,6 @@ class _Losses:
                 del self.lost[edit_id], self._left[edit_id]
                 if edit is not None:  # what was put back is looked for under that edit
                     del self.standing[edit_id]
-
-    def left(self) -> set[int]:
-        """The edits of which lines are there, and the lost ones."""
-        standing = self.standing.items()
-        return {one for one, (_, ids) in standing if not ids.isdisjoint(self._counts)} | {
-            *self.lost
-        }
 
     def _lose(self, step: TextStep, alignment: Alignment, later: TextStep | None) -> None:
         """Find the edits that another program's step has overwritten."""
