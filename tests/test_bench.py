@@ -200,6 +200,8 @@ def test_the_page_tells_what_was_missed_and_who_was_left_out() -> None:
     names = [line.split(" | ")[0] for line in lines if line.startswith(("| limit", "| **c", "| a"))]
     assert names == ["| limit: cp", "| **copydesk**", "| a\\|b", "| a tool", "| aider-chat"]
     assert any("ok 1, MISSED 1, not measured 1" in line for line in lines)
+    why = lines.index("## What is missed, and why")
+    assert lines[why + 2].startswith("- **W1**: An edit is also")
     (told,) = (line for line in lines if "what `pip install copydesk` gives" in line)
     plain, _, extras = told.partition("Of its extras")
     assert "ahocorasick-rs 1" in plain
