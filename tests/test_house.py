@@ -156,6 +156,19 @@ def test_each_package_imports_only_what_it_may() -> None:
     check_rule(rule)
 
 
+def test_no_group_of_an_expression_is_repeated_possessively() -> None:
+    """Python before 3.11.5 (Debian has 3.11.2) gets it wrong; `(?>(?:...)*)` means the same."""
+
+    def rule(path: Path) -> Iterator[str]:
+        for node in ast.walk(trees()[path]):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+                text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+                if re.search(r"(?<!\()\)(?:[*+?]|\{\d*,?\d*\})\+", text):
+                    yield f"{node.lineno}: {text[:60]}"
+
+    check_rule(rule)
+
+
 def test_no_files_import_each_other() -> None:
     """Not in a circle either, and not for their types alone: such files are one file."""
     modules = {"copydesk." + name_of(path)[:-3].replace("/", "."): path for path in FILES}

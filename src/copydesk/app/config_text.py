@@ -72,7 +72,7 @@ _DEEPEST: Final = 100
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _PLAIN: Final = re.compile(r"[^\s,:\[\]{}\"/]+")
 _BLANKS: Final = re.compile(r"[ \t]*")
-_SPACE: Final = re.compile(r"(?:[ \t\r\n]|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
+_SPACE: Final = re.compile(r"(?>(?:[ \t\r\n]|//[^\n]*|/\*.*?\*/)*)", re.DOTALL)
 _TAIL: Final = re.compile(r"(?:[ \t]*/\*[^\n]*?\*/)*(?:[ \t]*//[^\n]*?(?=\r?\n|\Z))?")
 """The comments that follow on the same line."""
 _INDENT: Final = re.compile(r"\n([ \t]+)\S")

@@ -56,7 +56,7 @@ BESIDE_OTHERS: Final = frozenset(
 """Scripts that look like no other one, and that names combine with Latin letters."""
 
 _OF_NO_SCRIPT = BESIDE_OTHERS | {"MICRO", "FEMININE", "MASCULINE", "MODIFIER", "SUPERSCRIPT"}
-_WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*+")
+_WORD = re.compile(r"[^\W_](?>(?:[^\W_]|[\u0300-\u036f])*)")
 """Letters and digits, and the marks on them."""
 
 _BREAKS = re.compile("[\t\n]")

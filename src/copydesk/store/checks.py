@@ -305,7 +305,7 @@ _PLAIN = re.compile(r"[\w.]")
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _POSITION = re.compile(
-    r"\s*+(?:-->\s*+)?+(?P<path>.*?)"
+    r"\s*+(?>(?:-->\s*+)?)(?P<path>.*?)"
     r"(?::(?P<line>\d+)(?::\d+)?|\((?P<at>\d+)(?:,\d+)?\))(?::\s*|\s+|$)(?P<text>.*)"
 )
 _STDIN = ("-", "<stdin>", "<standard input>", "stdin", "standard input")
@@ -511,7 +511,7 @@ def _language(
     `rest` are the words that may follow a text.
     """
     return re.compile(rf"(?:{names})(?:-?\d[\w.-]*)?(?:\.exe)?"), re.compile(
-        rf"(?:\0(?:{flags})(?=\0)|\0(?:{valued})\0(?!-)[^\0]+(?=\0))*+(?:"
+        rf"(?>(?:\0(?:{flags})(?=\0)|\0(?:{valued})\0(?!-)[^\0]+(?=\0))*)(?:"
         rf"\0(?:{reads})(?:\0(?:-|(?![-+])[^\0]*)(?=\0))*\0\Z"
         rf"|\0(?:{texts})(?P<text>(?![-+])[^\0]+)(?P<rest>(?:\0(?:{rest})(?=\0))*)\0\Z"
         rf"|\0(?:{modules})\0(?P<module>\w[\w.]*)(?=\0)"

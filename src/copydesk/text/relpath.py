@@ -102,7 +102,7 @@ _LONGEST = 1_000
 _DEEPEST = 20
 _ANY = re.compile("[^/]", re.DOTALL)
 
-_CLASS = re.compile(r"\[[!^]?+\]?+(?:\[:\w+:\]|\\.|[^\]\\])*+\]", re.DOTALL)
+_CLASS = re.compile(r"\[[!^]?+\]?+(?>(?:\[:\w+:\]|\\.|[^\]\\])*)\]", re.DOTALL)
 """A class; `[:alpha:]` may be within, and a bracket or backslash after a backslash."""
 
 _POSIX = {

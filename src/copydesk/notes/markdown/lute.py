@@ -293,11 +293,11 @@ _NAME_ENDS = re.compile(rb"[ \t\n\v\f\r]|/?>").match
 _NAME = re.compile(rb"[A-Za-z][A-Za-z0-9-]*\Z").match
 _TAG = re.compile(
     rb"""[A-Za-z][A-Za-z0-9-]*+
-    (?:[ \t\n\v\f\r]++ (?: [^ \t\n\v\f\r]?+ (?![^ \t\n\v\f\r])
+    (?>(?:[ \t\n\v\f\r]++ (?: [^ \t\n\v\f\r]?+ (?![^ \t\n\v\f\r])
         | =[^ \t\n\v\f\r]*+
-        | [A-Za-z_:][A-Za-z0-9_.:-]*+ (?:= (?:'[^ \t\n\v\f\r']*+'
-            | "[^ \t\n\v\f\r"]*+" | [^ \t\n\v\f\r"'=<>`]*+))?+ (?![^ \t\n\v\f\r])
-    ))*+ \Z""",
+        | [A-Za-z_:][A-Za-z0-9_.:-]*+ (?>(?:= (?:'[^ \t\n\v\f\r']*+'
+            | "[^ \t\n\v\f\r"]*+" | [^ \t\n\v\f\r"'=<>`]*+))?) (?![^ \t\n\v\f\r])
+    ))*) \Z""",
     re.VERBOSE,
 ).match
 """The inside of a tag, whose attributes are words: white space ends even a quoted value. Of an

@@ -467,10 +467,10 @@ def spelled(pairs: Pairs) -> bytes:
 
 _ATTRIBUTE = re.compile(
     rb"""[ \t\n\v\f\r]++ ([A-Za-z_:][A-Za-z0-9_.:-]*+)
-    (?: [ \t\n\v\f\r]*+ (=) [ \t\n\v\f\r]*+ (
+    (?>(?: [ \t\n\v\f\r]*+ (=) [ \t\n\v\f\r]*+ (?>(
         " [^"]*+ " | ' [^']*+ '
         | [^ \t\n\v\f\r"'] [^ \t\n\v\f\r"'=<`>]++ (?: [ \t\n\v\f\r] | \Z | ((?=>)))
-    )?+ )?+""",
+    )?) )?)""",
     re.VERBOSE,
 ).match
 """Lute eats the first character of a value without quotes, and the last one before `>`."""
@@ -497,13 +497,14 @@ def _pairs(text: bytes) -> Pairs:
 
 _GAP = r"[ \t]*+(?:\n[ \t]*+)?"
 _BARE = r"(?:\\[!-\xff]|[^\x00-\x20\x7f()])"
-_balanced = rf"{_BARE}*+"
+_balanced = rf"(?>{_BARE}*)"
 for _ in range(32):  # so deep may the parentheses of a destination be nested
-    _balanced = rf"(?:{_BARE}|\({_balanced}\))*+"
+    _balanced = rf"(?>(?:{_BARE}|\({_balanced}\))*)"
 DEFINED = re.compile(
-    r"\[(?!\s*+\])(?:[^\\\[\]]|\\.){1,999}+\]:"
-    rf"{_GAP}(?:<(?:[^<>\n\\]|\\[^\n])*+>|(?!<)(?=[^\s)]){_balanced})"
-    rf"(?:(?=[ \t\n]){_GAP}(?:\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|\((?:[^()\\]|\\.)*+\))"
+    r"\[(?!\s*+\])(?>(?:[^\\\[\]]|\\.){1,999})\]:"
+    rf"{_GAP}(?:<(?>(?:[^<>\n\\]|\\[^\n])*)>|(?!<)(?=[^\s)]){_balanced})"
+    rf"(?:(?=[ \t\n]){_GAP}(?:\"(?>(?:[^\"\\]|\\.)*)\"|'(?>(?:[^'\\]|\\.)*)'"
+    r"|\((?>(?:[^()\\]|\\.)*)\))"
     r"[ \t]*+(?:\n|\Z)|[ \t]*+(?:\n|\Z))".encode("latin-1"),
     re.DOTALL,
 ).match
@@ -535,8 +536,8 @@ _START = tuple(
 )
 _TAG = re.compile(
     rb"""(?:<[A-Za-z][A-Za-z0-9-]*+
-    (?:[ \t]++[A-Za-z_:][A-Za-z0-9_.:-]*+
-       (?:[ \t]*+=[ \t]*+(?:[^ \t"'=<>`]++|'[^']*+'|"[^"]*+"))?+)*+
+    (?>(?:[ \t]++[A-Za-z_:][A-Za-z0-9_.:-]*+
+       (?>(?:[ \t]*+=[ \t]*+(?:[^ \t"'=<>`]++|'[^']*+'|"[^"]*+"))?))*)
     [ \t]*+/?> | </[A-Za-z][A-Za-z0-9-]*+[ \t]*+>)[ \t]*+\Z""",
     re.VERBOSE,
 ).match

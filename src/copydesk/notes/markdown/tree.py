@@ -80,7 +80,7 @@ from copydesk.notes.markdown.parser import (
 )
 
 _SETEXT = re.compile(rb"(?:=+|-+)[ \t]*\Z").match
-_RULE = re.compile(rb"\|?[ \t]*+:?-+:?[ \t]*+(?:\|[ \t]*+:?-+:?[ \t]*+)*+\|?[ \t]*\Z").match
+_RULE = re.compile(rb"\|?[ \t]*+:?-+:?[ \t]*+(?>(?:\|[ \t]*+:?-+:?[ \t]*+)*)\|?[ \t]*\Z").match
 _ESCAPED = re.compile(rb"\\.").sub
 
 
