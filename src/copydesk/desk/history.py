@@ -356,8 +356,10 @@ class Undoing:
             return undone if isinstance(undone, NotUndone) else (undone,)
         moved = entry.moved
         # Plans that are written together have an id each: what shares one was one edit.
-        plans = {one.hunk_id for one in journal.of_group(_first_of(journal, entry).group)}
-        is_together = is_together or len(plans) == 1
+        is_together = (
+            is_together
+            or len({one.hunk_id for one in journal.of_group(_first_of(journal, entry).group)}) == 1
+        )
         group = journal.of_group(entry.group) if is_together or moved else ()
         edits = [one for one in group if not one.is_source]
         if len(edits) < 2 or not is_together:

@@ -61,8 +61,11 @@ LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
 _LOOKED_AT_FIRST = 128 << 10
-"""Bytes, of a file times the steps to be replayed; no call looks first for a file of more alone,
-whose loss the next one tells."""
+"""Bytes: the size of a file times the steps to replay. No call waits for a look because one file of
+more has changed: what is lost of it is told by the next call."""
+
+_STEPS = 3
+"""An edit, and what another program wrote before it and after it."""
 
 # `bench/overwritten.py` measures what these tell of real commits, miss, and tell falsely.
 
@@ -116,14 +119,14 @@ class _Edited(NamedTuple):
 class _Looked(NamedTuple):
     """A file as it was last looked at: its newest edit, its state, and git's names of its text.
 
-    All edits up to `gone_id` are overwritten, and told; the next look replays some `steps`.
+    All edits up to `gone_id` are overwritten, and told; the next look replays about `steps` steps.
     """
 
     edit_id: int
     stamp: Stamp | None
     blobs: frozenset[str]
     gone_id: int = 0
-    steps: int = 3
+    steps: int = _STEPS
 
     def stands(self, found: StatResult | None) -> bool:
         """Whether nobody wrote since, for certain."""
@@ -159,7 +162,7 @@ class Overwrites(Closing):
         self._soon.now()
 
     def look_again(self) -> None:
-        """Look at them now if a short one is not as it was last looked at, for the next answer."""
+        """Look at them now if a short one has changed since: the next answer has to tell."""
         for path in self._edited.copy():
             looked, found = self._looked.get(path), self._services.files.peek(path)
             if looked is None or looked.holds(found):
@@ -303,7 +306,7 @@ class Overwrites(Closing):
         if losses.standing:  # every one is recorded by now
             left = losses.standing.keys() - lost.keys()
             gone_id = min(left, default=max(losses.standing) + 1) - 1
-            self._looked[path] = now._replace(gone_id=gone_id, steps=3 + 2 * len(left))
+            self._looked[path] = now._replace(gone_id=gone_id, steps=_STEPS + 2 * len(left))
 
     def _read(self, path: RelPath) -> Document | None:
         """The file at a real path; None without one."""
@@ -337,8 +340,8 @@ class Overwrites(Closing):
     ) -> list[TextStep]:
         """The edits, and what came between, oldest first; none if nothing came since the look.
 
-        `there` are the newest edits, newest first. What was gone at the look is looked at no more:
-        a file that another program saves again and again would be replayed as often.
+        `there` are the newest edits, newest first. What was told is left out: a file
+        that another program saves again and again would be replayed from its start each time.
         """
         named = self._services.encoding_of(path)
         text = None if data is None else Snapshot.of(data, named)
