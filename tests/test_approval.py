@@ -851,7 +851,7 @@ def test_unapproved_bytes_are_never_written_however_often(
     desk: OpenWorkspace, tmp_path: Path
 ) -> None:
     """At least so many, and more until both ends of the race were seen often."""
-    written, refused = race(desk, tmp_path, 3_000)
+    written, refused = race(desk, tmp_path, 1_500)
     for _ in range(10):
         if min(written, refused) > 100:
             return

@@ -131,7 +131,7 @@ def test_without_its_base_a_plan_is_applied_to_an_unchanged_file_only(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "rounds", [pytest.param(2, id="few"), pytest.param(20, id="many", marks=pytest.mark.slow)]
+    "rounds", [pytest.param(2, id="few"), pytest.param(8, id="many", marks=pytest.mark.slow)]
 )
 def test_a_process_killed_in_the_middle_is_in_nobodys_way(tmp_path: Path, rounds: int) -> None:
     """The survivors go on within a second, and what anybody reported is there."""

@@ -281,4 +281,4 @@ def test_files_are_those_of_the_model() -> None:
 
 @pytest.mark.slow
 def test_files_are_those_of_the_model_for_long() -> None:
-    run(200, 40)
+    run(100, 40)

@@ -358,7 +358,7 @@ def test_the_server_stands_still_before_each_script(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "count"),
-    [pytest.param(2, 12, id="few"), pytest.param(4, 300, id="many", marks=SLOW)],
+    [pytest.param(2, 12, id="few"), pytest.param(4, 100, id="many", marks=SLOW)],
 )
 @pytest.mark.parametrize("disturbs", [(flushed,), (flushed, replaced)], ids=["flush", "restart"])
 def test_what_is_reported_is_so_though_the_server_forgets_again_and_again(

@@ -197,7 +197,7 @@ def no_pause(seconds: float) -> None:
         pytest.param(name, kind, laters, marks=[pytest.mark.slow] * slow)
         for name in DEEDS
         for kind in KINDS
-        for laters, slow in (((0, 2), (name, kind) not in FAST), ((1, 3, 4, 6), True))
+        for laters, slow in (((0, 2), (name, kind) not in FAST), ((1, 4), True))
     ],
 )
 def test_another_program_writes_before_each_call(
@@ -781,7 +781,7 @@ PROGRAMS = {
 def test_real_programs_write_all_the_time(
     tmp_path: Path, programs: tuple[str, ...], writers: int, durability: Durability
 ) -> None:
-    """Thousands of their lines, and each is in the file or in an edit that was told."""
+    """Hundreds of their lines (`make foreign`: thousands), and each is in the file or in an edit that was told."""
     root, stop = tmp_path / "root", tmp_path / "stop"
     root.mkdir()
     path = root / "f.txt"
@@ -791,7 +791,7 @@ def test_real_programs_write_all_the_time(
     ]
     try:
         works = [
-            ("insert_for", {"path": "f.txt", "name": f"p{i}", "seconds": 15})
+            ("insert_for", {"path": "f.txt", "name": f"p{i}", "seconds": 5})
             for i in range(writers)
         ]
         told = results(root, *works, settings={"durability": durability})
@@ -815,7 +815,7 @@ def test_real_programs_write_all_the_time(
         assert all(lines[line] == 1 for line in ours)
         assert sum(line.startswith("p") for line in lines) == len(ours)
     print(f"\n{programs}: {count} lines, {len(ids)} saved in the journal, {len(ours)} edits")
-    assert count > 500
+    assert count > 150
     codes = {fact["code"] for facts in told for fact in facts} - {""}  # of a last look, no edit
     assert ours or codes == {"FAILED"}, "where others never pause, an edit may be refused"
 

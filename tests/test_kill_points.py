@@ -20,7 +20,7 @@ from bench.kills.run import Act, Outcome, Place, attempt, placed, points
 
 from support.redis_servers import RedisServer, running
 
-POINTS = 6
+POINTS = 4
 """Of each kind of write and each backend."""
 
 Told = Callable[[str, object], None]
@@ -87,7 +87,7 @@ def test_a_system_call_is_refused(place: Place, deed: str, way: Way, record_prop
         pytest.skip("a server's own disk is its own matter")
     calls = CHANGING if way == "EIO" else ROOM
     alone = points(place, deed, calls)
-    drawn = some(alone.around(len(alone.calls)), POINTS)
+    drawn = some(alone.around(len(alone.calls)), POINTS // 2)
     outcomes = [attempt(place, deed, way, each, calls=calls, last=alone.marks)[0] for each in drawn]
     assert found_wrong(outcomes) == []
     became = Counter(one.verdict.became for one in outcomes)

@@ -18,7 +18,7 @@ from support.processes import Facts, gather, workers
 BASE = "above\nanchor\nbelow\n"
 MANY = [
     pytest.param(3, 8, id="few"),
-    pytest.param(8, 200, id="many", marks=pytest.mark.slow),
+    pytest.param(8, 60, id="many", marks=pytest.mark.slow),
 ]
 WAITED_SECONDS = Config().lock_seconds / 2
 """Who waited for a dead one would wait for twice as long, until it is refused."""

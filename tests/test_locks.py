@@ -257,7 +257,7 @@ def test_a_child_uses_a_workspace_while_threads_of_its_parent_use_another(tmp_pa
     thread = threading.Thread(target=append, args=("one",))
     thread.start()
     try:
-        ended = [child(lambda: append("other")) for _ in range(150)]
+        ended = [child(lambda: append("other")) for _ in range(60)]
     finally:
         over.set()
         thread.join()
@@ -377,7 +377,7 @@ with open_workspace(sys.argv[1], config) as opened:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "count"),
-    [pytest.param(3, 40, id="few"), pytest.param(8, 300, id="many", marks=pytest.mark.slow)],
+    [pytest.param(3, 40, id="few"), pytest.param(8, 120, id="many", marks=pytest.mark.slow)],
 )
 def test_nobody_starves(
     tmp_path: Path, server: RedisServer | None, processes: int, count: int

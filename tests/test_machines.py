@@ -400,7 +400,7 @@ def test_killed_before_each_call(
     monkeypatch.setattr(test_group_recovery, "forked", outlived)
     monkeypatch.setattr(test_group_recovery, "FAST", own_server.config("test"))
     test_group_recovery.make(tmp_path)
-    test_group_recovery.test_killed_before_each_call(tmp_path, lives, 2)
+    test_group_recovery.test_killed_before_each_call(tmp_path, lives, 4)
 
 
 @pytest.mark.slow

@@ -343,7 +343,7 @@ def test_all_together_is_what_the_model_says() -> None:
 
 @pytest.mark.slow
 def test_all_together_for_long_is_what_the_model_says() -> None:
-    run_state_machine_as_test(Machine, settings=examples(250, 60))
+    run_state_machine_as_test(Machine, settings=examples(120, 60))
 
 
 def test_an_edit_within_a_transaction_is_taken_back_after_another_program_wrote() -> None:

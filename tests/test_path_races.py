@@ -130,8 +130,8 @@ REFUSALS = {"INVALID_PATH", "FILE_NOT_FOUND", "NOT_A_FILE", "FILE_EXISTS", "FAIL
     [
         pytest.param(200, False, True, id="memory"),
         pytest.param(200, False, False, id="memory, without openat2"),
-        pytest.param(2000, True, True, id="shared", marks=pytest.mark.slow),
-        pytest.param(2000, True, False, id="shared, without openat2", marks=pytest.mark.slow),
+        pytest.param(800, True, True, id="shared", marks=pytest.mark.slow),
+        pytest.param(800, True, False, id="shared, without openat2", marks=pytest.mark.slow),
     ],
 )
 def test_nothing_is_written_outside_of_the_root(
@@ -207,8 +207,8 @@ WHERE: tuple[Facts, ...] = (
     ("calls", "openat2"),
     [
         pytest.param(60, True, id="few"),
-        pytest.param(2500, True, marks=pytest.mark.slow, id="many"),
-        pytest.param(2500, False, marks=pytest.mark.slow, id="many, without openat2"),
+        pytest.param(1000, True, marks=pytest.mark.slow, id="many"),
+        pytest.param(1000, False, marks=pytest.mark.slow, id="many, without openat2"),
     ],
 )
 def test_nothing_is_found_outside_of_the_root_or_where_the_member_may_not_read(

@@ -724,7 +724,7 @@ def test_a_directory_that_one_may_not_write(here: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", first(5, 200))
+@pytest.mark.parametrize("kills", first(5, 80))
 @pytest.mark.parametrize("durability", ["fast", "full"])
 def test_killed_at_any_instant(here: Path, durability: Durability, kills: int) -> None:
     chance = random.Random(kills)

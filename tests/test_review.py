@@ -587,7 +587,7 @@ def test_an_extended_plan_outlives_its_first_week_with_its_comments(tmp_path: Pa
         assert apply(desk, hunk)["status"] == "ok"
 
 
-TRIES = {"sqlite": 1_500, "redis": 500}
+TRIES = {"sqlite": 600, "redis": 250}
 """Rounds, of four to seven tries each."""
 
 WAYS = ("prepared anew", "drifted", "both", "neither")

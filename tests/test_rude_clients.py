@@ -295,19 +295,25 @@ def posted(port: int, body: bytes) -> bytes:
 def test_http_clients_that_go_in_mid_request_and_mid_answer(root: Path) -> None:
     drawn = random.Random(7)
     with served(root) as (address, port):
-        for number in range(2, 62):
+        raw_client = Raw(address, "auto")
+        for number in (2, 3):  # the first has to start what the others find
+            begun = time.monotonic()
+            given = json.loads(append(number))["params"]["arguments"]
+            assert is_written(raw_client.call(number, "prepare_file_append", given))
+            usual = time.monotonic() - begun
+        for number in range(4, 64):
             raw = posted(port, append(number))
             with socket.create_connection(("127.0.0.1", port)) as client:
                 cut = drawn.choice([len(raw) // 2, len(raw), len(raw), len(raw)])
                 client.sendall(raw[:cut])
-                time.sleep(drawn.uniform(0, 0.012))
+                time.sleep(drawn.uniform(0, 2 * usual))  # a loaded machine takes longer
                 if drawn.random() < 0.5:  # a reset instead of an end
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        last = Raw(address, "auto").call(
+        last = raw_client.call(
             9_999, "prepare_file_append", json.loads(append(9_999))["params"]["arguments"]
         )
         assert is_written(last)
-    assert check_written(root, {9_999: last}) >= 2
+    assert check_written(root, {9_999: last}) >= 4  # some of those who went away were in time
 
 
 def test_http_clients_that_do_not_read_their_answers_stop_nobody(root: Path) -> None:

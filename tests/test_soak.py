@@ -635,8 +635,8 @@ def soaked(tmp_path: Path, backend: str, minutes: str, *more: str) -> dict[str, 
 
 
 @SLOW
-def test_a_minute_on_sqlite_loses_nothing(tmp_path: Path) -> None:
-    run = soaked(tmp_path, "sqlite", "1")
+def test_half_a_minute_on_sqlite_loses_nothing(tmp_path: Path) -> None:
+    run = soaked(tmp_path, "sqlite", "0.5")
     assert run["lines"]["ok"] > 50  # type: ignore[index]  # JSON
     assert run["counts"]["gaps explained"] > 5  # type: ignore[index]  # JSON
     assert len(run["faults"]) >= 4  # type: ignore[arg-type]  # JSON
@@ -644,8 +644,8 @@ def test_a_minute_on_sqlite_loses_nothing(tmp_path: Path) -> None:
 
 @SLOW
 @pytest.mark.skipif(processes.REDIS is None, reason="there is no redis-server")
-def test_half_a_minute_on_redis_loses_nothing(tmp_path: Path) -> None:
-    run = soaked(tmp_path, "redis", "0.5")
+def test_a_quarter_of_a_minute_on_redis_loses_nothing(tmp_path: Path) -> None:
+    run = soaked(tmp_path, "redis", "0.25")
     assert run["lines"]["ok"] > 20  # type: ignore[index]  # JSON
 
 

@@ -25,7 +25,7 @@ from support.processes import outcome
 from support.system_faults import DEEDS, WAYS
 
 SUPPORT = Path(__file__).parent / "support"
-EVERY = {"EIO": 7, "ENOSPC": 3, "full": 5, "EINTR": 17, "short": 5, "killed": 7}
+EVERY = {"EIO": 19, "ENOSPC": 7, "full": 9, "EINTR": 29, "short": 11, "killed": 17}
 """Of each way one call in so many; which ones is another matter for each deed."""
 
 MEMORY = Path("/dev/shm")
