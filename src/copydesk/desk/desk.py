@@ -920,16 +920,16 @@ def _shown(
         text = base.text(line)
         beside = _NUMBER + len(str(number + line)) // 4 + text[:1].isdigit()
         kept = text[: max(left, 0)]
-        while kept and sizes.counted(kept) + beside > room:
+        while (taken := beside + sizes.counted(kept)) > room and kept:
             kept = kept[: len(kept) // 2]
-        cut = len(kept) < len(text) or room < beside
+        cut = len(kept) < len(text) or taken > room
         if cut:
             within = not lines
             lines += [kept] * within
             break
         lines.append(text)
         left -= len(text) + 1
-        room -= sizes.counted(text) + beside
+        room -= taken
     if tail:
         return tuple(reversed(lines)), stop - len(lines), cut, within
     return tuple(lines), start, cut, within
