@@ -517,7 +517,7 @@ def test_a_hostile_name_is_one_row_of_a_table(shell: Shell, hostile: str) -> Non
 # The process itself
 
 
-COMMAND = [sys.executable, "-m", "copydesk.app.cli"]
+COMMAND = [sys.executable, "-m", "copydesk"]
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ def test_git_takes_and_stages_every_change(agents: OpenWorkspace, run: Run, root
     wrote("prepare_file_range_edit", path="new/name.txt", range="5", content="new")
     create(agents, "empty.txt", "")
     create(agents, "created.txt", "a\nb")
-    words = [sys.executable, "-m", "copydesk.app.cli", "--root", str(root), "changes"]
+    words = [sys.executable, "-m", "copydesk", "--root", str(root), "changes"]
     diff = subprocess.run(words, capture_output=True, check=True).stdout
     assert (diff.count(b"diff --git"), b"rename to new/name.txt" in diff) == (9, True)
     assert run("keep", "--stage").status == 0

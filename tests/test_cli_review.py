@@ -260,7 +260,7 @@ class Terminal:
         self._seen = ""
         kept = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "copydesk.app.cli", "review", *words],
+            [sys.executable, "-m", "copydesk", "review", *words],
             cwd=root,
             stdin=follower,
             stdout=follower,

@@ -191,7 +191,7 @@ def test_a_server_that_starts_is_waited_for(root: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_a_person_decides_in_the_demo_review(run: Run) -> None:
-    words = ["-m", "copydesk.app.cli", "demo", "review", "--no-browser"]
+    words = ["-m", "copydesk", "demo", "review", "--no-browser"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     demo = subprocess.Popen(
         [sys.executable, *words], stdout=subprocess.PIPE, text=True, env=environment

@@ -100,7 +100,7 @@ def test_the_suite_passes(url: str, tmp_path: Path, revision: str, least: int) -
 
 def inspect(root: Path, era: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     toolsets = ",".join(TOOLSETS)
-    server = [sys.executable, "-m", "copydesk.app.cli", "mcp", "--root", str(root)]
+    server = [sys.executable, "-m", "copydesk", "mcp", "--root", str(root)]
     return run(
         INSPECTOR,
         *("--cli", "--format", "json", "--protocol-era", era, *arguments),

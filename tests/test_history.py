@@ -298,7 +298,7 @@ def test_the_report_of_an_undo(opened: OpenWorkspace) -> None:
 
 
 def shell(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "copydesk.app.cli", "--root", str(root), *words]
+    command = [sys.executable, "-m", "copydesk", "--root", str(root), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -124,7 +124,7 @@ async def test_http_calls_wait_for_no_other(opened: OpenWorkspace, address: str,
 
 @pytest.mark.slow
 def test_http_the_command_says_where_it_listens_and_ends_at_a_signal(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "copydesk.app.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "copydesk", "serve", "--port", "0"]
     process = subprocess.Popen([*command, "--root", str(lay(tmp_path))], stdout=subprocess.PIPE)
     late = threading.Timer(SECONDS, process.kill)
     late.start()

@@ -159,7 +159,7 @@ def test_an_agents_hunk_appears_without_a_reload(scene: Scene) -> None:
     see(page, "Nothing is pending.")
     page.evaluate("window.here = true")
     given = json.dumps({"path": "made/by/another.txt", "content": "process\n"})
-    command = [sys.executable, "-m", "copydesk.app.cli", "call", "prepare_file_append", given]
+    command = [sys.executable, "-m", "copydesk", "call", "prepare_file_append", given]
     subprocess.run([*command, "--root", str(scene.root)], check=True, capture_output=True)
     see(page, "another.txt")
     scene.agent.call("fixer", "discard_hunk", {"hunk_id": scene.prepare(by="fixer")})
@@ -611,7 +611,7 @@ def test_a_person_reviews_what_three_agents_planned(root: Path, browser: Any) ->
         scene.go(page, "/history")
         api.expect(page.get_by_text("approved by Ada")).to_have_count(38)
         see(page, re.compile("shorter now, ben"))
-        command = [sys.executable, "-m", "copydesk.app.cli", "approvals", "--root", str(root)]
+        command = [sys.executable, "-m", "copydesk", "approvals", "--root", str(root)]
         log = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         kept = root.parent / "log"
         kept.write_text(log)

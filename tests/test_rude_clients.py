@@ -258,7 +258,7 @@ def served(root: Path) -> Iterator[tuple[str, int]]:
     (root / "copydesk.toml").write_text('durability = "fast"\n')
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    words = [sys.executable, "-m", "copydesk.app.cli", "serve", "--structured", "--port", str(port)]
+    words = [sys.executable, "-m", "copydesk", "serve", "--structured", "--port", str(port)]
     with subprocess.Popen([*words, "--root", str(root)], stderr=subprocess.PIPE) as process:
         late = threading.Timer(5 * SECONDS, process.kill)
         late.start()

@@ -264,7 +264,7 @@ def test_no_edit_is_lost_however_many_there_are_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_command_follows_another_process(agent: OpenWorkspace, root: Path) -> None:
-    words = [sys.executable, "-m", "copydesk.app.cli", "watch", "--json"]
+    words = [sys.executable, "-m", "copydesk", "watch", "--json"]
     with subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, text=True) as watching:
         try:
             assert watching.stdout is not None
@@ -282,7 +282,7 @@ def test_the_command_follows_another_process(agent: OpenWorkspace, root: Path) -
 @pytest.mark.slow
 def test_the_command_sees_the_first_agent_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
-    words = [sys.executable, "-m", "copydesk.app.cli", "watch", "--seconds", "20"]
+    words = [sys.executable, "-m", "copydesk", "watch", "--seconds", "20"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as watching:
         try:

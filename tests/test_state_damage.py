@@ -504,7 +504,7 @@ class Server:
 
     def __init__(self, root: Path) -> None:
         self._process = Process(
-            *(root, sys.executable, "-m", "copydesk.app.cli", "mcp", "--structured"),
+            *(root, sys.executable, "-m", "copydesk", "mcp", "--structured"),
             *("--root", str(root)),
         )
         self._ids = count(2)

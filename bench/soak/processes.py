@@ -50,7 +50,7 @@ class Fault(NamedTuple):
 
 def command(*words: str) -> list[str]:
     """The words that run this copydesk."""
-    return [sys.executable, "-m", "copydesk.app.cli", *words]
+    return [sys.executable, "-m", "copydesk", *words]
 
 
 def without_exchange(words: Sequence[str]) -> list[str]:

@@ -169,7 +169,7 @@ def command(root: Path) -> list[str]:
         "[members.local]\nteam_mgmt = true\n",
         "utf-8",
     )
-    return [sys.executable, "-m", "copydesk.app.cli", "mcp", "--structured", "--root", str(root)]
+    return [sys.executable, "-m", "copydesk", "mcp", "--structured", "--root", str(root)]
 
 
 def stdio_client(root: Path, mode: str) -> Client:

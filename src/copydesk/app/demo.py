@@ -77,7 +77,7 @@ def _files(folder: Path, lang: Lang, *, keep: bool) -> None:
             shutil.copy(library / name, folder / name)
     asyncio.run(_story(folder, lang))
     _head("8. copydesk history")
-    words = [sys.executable, "-m", "copydesk.app.cli", "history", "--root", str(folder)]
+    words = [sys.executable, "-m", "copydesk", "history", "--root", str(folder)]
     _say(*subprocess.check_output(words, stderr=subprocess.DEVNULL, text=True).split("\n"))
     copydesk, root = command(), folder if keep else "FOLDER"
     _farewell(
@@ -101,7 +101,7 @@ def command() -> str:
 async def _story(folder: Path, lang: Lang) -> None:
     from mcp import Client, StdioServerParameters
 
-    words = ["-m", "copydesk.app.cli", "mcp", "--structured", "--lang", lang, "--root", str(folder)]
+    words = ["-m", "copydesk", "mcp", "--structured", "--lang", lang, "--root", str(folder)]
     parameters = StdioServerParameters(command=sys.executable, args=words, env={**os.environ})
     _head("An MCP client starts `copydesk mcp` on a copy of Python's own library")
     async with Client(parameters) as client:

@@ -351,7 +351,7 @@ def own_command() -> Sequence[str]:
     if Path(sys.prefix).is_relative_to(os.path.expanduser(cache)):
         return ("uvx", "copydesk")  # the environment of `uvx` does not last
     beside = Path(sys.executable).with_name(SERVER)
-    return (str(beside),) if beside.exists() else (sys.executable, "-m", "copydesk.app.cli")
+    return (str(beside),) if beside.exists() else (sys.executable, "-m", "copydesk")
 
 
 def words_of(entry: Mapping[str, Value]) -> list[str]:
