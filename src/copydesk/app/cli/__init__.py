@@ -71,9 +71,9 @@ def _run(words: Sequence[str]) -> int:
             if options.call is None:
                 return 0
     except UsageError as error:
-        from copydesk.app.cli.errors import report
+        from copydesk.app.terminal import report_failure
 
-        return report(error, as_json="--json" in words, lang=language(words))
+        return report_failure(error, as_json="--json" in words, lang=language(words))
     if options.version:
         print(f'{{"version": "{__version__}"}}' if options.json else f"copydesk {__version__}")
         return 0
@@ -95,15 +95,15 @@ def _command(options: argparse.Namespace, words: Sequence[str]) -> int:
     """Import what the command needs, and run it; report what fails."""
     _import(options.command)
     from copydesk.app.cli.commands import run
-    from copydesk.app.cli.errors import KNOWN, report
+    from copydesk.app.terminal import FAILURES, report_failure
 
     try:
         return run(options)
     except BrokenPipeError:
         raise
-    except KNOWN as error:
+    except FAILURES as error:
         as_json = options.json or (isinstance(error, UsageError) and "--json" in words)
-        return report(error, as_json=as_json, lang=options.lang or language(words))
+        return report_failure(error, as_json=as_json, lang=options.lang or language(words))
 
 
 _SERVERS = {"mcp": "copydesk.app.mcp.server", "serve": "copydesk.app.mcp.http"}

@@ -19,7 +19,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from copydesk.app import manuals, reference, terminal
-from copydesk.app.cli import errors
 from copydesk.app.cli.parser import (
     COMMANDS,
     UsageError,
@@ -87,7 +86,7 @@ _Command = Callable[[argparse.Namespace], int | None]
 def run(options: argparse.Namespace) -> int:
     """Run the command; return the exit status.
 
-    Raises one of `errors.KNOWN`. Sets the language of the configuration in `options`.
+    Raises one of `terminal.FAILURES`. Sets the language of the configuration in `options`.
     """
     if options.command in ("mcp", "serve", "up", "down"):
         _refuse_json(options)
@@ -272,7 +271,7 @@ def _show(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     for words in about_plan(opened, shown):
         tell(words)
     if shown.refusal is not None:
-        tell(errors.refusal_words(shown.refusal, options.lang))
+        tell(terminal.refusal_words(shown.refusal, options.lang))
     if shown.state == "drifted":
         report = replace(report, diff=diff_text(shown.diff, shown.draft.base.encoding))
     short(report)
@@ -374,7 +373,7 @@ def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = ""
     if options.json:
         dump(report.data)
     elif is_refused(report):
-        errors.print_refusal(report, options.lang, hunk_id)
+        terminal.print_refusal(report, options.lang, hunk_id)
     else:
         short(report)
     return 1 if is_refused(report) else 0
@@ -421,9 +420,9 @@ def _report_refusal(
 ) -> dict[str, object]:
     """The data of a refusal, which is printed with what the person may do, if it is for one."""
     if not options.json:
-        terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, options.lang)}")
+        terminal.complain(f"{hunk_id}: {terminal.refusal_words(refusal, options.lang)}")
         print_next(opened, hunk_id)
-    return errors.refusal_data(refusal, options.lang, hunk_id=hunk_id)
+    return terminal.refusal_data(refusal, options.lang, hunk_id=hunk_id)
 
 
 def _print_rows(
@@ -497,7 +496,7 @@ def _settled_data(end: Settled, lang: Lang) -> dict[str, Any]:
         "hunk_id": entry.hunk_id,
         "state": end.state,
         "reason": (
-            errors.refusal_words(refusal, lang) if refusal else say_reason(end.reason, lang)
+            terminal.refusal_words(refusal, lang) if refusal else say_reason(end.reason, lang)
         ),
     }
 
@@ -791,7 +790,7 @@ def _notes_call(
     if options.json:
         dump(answer.data)
     elif answer.is_error:
-        errors.print_refusal(answer, options.lang)
+        terminal.print_refusal(answer, options.lang)
     else:
         terminal.print_answer(answer)
     return 1 if answer.is_error else 0
@@ -1002,7 +1001,7 @@ def _up(options: argparse.Namespace) -> None:
     try:
         _init(argparse.Namespace(**none, **vars(options)))
     except UsageError as error:  # no client is there: the page is of use without one
-        errors.report(error, as_json=False, lang=config.lang)
+        terminal.report_failure(error, as_json=False, lang=config.lang)
     log = StateFolder(root, config.state).path("server.log")
     with _background(root, config) as (lock, pid):
         if not pid:

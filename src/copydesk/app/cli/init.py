@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from copydesk.app import terminal
-from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError, unknown
 from copydesk.app.config import AGENT, FILES, Config
 from copydesk.app.config_text import JSON, TOML, Format, Unreadable, Value, dig, replaced, tidy
@@ -273,13 +272,13 @@ class _Run:
                 try:
                     self._edits[step.path] = self._setup.write(step, opened)
                 except Refusal as refusal:
-                    self._failed[step.path] = errors.refusal_words(refusal, self._lang)
+                    self._failed[step.path] = terminal.refusal_words(refusal, self._lang)
                 except Unreadable as error:
                     self._failed[step.path] = say_reason(error.reason, self._lang)
                 except OSError as error:
                     self._failed[step.path] = error.strerror or str(error)
         for words in dict.fromkeys(step.words for step in self._steps if step.words):
-            with suppress(*errors.KNOWN):  # the server itself will report it
+            with suppress(*terminal.FAILURES):  # the server itself will report it
                 prepare_start([*words, "--root", root])
 
     def _erase(self) -> None:

@@ -27,7 +27,6 @@ from itertools import chain, islice, repeat
 from pathlib import Path
 
 from copydesk.app import terminal
-from copydesk.app.cli import errors
 from copydesk.app.cli.parser import UsageError
 from copydesk.app.config import load
 from copydesk.app.terminal import SPLIT_COLUMNS, Look, diff_rows, dump, out, tell, text_rows
@@ -681,13 +680,13 @@ class Review:
         barred = shown.refusal if self._keys.single else None
         if shown.refusal is None:
             barred = self._review.rights(self._reviewer, shown).apply
-        said += [errors.refusal_words(barred, lang)] if barred is not None else []
+        said += [terminal.refusal_words(barred, lang)] if barred is not None else []
         said += [say_reason(sign, lang) for sign in shown.signs]
         said += [check_words(check, lang) for check in shown.checks or ()]
         return map(terminal.line, said)
 
     def _complain(self, hunk_id: str, refusal: Refusal) -> None:
-        terminal.complain(f"{hunk_id}: {errors.refusal_words(refusal, self._lang)}")
+        terminal.complain(f"{hunk_id}: {terminal.refusal_words(refusal, self._lang)}")
 
     def _say(self, saying: str, **facts: object) -> None:
         tell(say(saying, self._lang, facts))
@@ -883,7 +882,7 @@ class _Changes:
     def _why(self, hunk: ChangedHunk, refusal: Refusal) -> str:
         """Why a change was not undone."""
         touched = say("cli.change_touched", self._lang, {"by": ", ".join(hunk.touched_by)})
-        return touched if hunk.touched_by else errors.refusal_words(refusal, self._lang)
+        return touched if hunk.touched_by else terminal.refusal_words(refusal, self._lang)
 
     def review(self) -> int:
         """Ask for each change, as `git add -p` does; return the exit status."""
@@ -908,7 +907,7 @@ class _Changes:
                     if not self._act(key, part):
                         break
                 except Refusal as refusal:
-                    terminal.complain(errors.refusal_words(refusal, self._lang))
+                    terminal.complain(terminal.refusal_words(refusal, self._lang))
 
     def _open_part(self, hunk: ChangedHunk) -> FileChanges | None:
         """The file with this change alone; None if it was kept, undone or changed meanwhile."""
