@@ -20,7 +20,7 @@ from typing import Any, cast
 import pytest
 
 from copydesk.app.cli import main
-from copydesk.app.cli.completion import SCRIPTS
+from copydesk.app.cli.commands import SCRIPTS
 from copydesk.app.cli.parser import COMMANDS, FIRST_STEPS, new_parser
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.library import Events
