@@ -13,8 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.web import markup
-from copydesk.app.web.diff_view import conflict_of, highlight, render_line, table
-from copydesk.app.web.markup import ENVIRONMENT, hidden_in, plain, verbatim, visible
+from copydesk.app.web.markup import (
+    ENVIRONMENT,
+    conflict_of,
+    hidden_in,
+    highlight,
+    plain,
+    render_line,
+    table,
+    verbatim,
+    visible,
+)
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot

@@ -26,16 +26,21 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from copydesk.app.web.diff_view import Colours, NewPlan, View, colours_of, conflict_of, table
 from copydesk.app.web.markup import (
     ENVIRONMENT,
     LANG,
+    Colours,
+    NewPlan,
+    View,
     address,
+    colours_of,
+    conflict_of,
     hidden_in,
     marked_up,
     named,
     phrase,
     render,
+    table,
     translated,
 )
 from copydesk.app.web.security import Remembered, Session, digest, one_of
