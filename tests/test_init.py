@@ -19,9 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.cli import main
-from copydesk.app.cli.init import CLIENTS, words_of
-from copydesk.app.config import load
-from copydesk.app.config_text import (
+from copydesk.app.cli.init import (
+    CLIENTS,
     Unreadable,
     put_json,
     put_toml,
@@ -29,7 +28,9 @@ from copydesk.app.config_text import (
     read_toml,
     remove_json,
     remove_toml,
+    words_of,
 )
+from copydesk.app.config import load
 from support.cost import first
 from support.mcp_transports import first_answer
 

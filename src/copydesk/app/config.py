@@ -13,13 +13,12 @@ import shlex
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
-from copydesk.app.config_text import dig
 from copydesk.desk.member import Approver, Policy
 from copydesk.edit.signs import NAMES as SIGN_NAMES
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
@@ -323,6 +322,15 @@ def _from_text(key: str, text: str) -> object:
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     digits = text.isascii() and text.isdigit() and len(text) < 20
     return int(text) if digits and isinstance(usual, int) else text
+
+
+def dig(value: object, keys: Sequence[str]) -> object:
+    """The value under the keys; None if there is none."""
+    for key in keys:
+        if not isinstance(value, Mapping):
+            return None
+        value = cast("Mapping[str, object]", value).get(key)
+    return value
 
 
 def _table(path: Path) -> Mapping[str, object] | None:
