@@ -17,10 +17,10 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import TOOLSETS, Config, ConfigError, MemberConfig, load
-from copydesk.app.mcp import limits
-from copydesk.app.mcp.http import HostGuard, TokenGuard, build_app
-from copydesk.app.mcp.limits import MOST_FAILED, WINDOW_MS, network_of
+from copydesk.app.mcp import http
+from copydesk.app.mcp.http import HostGuard, TokenGuard, build_app, network_of
 from copydesk.app.web.app import ReviewApp
+from copydesk.app.web.security import MOST_FAILED, WINDOW_MS
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from support.mcp_transports import SECONDS, Raw, client_of, served
 
@@ -236,7 +236,7 @@ PAGE = b"GET /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 def test_a_request_has_to_come_in_time(
     opened: OpenWorkspace, half: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(http, "IDLE_SECONDS", 0.3)
     with served(opened, {}) as address, closing(raw(address, half)) as one:
         said = heard(one)  # it ends: the server has closed
         # Behind an answer, or in a body, it just closes: nothing could be told apart there.
@@ -246,7 +246,7 @@ def test_a_request_has_to_come_in_time(
 
 @pytest.mark.slow
 def test_drops_do_not_keep_it_open(opened: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HEADERS_SECONDS", 0.5)
+    monkeypatch.setattr(http, "HEADERS_SECONDS", 0.5)
     with served(opened, {}) as address, closing(raw(address, HEAD)) as one:
         ended = threading.Event()
 

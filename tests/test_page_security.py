@@ -13,17 +13,20 @@ import pytest
 from starlette.applications import Starlette
 
 from copydesk.app.config import MemberConfig
-from copydesk.app.mcp.limits import MOST_FAILED, MOST_FAILED_ALL, WINDOW_MS, TooMany
 from copydesk.app.web.pages import ACTIONS
 from copydesk.app.web.security import (
     FAULTS,
     HEADERS,
+    MOST_FAILED,
+    MOST_FAILED_ALL,
     MOST_FIELDS,
     MOST_SESSIONS,
     SESSION_MS,
+    WINDOW_MS,
     Login,
     NameRefused,
     SessionStore,
+    TooMany,
     fault_of,
 )
 from copydesk.app.workspace import open_workspace

@@ -1,11 +1,14 @@
 """The HTTP server: MCP at `/mcp`, the review page at `/`, and the checks in front of both.
 
 A request with a foreign Host or Origin is refused before any of it is read. A token is compared in
-constant time and never logged.
+constant time and never logged. Who sends all of a request at once is served however many unfinished
+ones others have: those end.
 """
 
 from __future__ import annotations
 
+import asyncio
+import ipaddress
 import logging
 import socket
 import time
@@ -17,6 +20,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import anyio.to_thread
+import h11
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
@@ -29,26 +33,25 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from copydesk.app.config import LONG_TOKEN, Config, ConfigError
-from copydesk.app.mcp.limits import (
-    MOST_CONNECTIONS,
-    Guesses,
-    TimedProtocol,
-    TooMany,
-    ip_of,
-    network_of,
-)
 from copydesk.app.mcp.messages import MOST_MESSAGE_BYTES, ErrorReply, parse_message
 from copydesk.app.mcp.server import build
 from copydesk.app.web.app import ReviewApp
-from copydesk.app.web.security import SecurityHeaders, digest, owner_of
+from copydesk.app.web.security import Guesses, SecurityHeaders, TooMany, digest, owner_of
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.errors import ConfigInvalid
 from copydesk.tools.report import Lang
 
 PATH: Final = "/mcp"
 MOST_SESSIONS: Final = 1_000
+MOST_CONNECTIONS: Final = 1_000
+IDLE_SECONDS: Final = 10.0
+"""The longest time that an unfinished request may send nothing."""
+
+HEADERS_SECONDS: Final = 10.0
+REQUEST_SECONDS: Final = 120.0
 LOOK_SECONDS: Final = 0.5
 """The interval for checking the token of a running request again."""
 
@@ -56,6 +59,22 @@ LARGE_BYTES: Final = 1 << 20
 """Bodies of at least this size are parsed in a thread."""
 
 _log = logging.getLogger("copydesk")
+
+
+def ip_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The literal address that a text is, if it is one."""
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def network_of(address: str) -> str:
+    """The unit that limits count: an IPv4 address, or the /64 network of an IPv6 customer."""
+    ip = ip_of(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((ip, 64), strict=False))
+    return str(ip or address)
 
 
 def is_loopback(host: str) -> bool:
@@ -201,6 +220,65 @@ class MessageRepair:
             return replayed.pop() if replayed else await receive()
 
         await self.app({**scope, **(parsed.repaired or {})}, replay, send)
+
+
+class TimedProtocol(H11Protocol):
+    """HTTP/1.1 with a time limit for receiving each request."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _began = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Expect a request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Process the data; expect the rest of a request that is not complete."""
+        super().data_received(data)
+        is_unfinished = self.conn.their_state is h11.SEND_BODY or (
+            self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]
+        )
+        if is_unfinished and not self.transport.is_closing():
+            self._expect()
+        else:
+            self._stop()
+
+    def _expect(self) -> None:
+        now = self.loop.time()
+        if self._timer is None:
+            self._began = now
+        else:
+            self._timer.cancel()
+        most = REQUEST_SECONDS if self.conn.their_state is h11.SEND_BODY else HEADERS_SECONDS
+        left = min(IDLE_SECONDS, self._began + most - now)
+        self._timer = self.loop.call_later(max(0.0, left), self._late)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        if self.flow.read_paused:  # the server itself does not read
+            self._began = self.loop.time()
+            self._expect()
+            return
+        self._stop()
+        if self.conn.our_state is h11.IDLE:  # behind an answer, or in a body, nobody could tell
+            self.transport.write(_LATE)
+        self.transport.close()
+
+
+_LATE: Final = (
+    b"HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 35\r\nConnection: close\r\n\r\nThe request did not come in time.\r\n"
+)
 
 
 def live_tokens(opened: OpenWorkspace) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Sign-in, sessions, and protection of pages and forms.
+"""Sign-in, sessions, limits for who guesses tokens, and protection of pages and forms.
 
 Invariants: a one-time token opens one session; tokens and session ids are compared by digest, in
 constant time, and never logged; scripts and other sites cannot read the cookie; the name that a
@@ -13,7 +13,7 @@ import hmac
 import re
 import secrets
 import unicodedata
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,7 +30,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from copydesk.app.config import LONG_TOKEN
-from copydesk.app.mcp.limits import Guesses, TooMany
 from copydesk.app.terminal import BESIDE_OTHERS, HIDDEN
 from copydesk.app.web.markup import LANG, address, phrase, render, translated
 from copydesk.desk.backends.api import PlanVersion
@@ -53,6 +52,13 @@ MOST_FORM: Final = 16 << 20
 """In bytes; every form of the page is smaller."""
 
 MOST_PATH: Final = 2_000
+MOST_FAILED: Final = 8
+"""The most wrong tokens that one sender may send within `WINDOW_MS`."""
+
+MOST_FAILED_ALL: Final = 100
+"""The most wrong tokens from all senders together."""
+
+WINDOW_MS: Final = 60_000
 
 
 @dataclass(eq=False)
@@ -272,6 +278,34 @@ class NameRefused(Exception):
     """A one-time token came with a misleading name; the token stays valid."""
 
     fault: Fault
+
+
+@dataclass(eq=False)
+class TooMany(Exception):
+    """Too many wrong tokens; the next one is looked at in so many `seconds`."""
+
+    seconds: int
+
+
+class Guesses:
+    """Counts the wrong tokens of the last minute, by sender and in all. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._failed: deque[tuple[int, str]] = deque()
+
+    def check(self, sender: str, now_ms: int) -> None:
+        """Raise TooMany if the sender has to wait before its next token is checked."""
+        while self._failed and now_ms - self._failed[0][0] >= WINDOW_MS:
+            self._failed.popleft()
+        own = [at for at, whose in self._failed if whose == sender]
+        for times, most in (([at for at, _ in self._failed], MOST_FAILED_ALL), (own, MOST_FAILED)):
+            if len(times) >= most:
+                raise TooMany(max(1, -(-(times[-most] + WINDOW_MS - now_ms) // 1000)))
+
+    def failed(self, sender: str, now_ms: int) -> None:
+        """Count a wrong token, unless there are `MOST_FAILED_ALL` of the last minute already."""
+        if len(self._failed) < MOST_FAILED_ALL:
+            self._failed.append((now_ms, sender))
 
 
 class SessionStore:
