@@ -24,7 +24,7 @@ PACKAGES = {
     "store": ("text", "errors"),
     "desk": (
         *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
-        *("store.threads", "store.checks", "notes.protocol", "notes.plan"),
+        *("store.threads", "store.checks", "store.dotfiles", "notes.protocol", "notes.plan"),
     ),
     "search": (),
     "search.options": ("text", "errors"),

@@ -41,6 +41,7 @@ from copydesk.errors import (
     InvalidArgs,
     Refusal,
 )
+from copydesk.store.dotfiles import last_committed
 from copydesk.store.protocol import Committed
 from copydesk.text import sizes
 from copydesk.text.authors import BASE, Authored, LineChange, NetHunk
@@ -545,7 +546,9 @@ class Changes:
             and (within is None or within.covers(track.path))
             and all(may_read(self._services.files, reader, path) for path in track.names)
         ]
-        committed = self._services.files.committed({track.path: track.blob for track in tracks})
+        committed = last_committed(
+            self._services.files.root, {track.path: track.blob for track in tracks}
+        )
         decided: dict[str, list[Decision]] = {}
         for verdict in (_KEPT, _UNDONE) if tracks else ():
             for said in self._services.records.comments(verdict):

@@ -38,6 +38,7 @@ from copydesk.errors import (
     NotAFile,
     Refusal,
 )
+from copydesk.store.dotfiles import is_from_git
 from copydesk.store.protocol import Closing, Document, Stamp, StatResult
 from copydesk.store.threads import Soon
 from copydesk.text import sizes
@@ -328,7 +329,7 @@ class Overwrites(Closing):
             texts = looked.blobs if looked is not None else frozenset[str]()
             texts |= _blobs(before.data) if before is not None else frozenset()
             now = frozenset[str]() if after is None else _blobs(after.data)
-            if not is_moved and not files.is_from_git(path, texts, now):
+            if not is_moved and not is_from_git(files.root, path, texts, now):
                 yield lost
 
     def _steps(

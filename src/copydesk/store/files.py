@@ -80,7 +80,6 @@ from copydesk.store.paths import (
 )
 from copydesk.store.protocol import (
     Closing,
-    Committed,
     DirEntry,
     Document,
     Durability,
@@ -1293,27 +1292,12 @@ class Files(Closing):
         file, data = self._settled(self.open_for_reading(path), path, self._data)
         return Document(file.real, data, file.stamp)
 
-    def committed(self, paths: Mapping[RelPath, str]) -> dict[RelPath, Committed]:
-        """What git's last commit has at these paths, if the root is in a repository.
-
-        With a path comes git's name of the text that was removed there, if it was.
-        """
-        from copydesk.store.git import committed  # rarely needed
-
-        return committed(self.root, paths)
-
     def has_moved(self, path: RelPath, stamp: Stamp) -> bool:
         """Whether a file that is not at the path any more has another name below the root."""
         name = _other_name(self.root, path, stamp)
         with suppress(Refusal):  # the number alone may be that of a new file
             return bool(name) and self.stat(RelPath.parse(name))[1].mtime_ns == stamp.mtime_ns
         return False
-
-    def is_from_git(self, path: RelPath, before: Collection[str], now: Collection[str]) -> bool:
-        """Whether git made a file what it is `now`, and has a text that was there; by blob ids."""
-        from copydesk.store.git import is_from_git  # rarely needed
-
-        return is_from_git(self.root, path, before, now)
 
     def _data(self, file: OpenFile) -> bytes:
         """All bytes of the file; TargetMoved if there are fewer, FileTooLarge, OSError."""
