@@ -36,9 +36,9 @@ from copydesk.store import access
 from copydesk.store.access import Rules
 from copydesk.store.checks import Rule
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import FileEdit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import FileEdit
 from support.desks import Setup
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))

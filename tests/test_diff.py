@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from copydesk.text import diff, unified
+from copydesk.text import diff
 from copydesk.text.diff import Alignment, Common, Run, align, common_ends, longest, weigh
 from support.cost import bounded, spread
 from support.rows import each_row
@@ -214,8 +214,8 @@ def test_a_patch_tells_the_fewest_lines_that_differ(most: int | None, old: str, 
     """Its hunks make the new text of the old one; four lines of context, shared by near changes."""
     with pytest.MonkeyPatch.context() as patched:
         if most is not None:  # beyond so many the lines are aligned, perhaps not by the fewest
-            patched.setattr(unified, "MOST_CHANGES", most)
-        text = unified.patch(old, new, "n")
+            patched.setattr(diff, "MOST_CHANGES", most)
+        text = diff.patch(old, new, "n")
     head, *parts = re.split(r"^@@ -(\d+),(\d+) \+(\d+),(\d+) @@\n", text, flags=re.MULTILINE)
     assert head == f"Index: n\n{'=' * 67}\n--- n\toriginal\n+++ n\tmodified\n"
     ours, theirs = old.splitlines(keepends=True), new.splitlines(keepends=True)

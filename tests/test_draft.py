@@ -34,10 +34,10 @@ from copydesk.errors import (
     ContentRequired,
     EncodingRefused,
 )
+from copydesk.text.diff import Region
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import Region
 from support.rows import each_row
 from support.texts import PATH, drafts, joined
 

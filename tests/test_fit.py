@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import unified
 from copydesk.text.sizes import most_tokens
 from copydesk.text.sizes import tokens as estimated
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import unified
 from copydesk.tools.report import Answer, Words, fit_diff, fit_text, fits
 from support.cost import tokens
 from support.desks import Setup

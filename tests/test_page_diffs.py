@@ -25,9 +25,9 @@ from copydesk.app.web.markup import (
     visible,
 )
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import unified
 from copydesk.text.encoding import UTF8
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import unified
 from copydesk.tools.diff_model import (
     LONG,
     DiffLine,

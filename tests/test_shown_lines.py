@@ -28,10 +28,10 @@ from copydesk.desk.backends.sqlite import Database, SqliteSnapshots
 from copydesk.desk.member import line_change
 from copydesk.store.state import StateFile
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import regions, unified
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import regions, unified
 from copydesk.tools.diff_model import FileLines, lines_in
 from support.records import KEPT, snapshots_of
 

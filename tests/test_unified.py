@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 
 from copydesk.edit.draft import Draft
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.encoding import UTF8
-from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import (
+from copydesk.text.diff import (
     counts,
     deleted,
     line_counts,
@@ -31,6 +29,8 @@ from copydesk.text.unified import (
     unified,
     unified_start,
 )
+from copydesk.text.encoding import UTF8
+from copydesk.text.snapshot import Snapshot
 from support.rows import each_row
 from support.texts import changes, drafts, narrow, wide
 

@@ -32,7 +32,7 @@ from copydesk.app.cli.parser import UsageError, said
 from copydesk.app.config import ConfigError
 from copydesk.desk.outcome import Saved
 from copydesk.errors import Refusal
-from copydesk.text.unified import read_diff
+from copydesk.text.diff import read_diff
 from copydesk.tools import refusals
 from copydesk.tools.diff_model import (
     ENDINGS,

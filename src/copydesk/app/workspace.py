@@ -58,10 +58,10 @@ from copydesk.store.files import Files
 from copydesk.store.locks import FileLocks, LockQueues, held_at_fork
 from copydesk.store.protocol import Closing, TargetMoved, now_ms
 from copydesk.store.state import LOCKS, Mark, StateFolder
+from copydesk.text.diff import diff_text
 from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.tools import refusals, reports
 from copydesk.tools.catalog import Catalog, Context, Tool
-from copydesk.tools.diff_model import diff_text
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Lang, LongTexts, Value
 

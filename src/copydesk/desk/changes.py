@@ -46,11 +46,10 @@ from copydesk.store.protocol import Committed
 from copydesk.text import sizes
 from copydesk.text.authors import BASE, Authored, LineChange, NetHunk
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import align
+from copydesk.text.diff import align, blob_id, deleted, regions, renamed, unified
 from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import blob_id, deleted, regions, renamed, unified
 
 IN_VIEW_MS = 7 * DAY_MS
 """Edits of the last days, this many milliseconds, are in view unless others are asked for."""

@@ -86,10 +86,10 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import Document, Stamp
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import FileEdit, counts, line_counts, unified, unified_start
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes, of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Source, computed_once, newline_style
-from copydesk.text.unified import FileEdit, counts, line_counts, unified, unified_start
 
 _CORRECTED_MS = 600_000
 """The life of a plan whose old text was corrected."""

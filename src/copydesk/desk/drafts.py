@@ -55,10 +55,10 @@ from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Named, OpenText, TargetMoved
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
+from copydesk.text.diff import renamed, unified
 from copydesk.text.encoding import of_new_file
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Sought, Source, Text
-from copydesk.text.unified import renamed, unified
 
 
 def hunk_id() -> str:

@@ -45,9 +45,9 @@ from copydesk.store.checks import (
 )
 from copydesk.store.locks import held_at_fork
 from copydesk.text.change import ChangeSet
+from copydesk.text.diff import line_counts, regions
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import line_counts, regions
 
 # People
 

@@ -57,10 +57,10 @@ from copydesk.errors import (
 from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import deleted, mode_changed, renamed, unified
 from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text
-from copydesk.text.unified import deleted, mode_changed, renamed, unified
 
 PAGE = 50
 """Entries fetched at a time."""

@@ -24,9 +24,9 @@ from copydesk.errors import FileExists, IncompleteRead, NotAFile, Refusal
 from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
+from copydesk.text.diff import touched
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Text
-from copydesk.text.unified import touched
 
 Approver = Literal["self", "human"]
 HumanReason = Literal["member", "path", "lines", "files"]

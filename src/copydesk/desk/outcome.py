@@ -24,11 +24,10 @@ from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Named
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import common_ends
+from copydesk.text.diff import common_ends, diff_text, unified
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.unified import diff_text, unified
 
 TOOL = "foreign_write"
 """The tool name of such an entry."""

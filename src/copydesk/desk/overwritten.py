@@ -43,11 +43,10 @@ from copydesk.store.protocol import Closing, Document, Stamp, StatResult
 from copydesk.store.threads import Soon
 from copydesk.text import sizes
 from copydesk.text.authors import BASE, Authored, NetHunk
-from copydesk.text.diff import Alignment, align, common_ends
+from copydesk.text.diff import Alignment, align, blob_id, common_ends
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import blob_id
 
 OVERWRITTEN: Final = "overwritten"
 """The verdict on such an edit, and the key under which it is recorded."""

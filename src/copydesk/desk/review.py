@@ -41,9 +41,9 @@ from copydesk.errors import (
 )
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
+from copydesk.text.diff import line_counts
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source
-from copydesk.text.unified import line_counts
 
 State = Literal["exact", "drifted", "conflict"]
 """A plan's status in the current file: as shown to its owner, relocated to another

@@ -24,12 +24,11 @@ from copydesk.edit.kinds.base import (
 )
 from copydesk.errors import ContentChanged, EncodingRefused, InvalidHunkId, LineShown
 from copydesk.text.change import ChangeSet
-from copydesk.text.diff import same_after
+from copydesk.text.diff import FileEdit, Region, regions, runs_of, same_after
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes
 from copydesk.text.nearest import explain
 from copydesk.text.search import find_all
 from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text, computed_once
-from copydesk.text.unified import FileEdit, Region, regions, runs_of
 
 SHOWN_CANDIDATES = 10
 SHOWN_LENGTH = 200

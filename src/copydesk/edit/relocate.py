@@ -22,7 +22,7 @@ from copydesk.edit.kinds.base import Place, Request, end_of, of_parts
 from copydesk.errors import AmbiguousMatch, ContentChanged, LineShown, Refusal, StaleRead
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Met, follow, smallest_span
-from copydesk.text.diff import align
+from copydesk.text.diff import Region, align, touched
 from copydesk.text.encoding import Encoding
 from copydesk.text.outline import WORD, conflicts
 from copydesk.text.relocation import (
@@ -35,7 +35,6 @@ from copydesk.text.relocation import (
     overlap,
 )
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once, keys_of, terminator_of
-from copydesk.text.unified import Region, touched
 
 SHOWN_CHANGES = 5
 

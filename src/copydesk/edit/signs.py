@@ -14,9 +14,9 @@ from itertools import islice
 
 from copydesk.edit.kinds.correction import is_elided
 from copydesk.text.change import ChangeSet
+from copydesk.text.diff import Region, regions
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.unified import Region, regions
 
 Span = tuple[int, int]
 _NUMBERED = re.compile(r"[ \t]*([0-9]{1,7})(?:([|\u2192])|(\t|:(?= |$)))")

@@ -80,8 +80,8 @@ from copydesk.store.files import Files
 from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import TargetMoved
 from copydesk.text.change import ChangeSet
+from copydesk.text.diff import FileEdit
 from copydesk.text.relpath import RelPath
-from copydesk.text.unified import FileEdit
 
 
 @dataclass(frozen=True, slots=True)

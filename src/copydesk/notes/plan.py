@@ -35,11 +35,10 @@ from copydesk.notes.protocol import (
     joins_list,
 )
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import Gap, align, same_after
+from copydesk.text.diff import FileEdit, Gap, align, counts, same_after
 from copydesk.text.encoding import UTF8
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, computed_once
-from copydesk.text.unified import FileEdit, counts
 
 
 @kind

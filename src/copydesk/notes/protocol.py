@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 from copydesk.errors import ContentChanged, ContentRequired, InvalidArgs, Refusal
 from copydesk.notes.markdown import Block, Tree, is_phantom, markdown_of
 from copydesk.notes.markdown.block import LIST
-from copydesk.text.unified import FileEdit
+from copydesk.text.diff import FileEdit
 
 Unavailable = Literal[
     "unreachable", "timeout", "token", "forbidden", "booting", "version", "too_large", "answer"

@@ -29,9 +29,9 @@ from copydesk.edit.kinds.replace import compile_batch
 from copydesk.edit.request import BatchEdit, MoveFile, Preconditions, StringEdit, check_count
 from copydesk.errors import Refusal
 from copydesk.search.listings import DirEntry, FileInfo
+from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import patch
 from copydesk.tools import refusals, reports
 from copydesk.tools.arguments import Count, list_of
 from copydesk.tools.batch import edited, plan_of, rewritten, with_plan, written

@@ -17,23 +17,23 @@ from typing import Final, Literal, TypeVar
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
 from copydesk.text.change import ChangeSet
-from copydesk.text.diff import align, same_after, same_before
-from copydesk.text.encoding import Encoding
-from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Text, computed_once
-from copydesk.text.unified import (
+from copydesk.text.diff import (
     CONTEXT,
     HUNK_HEAD,
     DiffText,
+    align,
+    diff_text,
     hunks_of,
     quoted,
     read_diff,
     regions,
     runs_of,
+    same_after,
+    same_before,
 )
-from copydesk.text.unified import (
-    diff_text as diff_text,
-)
+from copydesk.text.encoding import Encoding
+from copydesk.text.relpath import RelPath
+from copydesk.text.snapshot import Text, computed_once
 
 _MOST_CELLS: Final = 4_000
 """With more possible pairs, lines are paired in order instead of by similarity."""

@@ -22,12 +22,12 @@ from typing import Literal, cast
 
 from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.edit.draft import cut as cut_text
+from copydesk.text.diff import diff_text, read_diff
 from copydesk.text.encoding import Encoding
 from copydesk.text.sizes import most_tokens, tokens
 from copydesk.text.snapshot import computed_once
-from copydesk.text.unified import read_diff
 from copydesk.tools.arguments import MOST_BITS, MOST_DEPTH
-from copydesk.tools.diff_model import LONG, FileLines, View, diff_text, lines_in, shorten
+from copydesk.tools.diff_model import LONG, FileLines, View, lines_in, shorten
 from copydesk.tools.messages import Lang as Lang
 from copydesk.tools.messages import say
 

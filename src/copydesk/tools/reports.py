@@ -38,12 +38,11 @@ from copydesk.desk.review import Shown
 from copydesk.edit.draft import Draft, Plan, cut
 from copydesk.edit.request import ReplaceText
 from copydesk.errors import Refusal
-from copydesk.text.diff import same_after
+from copydesk.text.diff import Region, diff_text, is_binary, regions, same_after
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
-from copydesk.text.unified import Region, is_binary, regions
-from copydesk.tools.diff_model import View, diff_text, shorten, view_of, views_of
+from copydesk.tools.diff_model import View, shorten, view_of, views_of
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import (
     cause_words,

@@ -52,13 +52,14 @@ from copydesk.errors import (
 from copydesk.search.listings import DirEntry
 from copydesk.search.options import Query
 from copydesk.search.ripgrep import search_files
+from copydesk.text.diff import diff_text
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
 from copydesk.tools.catalog import EDIT, Context, EditingCall, Tool, ToolCall
-from copydesk.tools.diff_model import View, diff_text, lines_in
+from copydesk.tools.diff_model import View, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.patch import planned_or_written
 from copydesk.tools.report import (

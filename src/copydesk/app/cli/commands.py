@@ -68,10 +68,10 @@ from copydesk.notes.tools import (
 )
 from copydesk.store.checks import NotRun, Trust
 from copydesk.store.state import StateFolder
+from copydesk.text.diff import diff_text
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.tools.catalog import Catalog, Tool
-from copydesk.tools.diff_model import diff_text
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import numbered_lines
 from copydesk.tools.report import Answer, Lang, LongTexts

@@ -45,10 +45,9 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.state import StateFolder
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import common_ends
+from copydesk.text.diff import common_ends, unified
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import unified
 from copydesk.tools.catalog import EDIT
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.report import Lang

@@ -46,12 +46,11 @@ from copydesk.errors import (
     Refusal,
 )
 from copydesk.text.change import ChangeSet, Edit
-from copydesk.text.diff import Alignment, align
+from copydesk.text.diff import CONTEXT, Alignment, align, diff_text
 from copydesk.text.encoding import UTF8, encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import CONTEXT
-from copydesk.tools.diff_model import diff_text, of_change
+from copydesk.tools.diff_model import of_change
 from copydesk.tools.messages import say, say_reason
 from copydesk.tools.refusals import check_words, numbered_lines
 from copydesk.tools.report import Lang

@@ -65,10 +65,10 @@ from copydesk.errors import (
     StateFailed,
 )
 from copydesk.store.access import Rules
+from copydesk.text.diff import CONTEXT, line_counts
 from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source
-from copydesk.text.unified import CONTEXT, line_counts
 from copydesk.tools.diff_model import LONG, DiffLine, DiffModel, of_change, of_diff, of_place
 from copydesk.tools.messages import Lang, say_reason
 from copydesk.tools.refusals import check_words, refusal_words

@@ -39,8 +39,8 @@ from copydesk.store.protocol import (
 )
 from copydesk.store.threads import Soon
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import counts as count_lines
 from copydesk.text.relpath import RelPath
-from copydesk.text.unified import counts as count_lines
 
 if TYPE_CHECKING:
     from copydesk.notes.protocol import Change

@@ -34,10 +34,10 @@ from copydesk.errors import (
 )
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import unified
 from copydesk.text.encoding import NO_ESCAPES, Escapes
 from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.text.snapshot import Excerpt, Snapshot, Sought, Source, Text
-from copydesk.text.unified import unified
 
 Action = Literal[
     "replace",

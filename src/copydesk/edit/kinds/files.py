@@ -18,9 +18,9 @@ from copydesk.edit.kinds.base import (
 )
 from copydesk.errors import InvalidArgs
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import deleted, mode_changed, renamed
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
-from copydesk.text.unified import deleted, mode_changed, renamed
 
 
 class FileOperation(Request):

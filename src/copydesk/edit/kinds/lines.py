@@ -27,10 +27,9 @@ from copydesk.edit.kinds.base import (
     tuple_of,
 )
 from copydesk.errors import Clash, CollisionDetected, InvalidArgs, InvalidRange, RangeOutOfBounds
-from copydesk.text.diff import changed_part
+from copydesk.text.diff import Region, changed_part
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
-from copydesk.text.unified import Region
 
 _SHAPE = re.compile(
     r"(?:L?(?P<first>[0-9]{1,18}) *)?"

@@ -39,13 +39,12 @@ from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Followed, follow
-from copydesk.text.diff import Gap, align, same_after
+from copydesk.text.diff import Gap, align, blob_id, regions, runs_of, same_after
 from copydesk.text.encoding import Escapes, without_escapes
 from copydesk.text.nearest import Near, explain, indented_by, line_difference, nearest_of
 from copydesk.text.outline import Outline
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
-from copydesk.text.unified import blob_id, regions, runs_of
 
 _SHOWN_PLACES = 10
 _SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place

@@ -63,9 +63,9 @@ from copydesk.notes.protocol import (
 )
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import FileEdit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import FileEdit
 
 _GOES_WHEN_EMPTY = ("l", "b", "footnote")
 _STAYS_WHEN_EMPTY = ("d", "i")

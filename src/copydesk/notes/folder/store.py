@@ -93,9 +93,9 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import Stamp
 from copydesk.store.threads import Soon
 from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.diff import FileEdit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
-from copydesk.text.unified import FileEdit
 
 DAILY = "daily note/%Y/%m/%Y-%m-%d"
 """The path of a daily note, in the format of strftime."""
