@@ -257,7 +257,7 @@ def _part(frame: FrameType | None) -> str:
     found = ""
     while frame is not None:
         file, function = frame.f_code.co_filename, frame.f_code.co_name
-        if file.endswith("store/locks.py") or (
+        if (file.endswith("store/threads.py") and function in ("lock", "hold", "are_held")) or (
             file.endswith("backends/redis.py") and function in ("wait", "_taken")
         ):
             found = FOR_FILE

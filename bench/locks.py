@@ -102,7 +102,7 @@ def _locks(folder: Path, kind: Kind) -> Callable[[], AbstractContextManager[None
     if kind == "flock":
         plain = Plain(folder / "plain")
         return lambda: plain
-    from copydesk.store.locks import FileLocks, LockQueues
+    from copydesk.store.threads import FileLocks, LockQueues
 
     (folder / "locks").mkdir(exist_ok=True)
     queues = LockQueues(FileLocks(str(folder / "locks")))

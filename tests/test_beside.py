@@ -31,9 +31,9 @@ from copydesk.edit.draft import Plan, compose
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import StateFailed
 from copydesk.store import _os, threads
-from copydesk.store.locks import FileLocks
 from copydesk.store.protocol import NOBODY, Caller, Content
 from copydesk.store.state import StateFile
+from copydesk.store.threads import FileLocks
 from copydesk.text import sizes
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath

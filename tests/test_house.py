@@ -23,7 +23,7 @@ PACKAGES = {
     "edit.kinds": ("edit.draft", "text", "errors"),
     "store": ("text", "errors"),
     "desk": (
-        *("edit", "text", "errors", "store.files", "store.protocol", "store.locks", "store.state"),
+        *("edit", "text", "errors", "store.files", "store.protocol", "store.state"),
         *("store.threads", "store.checks", "store.dotfiles", "notes.protocol", "notes.plan"),
     ),
     "search": (),
@@ -47,11 +47,11 @@ PACKAGES = {
     "notes.folder": ("notes.protocol", "notes.markdown", "store", "text", "errors"),
     "notes.kernel": ("notes.folder.blocks", "notes.protocol", "notes.markdown", "text", "errors"),
     "notes.desk": (
-        *("notes.plan", "notes.grammar", "notes.protocol", "store.files", "store.locks"),
+        *("notes.plan", "notes.grammar", "notes.protocol", "store.files", "store.threads"),
         *("desk", "edit", "text", "errors", "store.protocol"),
     ),
     "notes.tools": (
-        *("notes.desk", "notes.plan", "notes.protocol", "store.locks"),
+        *("notes.desk", "notes.plan", "notes.protocol", "store.threads"),
         *("tools", "desk", "edit", "text", "errors"),
     ),
     "tools": (

@@ -13,7 +13,7 @@ import pytest
 from copydesk.desk.backends import redis as redis_backend
 from copydesk.desk.backends.redis import Leases, Script, Server
 from copydesk.errors import LockLost, ServerFailed
-from copydesk.store.locks import LockQueues, Ticket, inode_key
+from copydesk.store.threads import LockQueues, Ticket, inode_key
 from support.locking import SOON, order_of, until
 from support.redis_calls import connections
 from support.redis_servers import LONG_MS, running

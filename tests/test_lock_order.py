@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from copydesk.errors import Busy, Failed
-from copydesk.store.locks import Exclusion, FileLocks, LockQueues, Ticket
 from copydesk.store.protocol import Deadline, Holder
+from copydesk.store.threads import Exclusion, FileLocks, LockQueues, Ticket
 from support.cost import examples
 from support.locking import SOON, holder, order_of, until, waiting
 

@@ -21,7 +21,7 @@ import pytest
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.errors import Busy
-from copydesk.store.locks import FileLocks, held_at_fork
+from copydesk.store.threads import FileLocks, held_at_fork
 from support.locking import SOON, holder, until
 from support.processes import outcome
 from support.redis_servers import RedisServer
@@ -267,7 +267,7 @@ def test_a_child_uses_a_workspace_while_threads_of_its_parent_use_another(tmp_pa
 @contextmanager
 def waiter(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
     """Another process that waits for `file`."""
-    body = "import sys\nfrom copydesk.store.locks import FileLocks\n"
+    body = "import sys\nfrom copydesk.store.threads import FileLocks\n"
     body += (
         f"with FileLocks(sys.argv[1], seconds={seconds}).hold('file'): print('has it', flush=True)"
     )
@@ -325,7 +325,7 @@ def test_a_stopped_next_one_is_passed_over_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds the place of the next for ever; who has waited for long takes the free lock."""
-    monkeypatch.setattr("copydesk.store.locks._STALLED_SECONDS", 0.02)
+    monkeypatch.setattr("copydesk.store.threads._STALLED_SECONDS", 0.02)
     with FileLocks(str(tmp_path)).hold("file"):
         pass
     (gate,) = tmp_path.glob("*.next")

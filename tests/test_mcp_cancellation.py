@@ -22,7 +22,7 @@ from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.edit.request import RangeEdit
 from copydesk.errors import Cancelled, cancelled_by
-from copydesk.store.locks import FileLocks, LockQueues
+from copydesk.store.threads import FileLocks, LockQueues
 from support.cost import first
 from support.mcp_calls import server_of
 from support.mcp_transports import client_of, served, stdio_client

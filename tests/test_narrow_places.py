@@ -21,7 +21,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.gates import Checks
 from copydesk.store import _os
 from copydesk.store import files as writes
-from copydesk.store.locks import LockQueues
+from copydesk.store.threads import LockQueues
 from test_group_recovery import ALL, APPLY, FAST, forked, plan
 from test_locks import child
 

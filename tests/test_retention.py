@@ -17,8 +17,8 @@ from copydesk.app.doctor import examine
 from copydesk.app.workspace import OpenWorkspace, in_process, open_workspace
 from copydesk.desk.backends.api import DAY_MS, Day, Records, days_left, due, minutes_since_2020
 from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, Database, SqliteRecords
-from copydesk.store.locks import FileLocks
 from copydesk.store.state import StateFile
+from copydesk.store.threads import FileLocks
 from support.records import KEPT, opener_of
 from support.redis_servers import RedisServer
 from test_journal import entry

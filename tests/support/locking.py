@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from copydesk.store.locks import LockQueues, Ticket
+from copydesk.store.threads import LockQueues, Ticket
 
 SOON = 10.0
 """Seconds after which a test that waits for an event has failed."""
@@ -27,7 +27,7 @@ def until(true: Callable[[], bool]) -> None:
 HOLDER = """
 import sys, time
 from copydesk.store.protocol import NOBODY, Caller
-from copydesk.store.locks import FileLocks
+from copydesk.store.threads import FileLocks
 with FileLocks(sys.argv[1]).hold("file"):
     print("held", flush=True)
     sys.stdin.read()

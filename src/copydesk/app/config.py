@@ -24,7 +24,7 @@ from copydesk.edit.signs import NAMES as SIGN_NAMES
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
 from copydesk.store.access import Rules, covers, guards
 from copydesk.store.checks import SYNTAX, Mode, Rule
-from copydesk.store.locks import held_at_fork
+from copydesk.store.threads import held_at_fork
 from copydesk.text import sizes
 from copydesk.text.encoding import checked_name
 from copydesk.text.relpath import RelPath

@@ -55,9 +55,9 @@ from copydesk.store.access import Rules, guards
 from copydesk.store.checks import Commands, Trust
 from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
-from copydesk.store.locks import FileLocks, LockQueues, held_at_fork
 from copydesk.store.protocol import Closing, TargetMoved, now_ms
 from copydesk.store.state import LOCKS, Mark, StateFolder
+from copydesk.store.threads import FileLocks, LockQueues, held_at_fork
 from copydesk.text.diff import diff_text
 from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.tools import refusals, reports

@@ -51,8 +51,8 @@ from copydesk.errors import (
     WrongOwner,
 )
 from copydesk.store.files import Files
-from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Named, OpenText, TargetMoved
+from copydesk.store.threads import held_at_fork
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import renamed, unified

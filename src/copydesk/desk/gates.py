@@ -43,7 +43,7 @@ from copydesk.store.checks import (
     suffix_of,
     syntax,
 )
-from copydesk.store.locks import held_at_fork
+from copydesk.store.threads import held_at_fork
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import line_counts, regions
 from copydesk.text.relpath import RelPath

@@ -21,8 +21,8 @@ from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.kinds.base import Fixed
 from copydesk.errors import CheckFinding, FileNotFound, Refusal
 from copydesk.store.files import Files
-from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Named
+from copydesk.store.threads import held_at_fork
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import common_ends, diff_text, unified
 from copydesk.text.encoding import Encoding

@@ -36,7 +36,6 @@ from copydesk.errors import (
     check_cancelled,
 )
 from copydesk.store.files import Files, StagedWrite
-from copydesk.store.locks import LockQueues, Ticket, inode_key
 from copydesk.store.protocol import (
     NOBODY,
     Caller,
@@ -54,6 +53,7 @@ from copydesk.store.protocol import (
     Stamp,
     TargetMoved,
 )
+from copydesk.store.threads import LockQueues, Ticket, inode_key
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath

@@ -77,8 +77,8 @@ from copydesk.notes.protocol import (
     one_look,
 )
 from copydesk.store.files import Files
-from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import TargetMoved
+from copydesk.store.threads import held_at_fork
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import FileEdit
 from copydesk.text.relpath import RelPath

@@ -16,7 +16,7 @@ from copydesk.desk.drafts import Services
 from copydesk.desk.member import Permission
 from copydesk.desk.transaction import Writer
 from copydesk.errors import InvalidArgs
-from copydesk.store.locks import held_at_fork
+from copydesk.store.threads import held_at_fork
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.tools.arguments import Count

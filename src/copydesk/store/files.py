@@ -67,7 +67,6 @@ from copydesk.store.contents import (
     write_pieces,
 )
 from copydesk.store.large import LargeFile, Survey, last_lines
-from copydesk.store.locks import held_at_fork
 from copydesk.store.paths import (
     MadeParents,
     ResolvedPath,
@@ -99,7 +98,13 @@ from copydesk.store.protocol import (
     putting_back,
     refusing,
 )
-from copydesk.store.threads import Soon, close_of_size, flush_in_thread, wait_all_closed
+from copydesk.store.threads import (
+    Soon,
+    close_of_size,
+    flush_in_thread,
+    held_at_fork,
+    wait_all_closed,
+)
 from copydesk.text import sizes
 from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import PATH_BYTES, RelPath

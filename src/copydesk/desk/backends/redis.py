@@ -78,9 +78,9 @@ from copydesk.desk.backends.snapshots import (
 )
 from copydesk.edit.draft import Ended, Plan
 from copydesk.errors import HunkNotFound, LockLost, ServerFailed, check_cancelled, poll_seconds
-from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import NOBODY, WAIT_SECONDS, Deadline, Holder, TargetMoved
 from copydesk.store.state import Count
+from copydesk.store.threads import held_at_fork
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH

@@ -20,10 +20,9 @@ from threading import Lock
 from typing import TypeVar
 
 from copydesk.errors import BinaryFile
-from copydesk.store.locks import held_at_fork
 from copydesk.store.protocol import Content
 from copydesk.store.state import Count
-from copydesk.store.threads import Soon
+from copydesk.store.threads import Soon, held_at_fork
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot

@@ -71,9 +71,9 @@ from copydesk.desk.backends.snapshots import (
 )
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, SchemaMismatch, StateDamaged, StateFailed
-from copydesk.store.locks import DATABASE, Exclusion, NoExclusion, held_at_fork
 from copydesk.store.protocol import Deadline, FileChange, TargetMoved
 from copydesk.store.state import Count, Looks, Mark, StateFile
+from copydesk.store.threads import DATABASE, Exclusion, NoExclusion, held_at_fork
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH

@@ -56,9 +56,9 @@ from copydesk.notes.protocol import (
 from copydesk.store.access import Rules
 from copydesk.store.dotfiles import GitIgnore
 from copydesk.store.files import Files
-from copydesk.store.locks import FileLocks
 from copydesk.store.protocol import Stamp, failed, refusing
 from copydesk.store.state import StateFolder
+from copydesk.store.threads import FileLocks
 from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 
