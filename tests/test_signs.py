@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from copydesk.app.workspace import OpenWorkspace, open_workspace
-from copydesk.edit.signs import SIGNS, signs_of
+from copydesk.edit.kinds.correction import SIGNS, signs_of
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot

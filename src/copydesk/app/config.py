@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from copydesk.desk.member import Approver, Policy
-from copydesk.edit.signs import NAMES as SIGN_NAMES
+from copydesk.edit.kinds.correction import SIGN_NAMES
 from copydesk.errors import ConfigInvalid, InvalidArgs, Refusal
 from copydesk.store.access import Rules, covers, guards
 from copydesk.store.checks import SYNTAX, Mode, Rule
@@ -128,7 +128,7 @@ class Config:
     `lock_seconds` is how long a call waits for a file that others work on.
 
     `corrections`: whether an edit whose old text has another indentation is written at once, or
-    planned. `usual_signs` are signs of a faulty new text (`edit/signs.py`) that the project's files
+    planned. `usual_signs` are signs of a faulty new text (`SIGN_NAMES`) that the project's files
     really have. `encodings` are pairs of a glob and a codec name; the last that matches counts.
 
     `state` is the folder of copydesk's own files, below the root. `registry` is where plans,

@@ -53,6 +53,7 @@ from copydesk.desk.review import Review
 from copydesk.desk.transaction import Writer
 from copydesk.edit.draft import Draft, Plan, checked_id, foot_span, whole_text
 from copydesk.edit.kinds.base import Fixed, Preconditions
+from copydesk.edit.kinds.correction import signs_of
 from copydesk.edit.kinds.lines import first_line_of, lines_wanted, tail_count
 from copydesk.edit.kinds.patch import patch_of
 from copydesk.edit.kinds.replace import Batch, compile_in_order
@@ -62,7 +63,6 @@ from copydesk.edit.request import (
     Terms,
     check_no_patch,
 )
-from copydesk.edit.signs import signs_of
 from copydesk.errors import (
     BinaryFile,
     ContentChanged,

@@ -31,8 +31,8 @@ from copydesk.edit.draft import (
     standing,
 )
 from copydesk.edit.kinds.base import Fixed, Place, Request, Terms, end_of
+from copydesk.edit.kinds.correction import repeated_lines, signs_of
 from copydesk.edit.relocate import carried_to, comparable, place_of, stale
-from copydesk.edit.signs import repeated_lines, signs_of
 from copydesk.errors import (
     AmbiguousMatch,
     AnchorNotFound,
