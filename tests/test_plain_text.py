@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from copydesk.notes.folder.blocks import read, title_of
-from copydesk.notes.markdown.inline import plain_text, unescaped
+from copydesk.notes.folder.blocks import plain_text, read, title_of, unescaped
 from support.cost import bounded, examples, spread
 from support.rows import each_row
 
