@@ -25,7 +25,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from copydesk import errors
-from copydesk.app import manuals
+from copydesk.app import reference
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.reference import ws_mod
 from copydesk.app.workspace import open_workspace
@@ -41,7 +41,7 @@ from support.cost import spread
 
 LANGS: tuple[Lang, ...] = get_args(Lang)
 TOPICS = ("index", "principles", "tools", "scenarios", "errors")
-PAGES = [(toolset, topic) for toolset in manuals.toolsets() for topic in manuals.topics(toolset)]
+PAGES = [(toolset, topic) for toolset in reference.MANUALS for topic in reference.topics(toolset)]
 
 CODES_OF_BATCH_ALONE = {"DUPLICATE_EDITS", "CONFLICT"}
 CODES_OF_PATCH = {"INVALID_PATCH", "PATCH_REJECTED"}
@@ -212,7 +212,7 @@ def differences(wanted: Any, found: Any, where: str = "") -> list[str]:
 def test_the_examples_of_a_page_run(toolset: str, topic: str, lang: Lang, tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     with stage.opened:
-        for block in script_of(manuals.read(toolset, topic, lang)):
+        for block in script_of(reference.read(toolset, topic, lang)):
             try:
                 stage.run(block)
             except AssertionError as failure:
@@ -243,7 +243,7 @@ def headings_of(page: str, level: int) -> list[str]:
 def test_both_languages_have_the_same_examples_and_chapters() -> None:
     """A manual that was changed in one language only is wrong in the other."""
     for page in PAGES:
-        texts = [manuals.read(*page, lang) for lang in LANGS]
+        texts = [reference.read(*page, lang) for lang in LANGS]
         scripts = [[(block.info, block.text) for block in script_of(text)] for text in texts]
         heads = [[line for line in prose_of(text) if line.startswith("#")] for text in texts]
         levels = [[len(line) - len(line.lstrip("#")) for line in lines] for lines in heads]
@@ -274,7 +274,7 @@ def test_every_code_has_a_chapter_in_the_errors_page(toolset: str, lang: Lang) -
         # nothing is expected of a file, and edits are made one after the other
         "compat": codes_of_envelope() - {"CONFLICT", "COLLISION_DETECTED", "DUPLICATE_EDITS"},
     }
-    page = manuals.read(toolset, "errors", lang)
+    page = reference.read(toolset, "errors", lang)
     assert sorted(headings_of(page, 3)) == sorted(codes[toolset])
 
 
@@ -287,7 +287,7 @@ def chapters_of(page: str) -> dict[str, str]:
 def test_every_tool_has_a_chapter_with_parts_calls_and_arguments(toolset: str, lang: Lang) -> None:
     names = MANUALS[toolset]
     assert sorted(names) == sorted(tool.name for tool in Catalog(ROWS).of([toolset]))
-    page = manuals.read(toolset, "tools", lang)
+    page = reference.read(toolset, "tools", lang)
     prose = chapters_of("\n".join(prose_of(page)))
     assert tuple(prose) == names
     parts = [re.findall(r"^\*\*(.+?)\*\*", text, re.MULTILINE) for text in prose.values()]
@@ -305,7 +305,7 @@ def test_every_tool_has_a_chapter_with_parts_calls_and_arguments(toolset: str, l
 @pytest.mark.slow
 @pytest.mark.parametrize(("toolset", "lang"), BOTH)
 def test_every_call_signature_has_the_arguments_of_the_tool(toolset: str, lang: Lang) -> None:
-    for name, chapter in chapters_of(manuals.read(toolset, "tools", lang)).items():
+    for name, chapter in chapters_of(reference.read(toolset, "tools", lang)).items():
         required, properties = (TOOLS[name].schema[key] for key in ("required", "properties"))
         arguments = [one if one in required else f"{one}?" for one in properties]
         assert f"`{name}({{ {', '.join(arguments)} }})`" in chapter
@@ -327,15 +327,15 @@ def test_a_chapter_gains_arguments(lang: Lang, signature: str, parameters: str, 
     """A new argument needs no other page of the manual."""
     chapter = f"\n### list_dir\n\n{signature}`list_dir({{ … }})`\n\n{parameters}\n\n`more`\n"
     made = chapter.replace("{ … }", "{ path }").replace(parameters, parameters + added)
-    assert manuals.with_arguments(f"# Page{chapter}", lang) == f"# Page{made}"
+    assert reference.with_arguments(f"# Page{chapter}", lang) == f"# Page{made}"
     named = f"# Page\n\n`path` is shared.{chapter}"
-    assert manuals.with_arguments(named, lang) == named.replace("{ … }", "{ path }")
+    assert reference.with_arguments(named, lang) == named.replace("{ … }", "{ path }")
 
 
 def test_the_pages_are_where_they_are_said_to_be() -> None:
-    folder = Path(str(manuals.__file__)).parent
+    folder = Path(str(reference.__file__)).parent / "manuals"
     found = {str(path.relative_to(folder)) for path in folder.rglob("*.md")}
-    pages = (*PAGES, *((toolset, "instructions") for toolset in manuals.toolsets()))
+    pages = (*PAGES, *((toolset, "instructions") for toolset in reference.MANUALS))
     assert found == {f"{toolset}/{lang}/{topic}.md" for toolset, topic in pages for lang in LANGS}
 
 
@@ -343,7 +343,7 @@ def test_the_pages_are_where_they_are_said_to_be() -> None:
 def test_what_is_not_there_is_refused_with_what_is(way: str) -> None:
     wrong = ("no", "index"), ("ws_mod", "no"), ("ws_mod", f"{way}team_mgmt/en/index")
     for toolset, topic in wrong:
-        for read, known in ((manuals.read, TOPICS), (manuals.part, ("scenarios",))):
+        for read, known in ((reference.read, TOPICS), (reference.part, ("scenarios",))):
             with pytest.raises(errors.InvalidArgs) as refusal:
                 read(toolset, topic, "en")
             names = known if toolset == "ws_mod" else ("ws_mod",)
@@ -353,12 +353,12 @@ def test_what_is_not_there_is_refused_with_what_is(way: str) -> None:
 @pytest.mark.parametrize("lang", LANGS)
 def test_the_instructions_are_short_and_in_their_order(lang: Lang) -> None:
     """An agent has to learn that there is more, and how a user switches it on."""
-    known = manuals.toolsets()
-    parts = [manuals.instructions([toolset], lang) for toolset in known]
+    known = reference.MANUALS
+    parts = [reference.instructions([toolset], lang) for toolset in known]
     assert all(0 < len(part) < 2_000 for part in parts)
-    assert manuals.instructions(reversed(known), lang) == "\n\n".join(parts)
-    assert manuals.instructions([], lang) == ""
-    said = manuals.instructions(["ws_mod"], lang)
+    assert reference.instructions(reversed(known), lang) == "\n\n".join(parts)
+    assert reference.instructions([], lang) == ""
+    said = reference.instructions(["ws_mod"], lang)
     assert all(word in said for word in ("BatchEdit", "toolsets", "copydesk.toml", "manual"))
 
 
@@ -373,29 +373,31 @@ def codes_of_notes() -> set[str]:
 
 @pytest.mark.parametrize("lang", LANGS)
 def test_the_manuals_of_patches_and_notes_have_every_tool_and_every_code(lang: Lang) -> None:
-    assert set(chapters_of(manuals.read("patch", "errors", lang))) == CODES_OF_PATCH
-    index = manuals.read("patch", "index", lang)
+    assert set(chapters_of(reference.read("patch", "errors", lang))) == CODES_OF_PATCH
+    index = reference.read("patch", "index", lang)
     assert tuple(chapters_of(index)) == tuple(tool.name for tool in patch())
     assert all(f"`{tool.name}`" in index for tool in Catalog(ROWS).of(["patch"]))
-    assert sorted(headings_of(manuals.read("notes", "errors", lang), 3)) == sorted(codes_of_notes())
-    index = manuals.read("notes", "index", lang)
+    assert sorted(headings_of(reference.read("notes", "errors", lang), 3)) == sorted(
+        codes_of_notes()
+    )
+    index = reference.read("notes", "index", lang)
     assert all(f"`{tool.name}`" in index for tool in notes())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("toolset", "lang"), BOTH)
 def test_every_tool_and_every_code_is_a_topic_of_its_own(toolset: str, lang: Lang) -> None:
-    names = manuals.names(toolset, lang)
-    assert set(names) >= {*manuals.topics(toolset), *MANUALS[toolset]}
+    names = reference.all_topics(toolset, lang)
+    assert set(names) >= {*reference.topics(toolset), *MANUALS[toolset]}
     for page in ("tools", "errors"):
-        whole = manuals.read(toolset, page, lang)
+        whole = reference.read(toolset, page, lang)
         for name, text in re.findall(r"^### (\w+)\n(.*?)(?=^#{2,3} |\Z)", whole, re.S | re.M):
             assert name in names
-            found = manuals.part(toolset, name.lower(), lang)
+            found = reference.part(toolset, name.lower(), lang)
             assert found.startswith(f"### {name}\n")
             assert len(found) >= len(text.strip()) * ("```" not in text)
             assert "\n### " not in found
-    found = manuals.part("ws_mod", "Arguments", "en")  # a heading stands for all that is below it
+    found = reference.part("ws_mod", "Arguments", "en")  # a heading stands for all that is below it
     assert found.startswith("## Arguments\n")
     assert "\n### INVALID_ARGS\n" in found
     assert "\n## " not in found
@@ -406,7 +408,7 @@ def test_every_tool_and_every_code_is_a_topic_of_its_own(toolset: str, lang: Lan
 def test_a_page_that_names_many_things_is_asked_for_as_a_list_of_them(lang: Lang) -> None:
     """Each answer fits into what one may take, and leads on to the parts."""
     for toolset, topic in PAGES:
-        found, whole = manuals.part(toolset, topic, lang), manuals.read(toolset, topic, lang)
+        found, whole = reference.part(toolset, topic, lang), reference.read(toolset, topic, lang)
         assert len(found.encode()) < MOST_BYTES
         if topic not in ("tools", "errors", "scenarios") or len(whole) <= 4_000:
             assert found == whole
@@ -417,7 +419,7 @@ def test_a_page_that_names_many_things_is_asked_for_as_a_list_of_them(lang: Lang
         assert [line for line in listed if f"- `{line}`" not in found] == []
         assert "```" not in found
         for line in listed:
-            assert manuals.part(toolset, line, lang).startswith(f"{'#' * last} {line}\n")
+            assert reference.part(toolset, line, lang).startswith(f"{'#' * last} {line}\n")
     else:
         assert found == whole
 
@@ -428,7 +430,7 @@ def test_a_page_that_names_many_things_is_asked_for_as_a_list_of_them(lang: Lang
 )
 def test_a_part_that_is_not_there_is_refused_with_what_is(toolset: str, topic: str) -> None:
     with pytest.raises(errors.InvalidArgs) as refusal:
-        manuals.part(toolset, topic, "en")
+        reference.part(toolset, topic, "en")
     assert all(
         name in refusal.value.reason for name in ("ws_mod", "scenarios")[toolset != "no" :][:1]
     )
@@ -443,7 +445,7 @@ def test_the_tool_shows_a_part_of_a_manual(tmp_path: Path, lang: Lang) -> None:
             ({"toolset": "batch", "topic": "BatchEdit"}, "batch", "BatchEdit"),
         ):
             answer = opened.call("local", "manual", given, lang=lang)
-            page = manuals.part(toolset, topic, lang)
+            page = reference.part(toolset, topic, lang)
             assert page in answer.text
             assert answer.data["content"] == page
         refused = opened.call("local", "manual", {"topic": "nothing"}, lang=lang)
@@ -452,7 +454,7 @@ def test_the_tool_shows_a_part_of_a_manual(tmp_path: Path, lang: Lang) -> None:
 
 
 def test_a_heading_stands_for_all_that_is_below_it() -> None:
-    found = manuals.part("ws_mod", "Arguments", "en")
+    found = reference.part("ws_mod", "Arguments", "en")
     assert found.startswith("## Arguments\n")
     assert "\n### INVALID_ARGS\n" in found
     assert "\n## " not in found
@@ -461,5 +463,5 @@ def test_a_heading_stands_for_all_that_is_below_it() -> None:
 def test_the_default_toolset_names_the_other_one() -> None:
     """An agent has to learn that there is more, and how a user switches it on."""
     for lang in LANGS:
-        said = manuals.instructions(["ws_mod"], lang)
+        said = reference.instructions(["ws_mod"], lang)
         assert all(word in said for word in ("BatchEdit", "toolsets", "copydesk.toml", "manual"))

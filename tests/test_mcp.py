@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from copydesk.app import manuals
+from copydesk.app import reference
 from copydesk.app.reference import definitions
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.catalog import Context, Tool, ToolCall
@@ -212,7 +212,7 @@ async def test_a_crash_elsewhere_says_an_id(
     async with Client(server, mode=mode) as client:
         monkeypatch.setattr(opened, "pending", fail)
         monkeypatch.setattr(opened, "call", fail)
-        monkeypatch.setattr(manuals, "read", fail)
+        monkeypatch.setattr(reference, "read", fail)
         for asked in (client.list_resources(), client.get_prompt("ws_mod")):
             with pytest.raises(MCPError) as caught:
                 await asked

@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from copydesk.app import manuals
+from copydesk.app import reference
 from copydesk.app.config import TOOLSETS, MemberConfig
 from copydesk.app.mcp.server import Documents, question
 from copydesk.app.workspace import OpenWorkspace, open_workspace
@@ -93,11 +93,11 @@ async def test_manuals_are_resources(opened: OpenWorkspace, mode: str) -> None:
     own, at = ("ws_mod", "batch"), "copydesk://manual/"
     async with Client(server_of(opened, toolsets=own), mode=mode) as client:
         listed = [str(one.uri) for one in (await client.list_resources()).resources]
-        assert listed == [f"{at}{one}/{topic}" for one in own for topic in manuals.topics(one)]
+        assert listed == [f"{at}{one}/{topic}" for one in own for topic in reference.topics(one)]
         parts = ("ws_mod/STALE_READ", "ws_mod/read_file", "batch/BatchEdit", "ws_mod/")
         for uri in (*listed, *(f"{at}{part}" for part in parts)):
             _, _, _, toolset, topic = uri.split("/")
-            assert await text_at(client, uri) == manuals.part(toolset, topic, "en")
+            assert await text_at(client, uri) == reference.part(toolset, topic, "en")
         for wrong in ("ws_mod/no", "no/index", "ws_mod/..%2f..%2fen", ""):
             await refused(client.read_resource(f"{at}{wrong}"))
         ref, context = (
@@ -346,16 +346,16 @@ async def test_a_connection_is_forgotten_when_it_closes(opened: OpenWorkspace) -
 async def test_manuals_are_prompts(opened: OpenWorkspace, mode: str, lang: Any) -> None:
     async with Client(server_of(opened, lang=lang), mode=mode) as client:
         names = [prompt.name for prompt in (await client.list_prompts()).prompts]
-        assert names == [name for name in TOOLSETS if name in manuals.toolsets()]
+        assert names == [name for name in TOOLSETS if name in reference.MANUALS]
         if mode != "2026-07-28":  # who names the version does not ask for them
-            assert client.instructions == manuals.instructions(TOOLSETS, lang)
+            assert client.instructions == reference.instructions(TOOLSETS, lang)
         for name in names:
-            topics = manuals.topics(name)
+            topics = reference.topics(name)
             for topic in (None, *topics):
                 given = {} if topic is None else {"topic": topic}
                 (message,) = (await client.get_prompt(name, given)).messages
                 assert isinstance(message.content, t.TextContent)
-                assert message.content.text == manuals.read(name, topic or topics[0], lang)
+                assert message.content.text == reference.read(name, topic or topics[0], lang)
             asked = {"name": "topic", "value": topics[-1][:3]}
             found = await client.complete(t.PromptReference(name=name), asked)
             assert topics[-1] in found.completion.values

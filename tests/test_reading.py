@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from copydesk.app import manuals
+from copydesk.app import reference
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.text import sizes
@@ -102,7 +102,7 @@ ROOT = Path(__file__).parent.parent
 TEXTS_IN = {
     "code": sorted((ROOT / "src" / "copydesk" / "desk").glob("*.py")),
     "English": sorted((ROOT / "docs").glob("*.md")),
-    "Chinese": sorted(Path(str(manuals.__file__)).parent.glob("*/zh/*.md")),
+    "Chinese": sorted((Path(str(reference.__file__)).parent / "manuals").glob("*/zh/*.md")),
 }
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from copydesk.app import manuals, reference
+from copydesk.app import reference
 from copydesk.app.config import Config
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.report import Lang
@@ -49,7 +49,7 @@ def test_one_line_edit_is_one_short_call(desk: OpenWorkspace, guard: str) -> Non
 def test_the_tool_list_is_small(desk: OpenWorkspace, toolset: str) -> None:
     for lang in get_args(Lang):
         listed = reference.definitions(desk.catalog.of([toolset]), "mcp", lang)
-        instructions = manuals.instructions([toolset], lang)
+        instructions = reference.instructions([toolset], lang)
         check_list_is_cheap(listed, instructions, LIST_TOKENS[toolset])
         if toolset == "edit":
             assert len(listed) == 9

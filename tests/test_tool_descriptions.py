@@ -133,7 +133,7 @@ def test_a_model_is_told_what_it_cannot_guess() -> None:
 
 def test_the_reference_is_what_the_catalog_says() -> None:
     """When this fails, write it anew as the head of `copydesk.app.reference` says."""
-    page = reference.page()
+    page = reference.tools_page()
     assert PAGE.read_text("utf-8") == page
     chapters = dict(chapter.split("\n", 1) for chapter in page.split("\n### ")[1:])
     assert {tool.name for tool in (*ws_mod(), *batch(), *notes(), *compat())} <= set(chapters)

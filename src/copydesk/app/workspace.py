@@ -20,9 +20,8 @@ from functools import cache, partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from copydesk.app import manuals
+from copydesk.app import reference
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
-from copydesk.app.reference import all_tools
 from copydesk.desk.backends.api import Records
 from copydesk.desk.backends.snapshots import SMALL_BASE, BackgroundSnapshots, Snapshots
 from copydesk.desk.backends.sqlite import (
@@ -192,7 +191,7 @@ class OpenWorkspace(Closing):
         self._roots = _in_full(self.root, root)
         backend = shared_backend(self.root, config) if shared else in_process(config)
         self.long_texts = LongTexts()
-        self.catalog = Catalog(all_tools())
+        self.catalog = Catalog(reference.all_tools())
         self.in_shell = False
         """Whether next steps in answers name shell commands."""
         self.page: str | None = None
@@ -344,7 +343,7 @@ class OpenWorkspace(Closing):
             batches=self.batches,
             looking=self.looking,
             member=caller,
-            manual=manuals.part,
+            manual=reference.part,
             lang=lang,
             progress=progress,
             cancelled=cancelled,

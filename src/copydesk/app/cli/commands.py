@@ -21,7 +21,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from copydesk.app import manuals, reference, terminal
+from copydesk.app import reference, terminal
 from copydesk.app.cli.parser import (
     COMMANDS,
     UsageError,
@@ -48,7 +48,6 @@ from copydesk.app.cli.review import (
     written_data,
 )
 from copydesk.app.config import TOOLSETS, Config, load
-from copydesk.app.reference import all_tools
 from copydesk.app.terminal import agrees, dump, is_refused, out, short, tell
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
 from copydesk.desk.history import Forgettable, Past
@@ -864,13 +863,13 @@ _NOTES_COMMANDS: dict[str, Callable[[OpenWorkspace, argparse.Namespace], int]] =
 
 def _schema(options: argparse.Namespace) -> None:
     _, config = _settings(options)
-    chosen = Catalog(all_tools()).of(config.toolsets)
+    chosen = Catalog(reference.all_tools()).of(config.toolsets)
     dump(reference.definitions(chosen, options.dialect, config.lang))
 
 
 def _manual(options: argparse.Namespace) -> None:
     _, config = _settings(options)
-    pages = {name: manuals.topics(name) for name in manuals.toolsets()}
+    pages = {name: reference.topics(name) for name in reference.MANUALS}
     if options.toolset is None:
         rows = [("TOOLSET", "TOPICS"), *((name, " ".join(pages[name])) for name in pages)]
         _print(options, pages, terminal.table(rows))
@@ -882,11 +881,11 @@ def _manual(options: argparse.Namespace) -> None:
     hint = "copydesk manual shows what there is."
     if toolset not in pages:
         raise unknown("manual for", toolset, pages, hint)
-    read = manuals.read if topic in pages[toolset] else manuals.part
+    read = reference.read if topic in pages[toolset] else reference.part
     try:
         text = read(toolset, topic, config.lang)
     except InvalidArgs:
-        known = manuals.names(toolset, config.lang)
+        known = reference.all_topics(toolset, config.lang)
         raise unknown(f"{toolset} topic", topic, known, hint) from None
     data = {"toolset": toolset, "topic": topic, "text": text}
     _print(options, data, text.removesuffix("\n") + "\n")
@@ -1313,14 +1312,14 @@ def _client_names() -> list[str]:
 
 
 def _tool_names() -> list[str]:
-    return [tool.name for tool in all_tools()]
+    return [tool.name for tool in reference.all_tools()]
 
 
 _VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
     **dict.fromkeys(("path", "file", "root"), lambda: (_FILES,)),
     "client": _client_names,
     "toolsets": lambda: TOOLSETS,
-    "toolset": manuals.toolsets,
+    "toolset": lambda: reference.MANUALS,
     "tool": _tool_names,
     "words": lambda: (*COMMANDS, *_tool_names()),
 }
@@ -1352,7 +1351,7 @@ def _argument_names(name: str, previous: str) -> Iterator[str]:
     if previous in ("--path", "--source", "--destination"):
         yield _FILES
     else:
-        schemas = (tool.schema for tool in all_tools() if tool.name == name)
+        schemas = (tool.schema for tool in reference.all_tools() if tool.name == name)
         yield from (f"--{argument}" for schema in schemas for argument in schema["properties"])
 
 
@@ -1379,7 +1378,7 @@ def _refuse_json(options: argparse.Namespace) -> None:
 
 def _find_tool(name: str) -> Tool:
     """A tool by its name; raises UsageError with similar names."""
-    known = {tool.name: tool for tool in all_tools()}
+    known = {tool.name: tool for tool in reference.all_tools()}
     if name not in known:
         raise unknown("tool", name, known, "copydesk call, without a tool, lists them all.")
     return known[name]
@@ -1388,7 +1387,7 @@ def _find_tool(name: str) -> Tool:
 def _list_tools(options: argparse.Namespace) -> int:
     _, config = _settings(options)
     rows = [("TOOL", "TOOLSET", "WHAT")]
-    rows += [(tool.name, tool.toolset, tool.title(config.lang)) for tool in all_tools()]
+    rows += [(tool.name, tool.toolset, tool.title(config.lang)) for tool in reference.all_tools()]
     data = [{"name": name, "toolset": of, "title": title} for name, of, title in rows[1:]]
     _print(options, data, terminal.table(rows))
     return 0

@@ -60,7 +60,7 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from copydesk import __version__
-from copydesk.app import manuals, terminal
+from copydesk.app import reference, terminal
 from copydesk.app.mcp.early import (
     ACKNOWLEDGED,
     HONORED,
@@ -85,7 +85,6 @@ from copydesk.app.mcp.messages import (
     too_large,
     tool_result,
 )
-from copydesk.app.reference import definitions
 from copydesk.app.workspace import OpenWorkspace
 from copydesk.desk.backends.api import Decision
 from copydesk.desk.review import Seen
@@ -217,7 +216,7 @@ class Documents:
         toolsets: Sequence[str],
     ) -> None:
         self._opened, self._member_of, self._bus = opened, member_of, bus
-        self.toolsets = [name for name in toolsets if name in manuals.toolsets()]
+        self.toolsets = [name for name in toolsets if name in reference.MANUALS]
         """Those that have a manual."""
         self._lang: Lang = lang
         self._connections: dict[int, Connection] = {}
@@ -372,14 +371,14 @@ class Documents:
                 mime_type=_MIME,
             )
             for toolset in self.toolsets
-            for topic in manuals.topics(toolset)
+            for topic in reference.topics(toolset)
         ]
 
     def _manual(self, uri: str) -> str:
         """A page of a manual, or a part of one; raises MCPError if it does not exist."""
         toolset, _, topic = unquote(uri.removeprefix(MANUAL_PREFIX)).partition("/")
         try:
-            return manuals.part(toolset, topic, self._lang)
+            return reference.part(toolset, topic, self._lang)
         except Refusal as refusal:
             raise _not_found(uri, refusal.code) from None
 
@@ -394,7 +393,7 @@ class Documents:
         topic = (params.arguments or {}).get("topic") or topics[0]
         if topic not in topics:
             raise MCPError(t.INVALID_PARAMS, f"Unknown topic; there are: {', '.join(topics)}")
-        text = capped(manuals.read(params.name, topic, self._lang), self._lang)
+        text = capped(reference.read(params.name, topic, self._lang), self._lang)
         message = t.PromptMessage(role="user", content=t.TextContent(text=text))
         return t.GetPromptResult(description=self._title(params.name), messages=[message])
 
@@ -409,7 +408,7 @@ class Documents:
             if params.argument.name == "toolset":
                 values = list(self.toolsets)
             elif toolset in self.toolsets:
-                values = list(manuals.names(toolset, self._lang))
+                values = list(reference.all_topics(toolset, self._lang))
         values = [value for value in values if value.startswith(params.argument.value)][
             :_MOST_COMPLETED
         ]
@@ -420,13 +419,13 @@ class Documents:
     def _topics(self, toolset: str) -> tuple[str, ...]:
         if toolset not in self.toolsets:
             raise MCPError(t.INVALID_PARAMS, f"Unknown prompt: {sendable(toolset)[:100]}")
-        return manuals.topics(toolset)
+        return reference.topics(toolset)
 
     def _title(self, toolset: str) -> str:
         return _TITLE[self._lang].format(toolset=toolset)
 
     def _prompt(self, toolset: str) -> t.Prompt:
-        topics = manuals.topics(toolset)
+        topics = reference.topics(toolset)
         words = _TOPIC[self._lang].format(topics=", ".join(topics), first=topics[0])
         topic = t.PromptArgument(name="topic", description=words, required=False)
         title = self._title(toolset)
@@ -498,7 +497,7 @@ def build(
     settings = opened.settings
     applies = settings.of_member(settings.member).apply or settings.apply
     documents = Documents(opened, member_of, bus, lang, toolsets)
-    instructions = manuals.instructions(documents.toolsets, lang, auto=applies == "auto")
+    instructions = reference.instructions(documents.toolsets, lang, auto=applies == "auto")
     tools = _Tools(opened, member_of, tuple(toolsets), lang, structured, documents)
 
     hint = CacheHint(ttl_ms=60_000, scope="private")
@@ -576,7 +575,7 @@ class _Tools:
         if names not in self.offers:
             listed = [
                 t.Tool.model_validate(definition)
-                for definition in definitions(tools, "mcp", self.lang)
+                for definition in reference.definitions(tools, "mcp", self.lang)
             ]
             self.offers[names] = (
                 {name: tool.name for name, tool in by_name(tools).items()},
