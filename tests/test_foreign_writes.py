@@ -791,8 +791,7 @@ def test_real_programs_write_all_the_time(
     ]
     try:
         works = [
-            ("insert_for", {"path": "f.txt", "name": f"p{i}", "seconds": 5})
-            for i in range(writers)
+            ("insert_for", {"path": "f.txt", "name": f"p{i}", "seconds": 5}) for i in range(writers)
         ]
         told = results(root, *works, settings={"durability": durability})
     finally:

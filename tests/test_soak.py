@@ -421,6 +421,23 @@ def test_a_save_after_many_others_explains_a_gap() -> None:
     assert story.kinds == set()
 
 
+def test_many_saves_and_appends_between_two_edits_explain_what_a_person_saw() -> None:
+    """On a busy machine others may save and append hundreds of times before the next edit."""
+    story = good()
+    texts = [story.now.replace("[s2", "  [s2"), story.now]
+    for number in range(400):
+        story.write("format", "", texts[number % 2])
+    for number in range(40, 80):
+        name = f"F1-{number:06}"
+        story.write("append", name, line(name, "end"))
+        story.now += line(name, "end")
+    seen = story.now.encode()
+    story.edit(below(story.now, story.token("ok")))
+    assert story.verdict(**{digest(seen): seen}).findings == []
+    story.edits[-1] = replace(story.edits[-1], before=digest(b"x"), diff="")
+    assert story.verdict(**{digest(b"x"): b"x"}).findings != []
+
+
 def test_a_file_may_be_made_moved_and_deleted() -> None:
     text = FIRST.replace("f0001", "f0002").encode()
     made = f"--- /dev/null\n+++ b/m\n@@ -0,0 +1,{text.count(10)} @@\n"

@@ -382,7 +382,8 @@ class _Judge:
         """
         writes, begin = self.foreign.get(path, []), self.at[path]
         starts = [(base, begin) for base in bases if base is not None]
-        ahead = islice(enumerate(writes[begin:], begin), _MOST_AHEAD)
+        most = None if wanted in self.known else _MOST_AHEAD  # what is known is not sought
+        ahead = islice(enumerate(writes[begin:], begin), most)
         saves = [(one.text.encode(), at) for at, one in ahead if one.how != "append"]
         found = self._appended_to(path, starts + saves, wanted)
         if found is None and path in self.failed:
@@ -418,7 +419,8 @@ class _Judge:
                 self.at[path] = at
                 return base
         for base, at in starts:
-            here, near = _tokens(base), range(max(at - _NEAR, 0), min(at + _FAR, len(writes)))
+            stop = len(writes) if known is not None else min(at + _FAR, len(writes))
+            here, near = _tokens(base), range(max(at - _NEAR, 0), stop)
             appends = {
                 writes[n].text.encode(): n
                 for n in near
