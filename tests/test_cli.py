@@ -178,6 +178,60 @@ def test_values_are_read_as_the_schema_says(shell: Shell) -> None:
     assert read.data["content"] == "one\ntwo\nthree\n"
 
 
+TWO = ({"old_string": "one", "new_string": "1"}, {"old_string": "two", "new_string": "2"})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[json.dumps(TWO)], [*map(json.dumps, TWO)], [json.dumps(TWO[:1]), json.dumps(TWO[1])]],
+)
+def test_a_list_of_objects(shell: Shell, tmp_path: Path, values: list[str]) -> None:
+    words = (word for value in values for word in ("--edits", value))
+    ran = shell("call", "BatchEdit", "--path", "a.txt", *words)
+    assert ran.status == 0, ran
+    assert (tmp_path / "a.txt").read_text() == "1\n2\nthree\n"
+
+
+def test_a_list_of_objects_is_json(shell: Shell) -> None:
+    ran = shell("call", "BatchEdit", "--path", "a.txt", "--edits", '[{"old_string": ')
+    assert ran.status == 2
+    assert """BatchEdit: --edits '[{"old_string": ' is not valid JSON""" in ran.err
+    assert "edits[0]" in shell("call", "BatchEdit", "--path", "a.txt", "--edits", "3").out
+    assert "array of objects, may be repeated" in shell("call", "BatchEdit", "--help").out
+
+
+@pytest.mark.parametrize("values", [["1", "2"], ["[1, 2]"]])
+def test_a_list_of_numbers(shell: Shell, values: list[str]) -> None:
+    words = (word for value in values for word in ("--view_range", value))
+    given = ("--command", "view", "--path", "a.txt", *words)
+    ran = shell("call", "str_replace_based_edit_tool", *given)
+    assert (ran.status, "two" in ran.out, "three" in ran.out) == (0, True, False), ran
+
+
+@pytest.mark.parametrize(
+    ("globs", "found"),
+    [
+        (['["*.txt"]'], True),
+        (["*.txt"], True),
+        (['["*.txt", "!a*"]'], False),
+        (["[a]*.txt"], True),
+        (["[0-9].txt", "a.txt"], True),
+        (["[0].txt"], False),
+        (["a[.]txt"], True),
+    ],
+)
+def test_a_list_of_texts(shell: Shell, globs: list[str], found: bool) -> None:
+    """A text that is no JSON list of texts is itself, as a glob in brackets is."""
+    words = (word for value in globs for word in ("--globs", value))
+    ran = shell("call", "ripgrep_files", "--pattern", "o", *words)
+    assert (ran.status, "a.txt" in ran.out) == (0, found), ran
+
+
+def test_a_number_in_brackets_is_a_glob(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "7").write_text("seven\n")
+    assert "7" in shell("call", "ripgrep_files", "--pattern", "seven", "--globs", "[7]").out
+
+
 def test_words_that_cannot_be_used(shell: Shell) -> None:
     for words in (
         *(["a.txt"], ['{"path": '], ["[" * 100_000], ["-"], ["--path"], ["{}", "{}"], ["--root"]),

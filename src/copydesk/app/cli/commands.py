@@ -1414,8 +1414,9 @@ def _show_tool(options: argparse.Namespace, tool: Tool) -> int:
 def _kind_of(form: Mapping[str, Any]) -> str:
     if "enum" in form:
         return "|".join(form["enum"])
-    kinds = [part["type"] for part in form.get("anyOf", [form])]
-    return f"{'|'.join(kinds)}{', may be repeated' if kinds == ['array'] else ''}"
+    if "items" in form:
+        return f"array of {form['items']['type']}s, may be repeated"
+    return "|".join(part["type"] for part in form.get("anyOf", [form]))
 
 
 _COMMANDS: dict[str, _Command] = {

@@ -83,6 +83,7 @@ _EPILOGS = {
   copydesk call TOOL '{"path": "a.txt"}'    arguments as JSON
   copydesk call TOOL - < arguments.json     JSON from standard input
   copydesk call TOOL --path a.txt --range 1~9
+  copydesk call TOOL --edits '[{...}, {...}]'    a list; or repeat --edits '{...}'
 """
 }
 
@@ -661,7 +662,8 @@ def read_arguments(
         if not form and name in (*_OWN, *_FLAGS):
             own[name] = value
         elif form.get("type") == "array":
-            named[name] = [*cast("list[object]", named.get(name, [])), value]
+            items = _items(tool, name, value, form["items"])
+            named[name] = [*cast("list[object]", named.get(name, [])), *items]
         elif name in named:
             raise _wrong(tool, f"--{name} is given twice")
         else:
@@ -673,11 +675,16 @@ def read_arguments(
         )
     if not texts or "help" in own:
         return named, own
-    text, where = (stdin.read(), "standard input") if texts[0] == "-" else (texts[0], "")
+    if texts[0] == "-":
+        return _of_json(tool, stdin.read(), "standard input"), own
+    return _of_json(tool, texts[0], repr(texts[0][:60])), own
+
+
+def _of_json(tool: str, text: str, what: str) -> object:
     try:
-        return json.loads(text), own
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _wrong(tool, f"{where or repr(text[:60])} is not valid JSON ({error})") from None
+        raise _wrong(tool, f"{what} is not valid JSON ({error})") from None
 
 
 def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str]) -> str:
@@ -688,6 +695,20 @@ def _next_value(tool: str, name: str, form: Mapping[str, Any], rest: deque[str])
             raise _wrong(tool, f"--{name}: its value is missing")
         return ""  # an argument that the tool does not have; the argument check reports it
     return rest.popleft()
+
+
+def _items(tool: str, name: str, text: str, form: Mapping[str, Any]) -> Sequence[object]:
+    """What a value adds to a list: all items of a JSON array, else itself."""
+    kind, value = form["type"], None
+    try:
+        value = _of_json(tool, text, f"--{name} {text[:60]!r}")
+    except UsageError:
+        if kind == "object":
+            raise
+    items = cast("list[object] | None", value if text.lstrip().startswith("[") else None)
+    if items is not None and (kind != "string" or all(isinstance(item, str) for item in items)):
+        return items  # of texts: [0] is a glob
+    return [value if kind == "object" else _typed(text, form)]
 
 
 def _typed(text: str, form: Mapping[str, Any]) -> object:
