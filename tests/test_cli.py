@@ -19,6 +19,7 @@ import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.reference import all_tools
+from copydesk.app.workspace import OpenWorkspace
 from copydesk.tools.catalog import Tool
 from support.cost import spread
 
@@ -276,6 +277,8 @@ def test_arguments_that_the_tool_refuses(shell: Shell) -> None:
         (["history", "--most", "0"], "--most", "copydesk history --help"),
         (["history", "--most", "x"], "--most", "copydesk history --help"),
         (["serve", "--port", "99999"], "--port", "copydesk serve --help"),
+        (["serve", "--task", "x" * 201], "--task", "copydesk serve --help"),
+        (["mcp", "--task", "a\nb"], "one line", "copydesk mcp --help"),
         (["schema", "--dialect", "latin"], "openai-strict", "copydesk schema --help"),
         (["schema", "--toolsets", "ws"], "ws_mod", "team_mgmt"),
         (["manual", "ws_mode"], "ws_mod", "copydesk manual"),
@@ -303,6 +306,19 @@ def test_a_command_line_that_cannot_be_used(
     assert again.data["error"] == "USAGE"
     assert named in again.data["summary"]
     assert "?." not in again.data["summary"]
+
+
+def test_a_server_has_the_task_that_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks: list[str] = []
+
+    def serve(opened: OpenWorkspace, *_: object) -> None:
+        tasks.append(opened.member("local").task)
+
+    monkeypatch.setattr("copydesk.app.mcp.http.run_http", serve)
+    monkeypatch.setenv("COPYDESK_TASK", "the week")
+    for words in ((), ("--task", "fix login")):
+        assert shell("serve", *words).status == 0
+    assert tasks == ["the week", "fix login"]
 
 
 def test_only_close_names_are_offered(shell: Shell) -> None:

@@ -13,15 +13,18 @@ from pathlib import Path
 import mcp_types as t
 import pytest
 
+from copydesk.app.workspace import open_workspace
 from copydesk.desk.overwritten import LOOK_SECONDS
 from support.cost import first
 from support.mcp_calls import FILE, call_each
 from support.mcp_transports import (
     BAD_TEXTS,
     HELLO,
+    READY,
     WIRE_MODES,
     Process,
     call,
+    command,
     request,
     started,
     stdio_client,
@@ -173,6 +176,20 @@ def test_nothing_heavy_is_imported_before_a_server_is_started() -> None:
 
 
 @pytest.mark.slow
+def test_stdio_edits_are_of_the_task_of_the_server(tmp_path: Path) -> None:
+    """Unless the call names another."""
+    program = [*command(tmp_path), "--task", "fix login"]
+    given = {"name": "prepare_file_append", "arguments": {"path": FILE, "content": "x"}}
+    named = {**given, "_meta": {"copydesk/task": "its own"}}
+    with closing(Process(tmp_path, *program)) as process:
+        process.send(request(1, "initialize", HELLO), READY)
+        process.send(request(2, "tools/call", given), request(3, "tools/call", named))
+        ids = {answer["id"] for answer in (process.answer(), process.answer(), process.answer())}
+        assert (ids, process.end()[1]) == ({1, 2, 3}, 0)
+    with open_workspace(str(tmp_path)) as opened:
+        assert {plan.task for plan in opened.pending("local")} == {"fix login", "its own"}
+
+
 def test_next_steps_are_calls_of_tools(tmp_path: Path) -> None:
     """A client may have no shell: its agent is told calls, a person in a terminal commands."""
     (tmp_path / "copydesk.toml").write_text('[members.local]\napply = "auto"\n')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -199,6 +200,12 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _label(text: str) -> str:
+    if not re.fullmatch(r"[^\x00-\x1f\x7f\x85\u2028\u2029]{0,200}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not one line of at most 200 characters")
+    return text
+
+
 _Argument = tuple[tuple[str, ...], dict[str, Any]]
 """What `add_argument` takes."""
 
@@ -256,6 +263,13 @@ _WIRE = [
         choices=("never", "auto"),
         help="default of the apply argument, unless the member has its own setting;"
         " auto: write certain edits at once",
+    ),
+    _argument(
+        "--task",
+        dest="label",
+        type=_label,
+        metavar="TASK",
+        help="label of the task that its edits are of, where a call does not name another",
     ),
 ]
 _CHANGES = [
