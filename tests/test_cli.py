@@ -289,6 +289,7 @@ def test_arguments_that_the_tool_refuses(shell: Shell) -> None:
         (["--lang", "de", "pending"], "--lang", "copydesk --help"),
         (["mcp", "--json"], "--json", ""),
         (["--json", "serve"], "--json", ""),
+        (["--json", "up"], "--json", ""),
     ],
 )
 def test_a_command_line_that_cannot_be_used(
@@ -306,6 +307,18 @@ def test_a_command_line_that_cannot_be_used(
     assert again.data["error"] == "USAGE"
     assert named in again.data["summary"]
     assert "?." not in again.data["summary"]
+
+
+def test_what_has_no_data_says_so(shell: Shell) -> None:
+    for words in (["mcp"], ["serve"], ["up"], ["review"], ["demo", "review"]):
+        ran = shell(*words, "--json")
+        said = f"copydesk {' '.join(words)} has no data to print with --json"
+        assert (ran.status, ran.data["summary"]) == (2, said)
+    assert shell("down", "--json").data == {
+        "status": "ok",
+        "pid": 0,
+        "summary": "No server of copydesk up runs here.",
+    }
 
 
 def test_a_server_has_the_task_that_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -316,6 +316,51 @@ def test_what_to_undo_is_named_in_one_way(run: Run) -> None:
         assert run("undo", *words).status == 2, words
 
 
+def test_the_option_that_is_wrong_is_named(run: Run) -> None:
+    for option in ("to", "since"):
+        ran = run("undo", f"--{option}", "nope")
+        assert (ran.status, ran.out) == (1, "")
+        assert f"argument {option}: is no time" in ran.err
+
+
+def test_a_text_of_the_person_rewrites_a_change(
+    agents: OpenWorkspace, run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(agents, 5, "five")
+    monkeypatch.setenv("VISUAL", "sed -i s/five/FIVE/")
+    ran = run("review", "--done", stdin="e\n")
+    assert re.search(r"Rewrote changes of a\.txt, edit (\d+)\..* copydesk undo \1\n", ran.out)
+    assert "Undid" not in ran.out
+    assert "FIVE\n" in (root / "a.txt").read_text()
+
+
+@pytest.mark.parametrize("words", [["reapply"], ["call", "undo_file_modification", "--again"]])
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [("line 5\n", "1 line became 1 line, as after that edit"), ("theirs\nline 5\n", "had changed")],
+)
+def test_an_edit_that_is_made_again_is_called_so(
+    agents: OpenWorkspace, run: Run, root: Path, words: list[str], lines: str, said: str
+) -> None:
+    number = edit(agents, 5, "five")
+    assert run("undo", str(number)).status == 0
+    (root / "a.txt").write_text(TEXT.replace("line 5\n", lines))
+    named = [str(number)] if words == ["reapply"] else ["--edit_id", str(number), "--report=full"]
+    ran = run(*words, *named)
+    assert (ran.status, ran.err) == (0, "")
+    assert f"Made edit {number} in a.txt again: " in ran.out
+    assert said in ran.out
+    assert "Undid" not in ran.out
+    assert "To make the edit again" not in ran.out
+    assert "five\n" in (root / "a.txt").read_text()
+
+
+def test_a_file_that_is_made_again_is_called_so(agents: OpenWorkspace, run: Run) -> None:
+    create(agents, "new.txt", "one")
+    assert run("undo", "1").status == 0
+    assert run("reapply", "1").out.startswith("Made edit 1 of new.txt again.\n")
+
+
 @pytest.mark.slow
 def test_each_change_is_asked_for(
     agents: OpenWorkspace, run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
@@ -328,6 +373,7 @@ def test_each_change_is_asked_for(
     monkeypatch.setenv("VISUAL", str(editor))
     ran = run("review", "--done", stdin="k\nu\nnot ten\ne\n?\nx\nc\nwhy this?\ns\nq\n")
     assert (ran.status, ran.err) == (0, "")
+    assert (ran.out.count("Undid changes of"), ran.out.count("Rewrote changes of")) == (1, 1)
     assert "1 kept, 1 undone, 1 edited; 2 left" in ran.out.replace("open", "left")
     assert "[5/5] a.txt:25" in ran.out
     assert "to be new" in ran.out

@@ -155,7 +155,7 @@ def test_what_was_undone_is_made_again_and_what_stands_is_not_made_twice(
     assert (tmp_path / "a.txt").read_text() == SEVEN
     call(desk, "undo_file_modification", edit_id=edit_id)
     assert (tmp_path / "a.txt").read_text() == TEXT
-    again(desk, edit_id)
+    assert f"· made edit {edit_id} again · edit {edit_id + 2} ·" in again(desk, edit_id).text
     assert (tmp_path / "a.txt").read_text() == SEVEN
 
 

@@ -390,8 +390,21 @@ def operations(call: Callable[..., dict[str, Any]], root: Path) -> Iterator[str]
         yield str(call("undo_file_modification", edit_id=done["edit_id"])["summary"])
     ids = [call("prepare_file_append", path=one, content="x")["hunk_id"] for one in ("n", "o")]
     done = call("apply_file_modifications", hunk_ids=ids)["hunks"][0]
-    back = call("undo_file_modification", edit_id=done["edit_id"], transaction=True)
-    yield str(back["summary"])
+    for again in (False, True):
+        given = {"edit_id": done["edit_id"], "transaction": True, "again": again}
+        yield str(call("undo_file_modification", **given)["summary"])
+    file = {"path": "redo.txt"}
+    for tool, given, added in (
+        ("create_new_file", {"content": "1\n2\n3\n"}, ""),
+        ("Edit", {"old_string": "2\n", "new_string": "zwei\n"}, ""),
+        ("Edit", {"old_string": "3\n", "new_string": "drei\n"}, "0\n"),
+    ):
+        call(tool, **file, **given)
+        given = {"edit_id": call("list_edits")["edits"][0]["edit_id"]}
+        call("undo_file_modification", **given)
+        if added:
+            (root / "redo.txt").write_text(added + (root / "redo.txt").read_text())
+        yield str(call("undo_file_modification", **given, again=True)["summary"])
 
 
 def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:

@@ -381,10 +381,11 @@ class Changes:
         """Those that people set, the newest first."""
         return tuple(map(_checkpoint, self._services.records.comments(_CHECKPOINT)[::-1]))
 
-    def since(self, text: str) -> Selection:
+    def since(self, text: str, argument: str = "since") -> Selection:
         """The edits since `2h` ago, a checkpoint, or the start of a task; all for no text.
 
-        There is a checkpoint at the start of each task and session, by the name of its key.
+        There is a checkpoint at the start of each task and session, by the name of its key. Raises
+        InvalidArgs of the `argument`.
         """
         ago = _ago(text)
         if ago is not None or not text:
@@ -392,7 +393,7 @@ class Changes:
         last = {key: edits[0].edit_id - 1 for key, edits in _by_task(self._entries()).items()}
         last |= {one.name: one.edit_id for one in reversed(self.checkpoints())}
         if text not in last:
-            raise InvalidArgs("since", "is no time such as 2h, no checkpoint and no task")
+            raise InvalidArgs(argument, "is no time such as 2h, no checkpoint and no task")
         return Selection(after=last[text])
 
     def _one(self, person: Member, what: Selection, hunk: str) -> tuple[FileChanges, ChangedHunk]:

@@ -439,8 +439,10 @@ _UNDOING = {"move": "file_move", "mode": "file_mode", "create": "remove", "remov
 _UNDONE_ROW = ("path", "to", "edit_id", "undone_edit_id", "action", "context_match", "lines")
 
 
-def undone(tool: str, outcome: Undone, lang: Lang, length: Length | None = None) -> Answer:
-    """The answer to an undo, even if nothing was left to undo."""
+def undone(
+    tool: str, outcome: Undone, lang: Lang, length: Length | None = None, *, again: int = 0
+) -> Answer:
+    """The answer to an undo, even if nothing was left to undo; `again` is the edit it redid."""
     entry, after, edit_id, path = outcome.entry, outcome.after, outcome.edit_id, outcome.path
     drifted, is_text = outcome.context == "fuzz", entry.kind != "create"
     changed = regions(outcome.base, outcome.change)
@@ -449,8 +451,10 @@ def undone(tool: str, outcome: Undone, lang: Lang, length: Length | None = None)
     kind = "move" if entry.moved else "mode" if entry.mode_changed else entry.kind
     to: Fields = {"to": str(entry.moved.other)} if entry.moved else {}
     saying = kind if kind in _UNDOING else outcome.context
-    facts = {"undone": entry.edit_id, "path": path, "old": old, "new": new, **to}
+    facts = {"undone": entry.edit_id, "again": again, "path": path, "old": old, "new": new, **to}
     summary = say(f"undo.{saying if edit_id else 'nothing'}", lang, facts)
+    if again := again * bool(edit_id):
+        summary = say("undo.again" if kind in _UNDOING else f"undo.again.{saying}", lang, facts)
     version = after.version if is_text or entry.moved else ""
     is_shown = changed and version
     shown = _written(after, changed[0].start, len(changed[0].new)) if is_shown else {}
@@ -477,30 +481,35 @@ def undone(tool: str, outcome: Undone, lang: Lang, length: Length | None = None)
         **was_cut,
         "summary": summary,
     }
+    redo = say("next.redo", lang, {"tool": tool, "id": edit_id})
     whole = Answer(
         fields,
         diff,
         display=display,
-        next_steps=(say("next.redo", lang, {"tool": tool, "id": edit_id}),) if edit_id else (),
+        next_steps=(redo,) if edit_id and not again else (),
         rest=_rest(tool, edit_id, lang),
         views=(View(path, after.version, side="new"),) if is_text else (),
     )
     at = f":{changed[0].start + 1}" if changed else ""
     what = f" => {entry.moved.other}" if entry.moved else f"{at} +{new} -{old}"
-    what = f"{path}{what} · undid edit {entry.edit_id}"
+    did = f"made edit {again} again" if again else f"undid edit {entry.edit_id}"
+    what = f"{path}{what} · {did}"
     line = _done("fuzz" if drifted else "ok", what, edit_id, version)
     return _sized(whole, length, line, () if edit_id else (summary,), drifted=drifted)
 
 
 def undone_together(
-    tool: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None
+    tool: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None, *, again: bool
 ) -> Answer:
-    """The answer to the undo of a transaction, its newest edit first."""
-    answers = [undone(tool, outcome, lang, length) for outcome in outcomes]
+    """The answer to the undo of a transaction, its newest edit first; `again`: it redid one."""
+    answers = [
+        undone(tool, outcome, lang, length, again=outcome.entry.undoes * again)
+        for outcome in outcomes
+    ]
     rows: list[Value] = [
         {key: answer.facts[key] for key in _UNDONE_ROW if key in answer.facts} for answer in answers
     ]
-    summary = say("undo.together", lang, {"edits": len(rows)})
+    summary = say(f"undo.together{'.again' * again}", lang, {"edits": len(rows)})
     head: Fields = {"status": "ok", "mode": tool, "changed": bool(rows)}
     whole = Answer(
         {**head, "edits": rows, "summary": summary}, "".join(answer.diff for answer in answers)

@@ -108,8 +108,9 @@ class UndoCall(EditingCall):
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)
         if len(outcome) == 1 and not is_whole:
-            return reports.undone(name, outcome[0], context.lang, self.report)
-        return reports.undone_together(name, outcome, context.lang, self.report)
+            again = self.edit_id if self.again else 0
+            return reports.undone(name, outcome[0], context.lang, self.report, again=again)
+        return reports.undone_together(name, outcome, context.lang, self.report, again=self.again)
 
     def _made_again(self, context: Context, name: str) -> Answer:
         """Make, or plan, an edit again that another program has overwritten."""

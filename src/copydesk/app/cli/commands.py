@@ -89,8 +89,9 @@ def run(options: argparse.Namespace) -> int:
 
     Raises one of `terminal.FAILURES`. Sets the language of the configuration in `options`.
     """
-    if options.command in ("mcp", "serve", "up", "down"):
-        _refuse_json(options)
+    named = options.command, getattr(options, "story", "")
+    if options.json and {"mcp", "serve", "up", "review"} & {*named}:
+        raise UsageError(f"copydesk {' '.join(named).strip()} has no data to print with --json")
     return _COMMANDS[options.command](options) or 0
 
 
@@ -370,14 +371,19 @@ def _diff(opened: OpenWorkspace, options: argparse.Namespace) -> None:
         print_next(opened, planned.id)
 
 
-def _print_report(options: argparse.Namespace, report: Answer, hunk_id: str = "") -> int:
-    """Print the short form of a report; return the exit status."""
+def _print_report(
+    options: argparse.Namespace,
+    report: Answer,
+    hunk_id: str = "",
+    show: Callable[[Answer], None] = short,
+) -> int:
+    """Print a report, by default its short form; return the exit status."""
     if options.json:
         dump(report.data)
     elif is_refused(report):
         terminal.print_refusal(report, options.lang, hunk_id)
     else:
-        short(report)
+        show(report)
     return 1 if is_refused(report) else 0
 
 
@@ -437,8 +443,6 @@ def _print_rows(
 
 
 def _review(options: argparse.Namespace) -> int | None:
-    if options.json:
-        raise UsageError("copydesk review asks a person; --json is not for it")
     if options.done:
         return _changes(options)
     if options.task or options.since:
@@ -789,13 +793,7 @@ def _notes_call(
     """Call a tool with those arguments that are not None, and print its answer."""
     given = {name: value for name, value in arguments.items() if value is not None}
     answer = opened.call(opened.config.member, tool, given, lang=options.lang)
-    if options.json:
-        dump(answer.data)
-    elif answer.is_error:
-        terminal.print_refusal(answer, options.lang)
-    else:
-        terminal.print_answer(answer)
-    return 1 if answer.is_error else 0
+    return _print_report(options, answer, show=terminal.print_answer)
 
 
 def _text_of(file: str | None) -> str:
@@ -946,8 +944,6 @@ def _doctor(options: argparse.Namespace) -> int:
 def _demo(options: argparse.Namespace) -> int:
     from copydesk.app.demo import demo
 
-    if options.story == "review":
-        _refuse_json(options)
     with contextlib.redirect_stdout(sys.stderr if options.json else sys.stdout):
         status = demo(
             options.story,
@@ -1031,7 +1027,9 @@ def _down(options: argparse.Namespace) -> int:
         with _background(root, config) as (_, holder):
             is_up = holder == pid
     ended = "cli.down_ended" if pid else "cli.down_none"
-    tell(say("cli.down_running" if is_up else ended, config.lang, {"pid": pid}))
+    words = say("cli.down_running" if is_up else ended, config.lang, {"pid": pid})
+    data = {"status": "error" if is_up else "ok", "pid": pid, "summary": words}
+    _print(options, data, f"{words}\n")
     return 1 if is_up else 0
 
 
@@ -1370,11 +1368,6 @@ def _help(options: argparse.Namespace) -> int:
         parser.parse_args([*words, "--help"])  # prints and exits
     parser.print_help()
     return 0
-
-
-def _refuse_json(options: argparse.Namespace) -> None:
-    if options.json:
-        raise UsageError(f"copydesk {options.command} speaks MCP; --json is not for it")
 
 
 def _find_tool(name: str) -> Tool:

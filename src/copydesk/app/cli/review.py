@@ -785,7 +785,8 @@ class _Changes:
         self._opened, self._options = opened, options
         self._lang: Lang = opened.config.lang
         self._changes = opened.desk.changes
-        since = self._changes.since(getattr(options, "to", None) or options.since or "")
+        named = "to" if getattr(options, "to", None) else "since"
+        since = self._changes.since(getattr(options, named) or "", named)
         self._what = replace(since, task=options.task or "", member=member)
         self._person = _person(opened)
         self._keys = terminal.Keys()
@@ -861,21 +862,22 @@ class _Changes:
                 }
             )
         else:
-            self._report(done, parts)
+            self._report("undone", done, parts)
             if done.refused and not done.written:
                 self._say("cli.undo_partly", count=len(parts) - len(done.refused))
             if not parts:
                 self._say("cli.changes_none")
         return 1 if done.refused or done.waiting else 0
 
-    def _report(self, done: UndoneChanges, parts: Mapping[str, FileChanges]) -> None:
-        """Print what was undone, and each change that was not, with both texts."""
+    def _report(self, kind: str, done: UndoneChanges, parts: Mapping[str, FileChanges]) -> None:
+        """Print what was `undone` or `rewritten`, and what was not, each with both texts."""
+        wrote, left = _REPORTS[kind]
         for edit in done.written:
-            self._say("cli.change_undone", path=edit.path, edit=edit.edit_id)
+            self._say(wrote, path=edit.path, edit=edit.edit_id)
         for hunk_id in done.waiting:
             self._say("cli.change_waits", id=hunk_id)
         for hunk, refusal in done.refused:
-            self._say("cli.change_stays", place=_place(hunk), why=self._why(hunk, refusal))
+            self._say(left, place=_place(hunk), why=self._why(hunk, refusal))
             _print_diff(parts[hunk.id].diff)
 
     def _why(self, hunk: ChangedHunk, refusal: Refusal) -> str:
@@ -968,7 +970,7 @@ class _Changes:
 
     def _end(self, kind: str, done: UndoneChanges, part: FileChanges) -> bool:
         """Print what came of a change; return whether to ask again, as it was refused."""
-        self._report(done, {part.hunks[0].id: part})
+        self._report(kind, done, {part.hunks[0].id: part})
         self._counts[kind] += bool(done.written)
         return bool(done.refused)
 
@@ -989,6 +991,12 @@ _CHANGE_KEYS = {
     "?": "cli.key.help",
 }
 """The message that explains each key."""
+
+_REPORTS = {
+    "undone": ("cli.change_undone", "cli.stays_undone"),
+    "rewritten": ("cli.change_rewritten", "cli.stays_rewritten"),
+}
+"""The messages for a change that was, and was not, dealt with in this way."""
 
 _TASK_HEAD = ("TASK", "MEMBER", "FILES", "LINES", "OPEN", "AGE", "WHY")
 _HUNK_HEAD = ("CHANGE", "PLACE", "LINES", "MEMBER", "AGE", "CHANGED BY", "WHY")
