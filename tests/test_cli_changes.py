@@ -45,7 +45,7 @@ def agents(root: Path) -> Iterator[OpenWorkspace]:
 
 def edit(agents: OpenWorkspace, line: int, content: str, by: str = "bob t1", **more: str) -> int:
     """The id of an edit of a line, by a member for a task."""
-    member, task = by.split()
+    member, task = by.split(maxsplit=1)
     given = {"path": "a.txt", "range": str(line), "content": content, **more}
     hunk = agents.call(member, "prepare_file_range_edit", given, task=task).fields["hunk_id"]
     answer = agents.call(member, "apply_file_modification", {"hunk_id": hunk}, task=task)
@@ -208,6 +208,30 @@ def test_what_is_kept_is_no_longer_shown(agents: OpenWorkspace, run: Run, root: 
     assert run("changes").out == ""
     assert run("keep").out == "Kept 0 changes.\n"
     assert (root / "a.txt").read_text() == text
+
+
+def test_a_file_is_kept(agents: OpenWorkspace, run: Run, root: Path) -> None:
+    for line in (5, 15):
+        edit(agents, line, f"new {line}")
+    create(agents, "b.txt", "b")
+    create(agents, "d/c.txt", "c")
+    assert run("keep", "./b.txt", "a.txt").out == "Kept 3 changes.\n"
+    assert set(ids(run)) == {"d/c.txt:1"}
+    refused = run("keep", "d/c.txt", "a.txt")
+    assert "is not open: a.txt; changes --json lists" in refused.err
+    assert set(ids(run)) == {"d/c.txt:1"}, "all that are named, or none"
+
+
+def test_a_change_that_only_a_task_has_says_so(agents: OpenWorkspace, run: Run) -> None:
+    """Of two tasks at one place each has its own change; in the view of both it is one."""
+    edit(agents, 5, "five\nsix", by="bob t1")
+    edit(agents, 5, "FIVE", by="cleo it's t2")
+    rows = json.loads(run("changes", "--task", "it's t2", "--json").out)["files"]
+    change = rows[0]["changes"][0]["change"]
+    refused = run("keep", change)
+    assert refused.status == 1
+    assert f"""is open only with --task 'it'"'"'s t2': {change}.""" in refused.err
+    assert run("keep", "--task", "it's t2", change).out == "Kept 1 change.\n"
 
 
 @pytest.mark.slow

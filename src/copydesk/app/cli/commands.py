@@ -1338,9 +1338,9 @@ _OF_WORKSPACE: Mapping[str, Callable[[OpenWorkspace, str], Iterable[str]]] = {
         task.key for task in workspace.desk.changes.tasks(workspace.member(member))
     ),
     "change": lambda workspace, member: (
-        hunk.id
+        name
         for file in workspace.desk.changes.view(workspace.member(member))
-        for hunk in file.hunks
+        for name in (str(file.path), *(hunk.id for hunk in file.hunks))
     ),
 }
 

@@ -414,7 +414,7 @@ COMMANDS: _Commands = {
                 "change",
                 nargs="*",
                 metavar="CHANGE",
-                help="as in changes --stat --task TASK (default: all that are selected)",
+                help="as in changes --stat --task TASK, or a file (default: all that are selected)",
             ),
             *_CHANGES,
             _argument("--stage", action="store_true", help="git add them, and nothing else"),

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
@@ -819,26 +819,42 @@ class _Changes:
                 tell(say(key, self._lang, {"count": int(count)}), sys.stderr)
 
     def keep(self) -> None:
-        """Keep the named changes, or all; with `stage`, git has them in its index first."""
-        named = frozenset(self._options.change)
-        chosen = [
-            _part(file, hunks)
-            for file in self._view()
-            if (hunks := [hunk for hunk in file.hunks if not named or hunk.id in named])
-        ]
-        if lacking := named.difference(hunk.id for file in chosen for hunk in file.hunks):
-            raise InvalidArgs(
-                "change",
-                f"is not open: {', '.join(sorted(lacking))}; changes --json lists those that are",
-            )
+        """Keep the named changes and files, or all; with `stage`, git has them in its index."""
+        files = self._view()
+        named = self._named(files) if self._options.change else None
         if self._options.stage:
-            _stage(self._opened.root, chosen)
-        count = self._changes.keep(self._person, self._what, named or None)
+            parts = [
+                (file, [hunk for hunk in file.hunks if named is None or hunk.id in named])
+                for file in files
+            ]
+            _stage(self._opened.root, [_part(file, hunks) for file, hunks in parts if hunks])
+        count = self._changes.keep(self._person, self._what, named)
         if self._options.json:
             dump({"status": "ok", "kept": count, "staged": self._options.stage})
         else:
             key = "cli.changes_staged" if self._options.stage else "cli.changes_kept"
             self._say(key, count=count)
+
+    def _named(self, files: Sequence[FileChanges]) -> Collection[str]:
+        """The ids of the changes that are named by their ids or files; InvalidArgs for others."""
+        known = {str(file.path): [hunk.id for hunk in file.hunks] for file in files}
+        known |= {hunk_id: [hunk_id] for ids in (*known.values(),) for hunk_id in ids}
+        names = [
+            known.get(name) or known.get(os.path.normpath(name)) or name
+            for name in self._options.change
+        ]
+        lacking = [name for name in names if isinstance(name, str)]
+        if lacking:
+            tasks = self._changes.tasks(self._person)
+            of = {h.id: task.key for task in tasks for file in task.files for h in file.hunks}
+            name = next(filter(of.__contains__, lacking), "")
+            raise InvalidArgs(
+                "change",
+                f"is open only with --task {shlex.quote(of[name])}: {name}"
+                if name
+                else f"is not open: {', '.join(lacking)}; changes --json lists those that are",
+            )
+        return frozenset(chain.from_iterable(names))
 
     def undo(self) -> int:
         """Undo the changes by one transaction; nothing if one of them cannot be, unless partly."""
