@@ -195,6 +195,30 @@ def test_changes_are_selected(agents: OpenWorkspace, run: Run) -> None:
     assert (data["older"], data["files"][0]["changes"][0]["members"]) == (0, ["bob"])
 
 
+def test_a_change_says_of_which_edits_it_is(agents: OpenWorkspace, run: Run, root: Path) -> None:
+    """With why, tool and time of each, and with what it newly breaks."""
+    (root / "a.json").write_text('{"a": [1]}\n')
+    edit(agents, 1, '{"a": [1, 2]}', path="a.json", why="two are needed")
+    edit(agents, 1, '{"a": [1, 2}', path="a.json")
+    (change,) = json.loads(run("changes", "--json").out)["files"][0]["changes"]
+    first, second = agents.history("bob")[::-1]
+    rows = [
+        {
+            "edit_id": one.edit_id,
+            "member": "bob",
+            "tool": "prepare_file_range_edit",
+            "time_ms": one.time_ms,
+            "why": one.why,
+        }
+        for one in (first, second)
+    ]
+    assert change["edits"] == rows
+    assert [row["why"] for row in change["edits"]] == ["two are needed", ""]
+    (check,) = change["checks"]
+    assert (check["check"], check["line"]) == ("syntax", 1)
+    assert run("changes", "--stat", "--task", "t1").out.endswith("two are needed\n")
+
+
 def test_what_is_kept_is_no_longer_shown(agents: OpenWorkspace, run: Run, root: Path) -> None:
     for line in (5, 15, 25):
         edit(agents, line, f"new {line}")

@@ -52,7 +52,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.diff_model import of_change
 from copydesk.tools.messages import say, say_reason
-from copydesk.tools.refusals import check_words, numbered_lines
+from copydesk.tools.refusals import check_row, check_words, numbered_lines
 from copydesk.tools.report import Lang
 from copydesk.tools.reports import is_binary_deletion, short_diff
 from copydesk.tools.ws_mod import UNDO
@@ -799,8 +799,8 @@ class _Changes:
         tasks = self._changes.tasks(self._person) if is_all and with_tasks else ()
         older = self._changes.older(self._person) if is_all else 0
         if self._options.json:
-            rows = [_task_data(task) for task in tasks]
-            dump({"files": [_file_data(file) for file in files], "tasks": rows, "older": older})
+            found = [_file_data(file, self._lang) for file in files]
+            dump({"files": found, "tasks": [*map(_task_data, tasks)], "older": older})
             return
         if not self._options.stat:
             wide = [str(file.path) for file in files if file.now.encoding.unit > 1 or not file.diff]
@@ -869,7 +869,7 @@ class _Changes:
                     "pending": done.waiting,
                     "refused": [
                         {
-                            **_hunk_data(hunk),
+                            **_hunk_data(hunk, self._lang),
                             "error": refusal.code,
                             "summary": self._why(hunk, refusal),
                         }
@@ -1043,10 +1043,11 @@ def _task_data(task: TaskChanges) -> dict[str, object]:
 def _hunk_row(hunk: ChangedHunk) -> tuple[str, ...]:
     edit, lines = hunk.edits[-1], f"+{len(hunk.new)} -{len(hunk.old)}"
     others, age = ", ".join(hunk.touched_by) or "-", _ago(edit.time_ms)
-    return (hunk.id, _place(hunk), lines, edit.member, age, others, edit.why)
+    why = next((each.why for each in hunk.edits[::-1] if each.why), "")
+    return (hunk.id, _place(hunk), lines, edit.member, age, others, why)
 
 
-def _hunk_data(hunk: ChangedHunk) -> dict[str, object]:
+def _hunk_data(hunk: ChangedHunk, lang: Lang) -> dict[str, object]:
     return {
         "change": hunk.id,
         "path": str(hunk.path),
@@ -1056,17 +1057,22 @@ def _hunk_data(hunk: ChangedHunk) -> dict[str, object]:
         "removed": len(hunk.old),
         "added": len(hunk.new),
         "edit_ids": [edit.edit_id for edit in hunk.edits],
+        "edits": [
+            {name: getattr(edit, name) for name in ("edit_id", "member", "tool", "time_ms", "why")}
+            for edit in hunk.edits
+        ],
         "members": list(dict.fromkeys(edit.member for edit in hunk.edits)),
         "touched_by": list(hunk.touched_by),
+        "checks": [check_row(finding, lang) for finding in hunk.checks],
     }
 
 
-def _file_data(file: FileChanges) -> dict[str, object]:
+def _file_data(file: FileChanges, lang: Lang) -> dict[str, object]:
     return {
         "path": str(file.path),
         "was": str(file.was or ""),
         "kind": file.kind,
-        "changes": [_hunk_data(hunk) for hunk in file.hunks],
+        "changes": [_hunk_data(hunk, lang) for hunk in file.hunks],
         "diff": encoding_of_diff(file.diff, None).decode(file.diff),
     }
 
