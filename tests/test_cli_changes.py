@@ -339,6 +339,9 @@ def test_what_others_changed_stays(agents: OpenWorkspace, run: Run, root: Path) 
     assert "--partly" in ran.out
     data = json.loads(run("undo", "--task", "t1", "--json").out)
     assert (data["status"], {row["path"] for row in data["refused"]}) == ("error", {"a.txt"})
+    diff = data["refused"][0]["diff"]
+    assert "\n-line 5\n+five\n a person's\n" in diff, "the agent's text, and what is there now"
+    assert diff in ran.out
     ran = run("undo", "--task", "t1", "--partly")
     assert ran.status == 1
     assert (root / "a.txt").read_text() == before.replace("twenty\n", "line 19\n")

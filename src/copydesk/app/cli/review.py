@@ -869,11 +869,13 @@ class _Changes:
                     "pending": done.waiting,
                     "refused": [
                         {
-                            **_hunk_data(hunk, self._lang),
+                            **_hunk_data(part.hunks[0] if part else hunk, self._lang),
+                            "diff": _file_data(part, self._lang)["diff"] if part else "",
                             "error": refusal.code,
                             "summary": self._why(hunk, refusal),
                         }
                         for hunk, refusal in done.refused
+                        for part in [parts.get(hunk.id)]
                     ],
                 }
             )
