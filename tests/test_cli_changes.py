@@ -367,6 +367,19 @@ def test_what_to_undo_is_named_in_one_way(run: Run) -> None:
         assert run("undo", *words).status == 2, words
 
 
+def test_a_task_without_edits_is_none(agents: OpenWorkspace, run: Run) -> None:
+    """One whose edits are all kept is a task, with nothing to undo."""
+    edit(agents, 5, "five")
+    refused = run("undo", "--task", "nope")
+    assert (refused.status, refused.out) == (1, "")
+    assert "argument task: is no task of any edit" in refused.err
+    data = json.loads(run("undo", "--task", "nope", "--json").out)
+    assert (data["status"], data["error"]) == ("error", "INVALID_ARGS")
+    assert run("keep").status == 0
+    assert run("undo", "--task", "t1") == (0, "There are no open changes.\n", "")
+    assert run("undo", "--since", "2h") == (0, "There are no open changes.\n", "")
+
+
 def test_the_option_that_is_wrong_is_named(run: Run) -> None:
     for option in ("to", "since"):
         ran = run("undo", f"--{option}", "nope")

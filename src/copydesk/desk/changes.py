@@ -396,6 +396,10 @@ class Changes:
             raise InvalidArgs(argument, "is no time such as 2h, no checkpoint and no task")
         return Selection(after=last[text])
 
+    def has(self, task: str) -> bool:
+        """Whether there is an edit of this task or session; of any, if none is named."""
+        return not task or task in _by_task(self._entries())
+
     def _one(self, person: Member, what: Selection, hunk: str) -> tuple[FileChanges, ChangedHunk]:
         for file, (changed,) in self._chosen(person, what, [hunk]):
             return file, changed

@@ -859,6 +859,8 @@ class _Changes:
     def undo(self) -> int:
         """Undo the changes by one transaction; nothing if one of them cannot be, unless partly."""
         parts = {hunk.id: _part(file, [hunk]) for file in self._view() for hunk in file.hunks}
+        if not parts and not self._changes.has(self._what.task):
+            raise InvalidArgs("task", "is no task of any edit; changes --stat lists them")
         reason, partly = self._options.reason, self._options.partly
         done = self._changes.undo(self._person, self._what, reason=reason, partly=partly)
         if self._options.json:
