@@ -815,6 +815,59 @@ def test_few_files_are_looked_at_and_read_only_when_they_changed(
         assert [str(path) for path in read if path.parts[0].endswith(".py")] == ["39.py"]
 
 
+def test_each_file_of_the_last_hour_has_its_turn(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"z{number}.py" for number in range(45)]
+    for name in names:
+        save(Path(desk.root, name), CODE)
+    edits = {name: edit(desk, path=name) for name in names}
+    lost = "z0.py", "z5.py", "z44.py"
+    for name in lost:
+        save(Path(desk.root, name), CODE)
+    stat, real = list[RelPath](), type(desk.files).peek
+    monkeypatch.setattr(type(desk.files), "peek", lambda s, p: stat.append(p) or real(s, p))
+    seen = set[RelPath]()
+    for _ in range(2):
+        stat.clear()
+        desk.desk.overwrites.look()
+        assert len({*stat}) == 32
+        seen.update(stat)
+    assert len(seen) == 45
+    stat.clear()
+    rows: Any = desk.call("local", "list_edits", {}).data["overwritten"]
+    assert len({*stat}) == 32, "a call stats no more than a look"
+    assert [row["edit_id"] for row in rows] == [edits[name] for name in lost]
+
+
+def test_of_many_files_that_are_gone_each_is_told(tmp_path: Path) -> None:
+    """Also by a process that began after they were edited."""
+    names = [f"z{number}.py" for number in range(40)]
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        for name in names:
+            save(tmp_path / name, CODE)
+            given = {"path": name, "old": OLD, "new": NEW}
+            assert not opened.call("local", "replace_text", given).is_error
+    for name in names:
+        save(tmp_path / name, CODE)
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        rows = [path for _ in range(2) for _, path, _ in told(opened)]
+        assert sorted(rows) == sorted(names)
+
+
+def test_an_edit_is_found_behind_many_others(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(CODE)
+    (tmp_path / "b.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        edit_id, other = edit(opened), edit(opened, path="b.py")
+        entry = opened.journal.get(other)
+        assert entry is not None
+        opened.journal.open_all([replace(entry, edit_id=0, kind="notes")] * 600)
+    (tmp_path / "a.py").write_text(CODE)
+    with open_workspace(str(tmp_path), AUTO) as opened:
+        assert told(opened) == [(edit_id, "a.py", 7)]
+
+
 def test_a_saved_foreign_write_is_no_edit_that_is_overwritten(desk: OpenWorkspace) -> None:
     edit_id = edit(desk)
     ours = Path(desk.root, "a.py").read_bytes()

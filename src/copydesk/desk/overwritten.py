@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from heapq import nlargest
 from itertools import chain, islice, takewhile, zip_longest
 from typing import Final, NamedTuple
 
 from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision, Entry, Head
 from copydesk.desk.changes import TextStep, steps_back
 from copydesk.desk.drafts import Services
-from copydesk.desk.history import PAGE, History
+from copydesk.desk.history import MOST_SEARCHED, PAGE, History
 from copydesk.desk.member import Member, may_read
 from copydesk.desk.outcome import MEMBER, TOOL
 from copydesk.edit.kinds.files import ChangeMode, DeleteFile, MoveFile
@@ -55,7 +56,10 @@ LOOKED_BACK_MS = HOUR_MS
 """How old an edit may be that is looked for; later its authors have gone on."""
 
 MOST_FILES = 32
-_MOST_EDITS = 500
+"""So many files a look is at; of more, the others come with the next looks."""
+
+_NEWEST = 8
+"""So many of them are those that were edited last."""
 
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
@@ -149,7 +153,8 @@ class Overwrites(Closing):
     def __init__(self, services: Services, history: History, contents: Contents) -> None:
         self._services, self._history, self._contents = services, history, contents
         self._soon = Soon(LOOK_SECONDS)
-        self._edited: dict[RelPath, _Edited] = {}
+        self._edited: dict[RelPath, _Edited] = {}  # first those not looked at for longest
+        self._known = 0  # the last edit that is among them
         self._looked: dict[RelPath, _Looked] = {}
 
     def look_soon(self) -> None:
@@ -163,7 +168,7 @@ class Overwrites(Closing):
 
     def look_again(self) -> None:
         """Look at them now if a short one has changed since: the next answer has to tell."""
-        for path in self._edited.copy():
+        for path in self._turn():
             looked, found = self._looked.get(path), self._services.files.peek(path)
             if looked is None or looked.holds(found):
                 continue
@@ -233,25 +238,33 @@ class Overwrites(Closing):
             self._services.records.take(replace(said, reason="made again", told=True))
 
     def _look(self) -> None:
-        for path, edited in self._newest().items():
+        self._take_edits()
+        turn = self._turn()
+        others = {path: one for path, one in self._edited.items() if path not in turn}
+        self._edited = others | turn
+        for path, edited in turn.items():
             with suppress(Refusal):  # it cannot be read, or is no text
                 for said in self._at(path, edited):
                     self._services.records.take(said)
 
-    def _newest(self) -> dict[RelPath, _Edited]:
-        """The newest edit of each file that was edited lately, newest first."""
-        known = max((edited.edit_id for edited in self._edited.values()), default=0)
+    def _take_edits(self) -> None:
+        """Find the newest edit of each file that was edited lately; drop those of others."""
         new: dict[RelPath, list[Head]] = {}
         since_ms = self._services.clock() - LOOKED_BACK_MS
-        for head in self._services.records.heads(known, _MOST_EDITS):
-            if head.time_ms < since_ms or len(new) == MOST_FILES:
-                break
+        heads = self._services.records.heads(self._known, MOST_SEARCHED)
+        for head in takewhile(lambda head: head.time_ms >= since_ms, heads):
             new.setdefault(RelPath.parse(head.path), []).append(head)
-        if new or len(self._edited) > MOST_FILES:
-            found = {path: self._edited_by(path, some) for path, some in new.items()}
-            found |= {path: one for path, one in self._edited.items() if path not in found}
-            self._edited = dict(islice(found.items(), MOST_FILES))
-        return {path: one for path, one in self._edited.items() if one.time_ms >= since_ms}
+        self._known = heads[0].edit_id if heads else self._known
+        found = self._edited | {path: self._edited_by(path, some) for path, some in new.items()}
+        self._edited = {path: one for path, one in found.items() if one.time_ms >= since_ms}
+
+    def _turn(self) -> dict[RelPath, _Edited]:
+        """The files that the next look is at."""
+        edited = self._edited
+        newest = nlargest(_NEWEST, edited, key=lambda path: edited[path].edit_id)
+        return {
+            path: edited[path] for path in islice({**dict.fromkeys(newest), **edited}, MOST_FILES)
+        }
 
     def _edited_by(self, path: RelPath, edits: Sequence[Head]) -> _Edited:
         """The newest of some new edits of a file, newest first."""
