@@ -524,6 +524,41 @@ def test_an_agent_lists_and_undoes_a_task_in_one_call_each(desk: OpenWorkspace) 
     assert call(desk, "undo_file_modification", task="T-1")["error"] == "INVALID_ARGS"
 
 
+@pytest.mark.usefixtures("small_limit")
+def test_directories_go_with_the_task_that_made_them(desk: OpenWorkspace) -> None:
+    root, task = Path(desk.root), {"task": "T"}
+    (root / "old").mkdir()
+    (root / "old/d.txt").write_text("d\n")
+
+    def new(path: str, text: str = "new\n", **of: str) -> None:
+        write(desk, PatchEdit(RelPath.parse(path), (PatchHunk("", text),), creates=True), **of)
+
+    new("n1/e.txt", **task)
+    new("n1/m/w.txt", **task)
+    new("n1/m/large.txt", "line\n" * LARGE_LINES, **task)
+    new("n2/theirs/e.txt", task="other")
+    new("n2/theirs/m/e.txt", **task)
+    new("n3/m/e.txt", **task)
+    write(desk, MoveFile(RelPath.parse("n3/m/e.txt"), RelPath.parse("n4/e.txt")), **task)
+    write(desk, MoveFile(RelPath.parse("old/d.txt"), RelPath.parse("n5/z/d.txt")), **task)
+    new("old/new.txt", **task)
+    done = view_of(desk).undo(desk.person("local"), Selection(task="T"))
+    assert len(done.written) == 7
+    left = sorted(str(path.relative_to(root)) for path in root.glob("[no][0-9l]*/**/*"))
+    assert left == ["n2/theirs", "n2/theirs/e.txt", "old/d.txt"]
+
+
+def test_a_directory_stays_while_its_file_is_not_undone(desk: OpenWorkspace) -> None:
+    edit(desk, "3", "drei\n")
+    call(desk, "create_new_file", path="n1/e.txt", content="one\ntwo\n")
+    write(desk, MoveFile(RelPath.parse("n1/e.txt"), RelPath.parse("n2/e.txt")))
+    save(desk, "two\n", "", "n2/e.txt")
+    done = view_of(desk).undo(desk.person("local"), ALL, partly=True)
+    assert [str(one.path) for one in done.written] == ["a.txt"]
+    assert len(done.refused) == 1
+    assert Path(desk.root, "n1").is_dir()
+
+
 def test_a_task_that_others_changed_is_refused_as_a_whole(desk: OpenWorkspace) -> None:
     write(desk, RangeEdit(RelPath.parse("a.txt"), "3", "drei\nmore\n"), task="T-1")
     save(desk, "more\n", "")

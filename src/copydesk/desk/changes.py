@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import Literal, NamedTuple, Protocol
 
 from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision, Entry, Verdict
@@ -335,7 +335,20 @@ class Changes:
         if refused and not partly:
             return UndoneChanges(refused=tuple(refused))
         done = self._written(member, wanted, refused, "undone", partly=partly)
-        return replace(done, written=whole.written + done.written)
+        done = replace(done, written=whole.written + done.written)
+        left = {hunk.id for hunk, _ in done.refused}
+        if done.written:
+            self._remove_directories(
+                hunk for _, some in chosen for hunk in some if hunk.id not in left
+            )
+        return done
+
+    def _remove_directories(self, undone: Iterable[ChangedHunk]) -> None:
+        """Remove those that were made for files that are gone from there, the last made first."""
+        named = (hunk.edits for hunk in undone if hunk.kind in ("create", "move"))
+        for edit in sorted(chain.from_iterable(named), key=lambda edit: -edit.edit_id):
+            with suppress(Refusal):
+                self._services.files.remove_parents(edit.path, edit.made_directories)
 
     def _undone_edits(self, member: Member, hunks: Sequence[ChangedHunk]) -> UndoneChanges:
         """Undo the edits of these hunks as the journal has them, all or none."""
