@@ -18,7 +18,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision
 from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection
 from copydesk.desk.member import SELF
-from copydesk.desk.outcome import Applied
+from copydesk.desk.outcome import Applied, NotUndone, Undone
 from copydesk.edit.kinds.files import DeleteFile, MoveFile
 from copydesk.edit.kinds.lines import RangeEdit
 from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
@@ -99,6 +99,103 @@ def test_an_edit_and_its_undo_are_none(desk: OpenWorkspace) -> None:
     assert call(desk, "undo_file_modification", edit_id=made)["status"] == "ok"
     assert hunks(desk) == []
     assert view_of(desk).tasks(desk.person("local")) == ()
+
+
+@pytest.mark.parametrize("how", ["by id", "as a task"])
+def test_an_edit_and_its_undo_are_none_in_the_task_that_undid_it(
+    desk: OpenWorkspace, how: str
+) -> None:
+    paths = {name: RelPath.parse(name) for name in ("a.txt", "b.txt", "sub/c.txt", "d.txt")}
+    a = {"task": "A"}
+    create = PatchEdit(RelPath.parse("n1/new.txt"), (PatchHunk("", "new\n"),), creates=True)
+    made = [
+        write(desk, RangeEdit(paths["a.txt"], "2", "22\n"), **a),
+        write(desk, create, **a),
+        write(desk, DeleteFile(paths["b.txt"]), **a),
+        write(desk, MoveFile(paths["sub/c.txt"], paths["d.txt"]), **a),
+        write(desk, RangeEdit(paths["d.txt"], "1", "eins\n"), **a),
+    ]
+    save(desk, "line 20\n", "mine\nmine too\n")
+    write(desk, RangeEdit(paths["a.txt"], "4", "44\n"), task="C")
+    agent = desk.member("local").because("", "B")
+    if how == "by id":
+        undone = [desk.desk.undo(agent, "undo_file_modification", one) for one in made[::-1]]
+        assert not any(isinstance(one, NotUndone) for one in undone)
+    else:
+        assert view_of(desk).undo(agent, Selection(task="A")).refused == ()
+    write(desk, RangeEdit(paths["a.txt"], "1", "11\n"), task="B")
+    person = desk.person("local")
+    assert {one.key for one in view_of(desk).tasks(person)} == {"B", "C"}
+    assert hunks(desk, Selection(task="A")) == []
+    assert texts(hunks(desk, Selection(task="B"))) == [("line 1\n", "11\n")]
+    assert view_of(desk).undo(person, Selection(task="B")).refused == ()
+    assert texts(hunks(desk)) == [("line 4\n", "44\n")]
+    assert not Path(desk.root, "n1").exists()
+    assert Path(desk.root, "b.txt").read_text() == TEXT
+    assert Path(desk.root, "sub/c.txt").read_text() == "one\n"
+
+
+def test_what_was_kept_and_undone_is_a_change_of_who_undid_it(desk: OpenWorkspace) -> None:
+    made = write(desk, RangeEdit(RelPath.parse("a.txt"), "2", "22\n"), task="A")
+    view_of(desk).keep(desk.person("local"), ALL)
+    desk.desk.undo(desk.member("local").because("", "B"), "undo_file_modification", made)
+    assert texts(hunks(desk, Selection(task="B"))) == [("22\n", "line 2\n")]
+    assert texts(hunks(desk, Selection(after=made))) == [("22\n", "line 2\n")]
+
+
+@pytest.mark.parametrize("by", ["agent", "person"])
+@pytest.mark.parametrize("kind", ["edit", "create", "remove", "move"])
+def test_what_was_undone_and_made_again_is_of_who_made_it(
+    desk: OpenWorkspace, kind: str, by: str
+) -> None:
+    path = RelPath.parse("b.txt")
+    request = {
+        "edit": RangeEdit(path, "2", "22\n"),
+        "create": PatchEdit(RelPath.parse("n.txt"), (PatchHunk("", "new\n"),), creates=True),
+        "remove": DeleteFile(path),
+        "move": MoveFile(path, RelPath.parse("d.txt")),
+    }[kind]
+    last = write(desk, request, task="A")
+    shown, person = hunks(desk), desk.person("local")
+    if by == "person":
+        last = view_of(desk).undo(person, Selection(task="A")).written[0].edit_id
+        assert hunks(desk) == []
+    for number in range(by == "person", 4):
+        agent = desk.member("local").because("", f"B{number}")
+        who = person if by == "person" else agent
+        undone = desk.desk.undo(who, "undo_file_modification", last)
+        assert isinstance(undone, Undone)
+        last = undone.edit_id
+        expected = shown if number % 2 else []
+        assert hunks(desk) == hunks(desk, Selection(task="A")) == expected
+        assert hunks(desk, Selection(task=f"B{number}")) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_edits_that_another_task_undid_are_none(desk: OpenWorkspace, seed: int) -> None:
+    draw, made = Random(seed), dict[int, str]()
+    path = Path(desk.root, "a.txt")
+    for step in range(40):
+        lines = path.read_text().splitlines(keepends=True)
+        at, how = draw.randint(1, max(1, len(lines) - 3)), draw.random()
+        if how < 0.2:
+            lines[at - 1 : at] = [f"person {step}\n"] * draw.choice((0, 1, 2))
+            path.write_text("".join(lines))
+        elif how < 0.5 and made:
+            undone = draw.choice([*made])
+            agent = desk.member("local").because("", "undoing")
+            outcome = desk.desk.undo(agent, "undo_file_modification", undone)
+            if isinstance(outcome, Undone):
+                del made[undone]
+        else:
+            task = draw.choice("AB")
+            new = "".join(f"agent {step} {n}\n" for n in range(draw.choice((0, 1, 3))))
+            request = RangeEdit(RelPath.parse("a.txt"), f"{at}~{at + draw.choice((0, 1))}", new)
+            made[write(desk, request, task=task)] = task
+    assert hunks(desk, Selection(task="undoing")) == []
+    file = only(desk)
+    assert file.change.apply(file.base.data) == file.now.data
+    assert b"agent" not in file.base.data
 
 
 def test_what_others_write_is_context(desk: OpenWorkspace) -> None:

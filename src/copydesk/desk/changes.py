@@ -726,6 +726,7 @@ class _Replay:
     the author of each line; `_now` is the text that it has, None without a file. `by_lines`: the
     lines are those of its text; else a text is one line, its digest. `_last` is the text before the
     file was last removed, without what members wrote; `_undone` are the hunks that an edit undid.
+    `_origins` are, of each edit, the one that it undid or, as an undo of an undo, made again.
     """
 
     def __init__(
@@ -745,6 +746,7 @@ class _Replay:
         self._text = self._last = Authored(_lines(steps[0].before if steps else self._now))
         kept: dict[int, list[Sequence[_HunkKey]]] = {}
         self._undone: dict[int, Sequence[_HunkKey]] = {}
+        self._origins: dict[int, int] = {}
         for said in decided:
             keys = [*map(_HunkKey.parse, said.reason.split())]
             if said.verdict == "kept":
@@ -796,7 +798,20 @@ class _Replay:
         """Do one step to the name and to the text; what it undoes is taken out with its authors."""
         edit, before, after = step
         author = BASE if edit is None or edit.member == MEMBER else edit.edit_id
-        self._name.change(_gaps(self._name.lines, self._name_after(step, author)), author)
+        undone = self._undone.get(author, ())
+        by_id = 0 if edit is None or undone else self._undone_by(edit)
+        origin = self._origins.get(by_id, by_id)
+        ours = {by_id, origin}.__contains__ if by_id else _edits_of(undone)
+        self._origins[author] = origin or max(
+            (one for key in undone for one in key.edits), default=author
+        )
+        author = author if origin == by_id else origin
+        name = self._name_after(step, author)
+        left = self._name.without(self._name.net(ours)[1], ours)
+        if (undone or by_id) and _path_of(left.lines) == _path_of(name):
+            self._name = left
+        else:
+            self._name.change(_gaps(self._name.lines, name), author)
         new = _lines(after)
         if edit is None or before is None or after is None or edit.moved:
             changes = [*_gaps(self._text.lines, new)]
@@ -808,14 +823,18 @@ class _Replay:
             changes = [*_gaps(self._text.lines, new)]
         if after is None:
             self._last = self._text.without((), self._ours)
-        undone = self._undone.get(author, ())
-        ours = _edits_of(undone)
-        hunks = self._text.net(ours)[1] if undone else ()
-        left = self._text.without(_matched(undone, hunks), ours)
-        if undone and left.lines == new:
+        hunks = self._text.net(ours)[1] if undone or by_id else ()
+        left = self._text.without(hunks if by_id else _matched(undone, hunks), ours)
+        if hunks and sorted(left.lines) == sorted(new):  # beside others' lines either order may be
+            left.change(_gaps(left.lines, new), origin or author)
             self._text = left
         else:
             self._text.change(changes, author)
+
+    def _undone_by(self, edit: Entry) -> int:
+        """The edit that this one undid by its id, or 0; of a move, it names the old end."""
+        moves = (one for one, known in self._known.items() if known.moved and one < edit.edit_id)
+        return max(moves, default=0) if edit.moved and edit.undoes else edit.undoes
 
     def _name_after(self, step: TextStep, author: int) -> Sequence[bytes]:
         """The lines of the name after a step.
