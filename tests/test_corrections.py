@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.backends.api import DAY_MS
 from copydesk.edit.kinds.correction import renewed
+from copydesk.errors import HunkNotFound
 from support.batch_calls import pairs
 from support.desks import FAST, Setup, call
 from support.rows import each_row
@@ -27,7 +30,11 @@ TEXT = (
 TABS = "void f() {\n\tint a = 1;\n\tif (a) {\n\t\tgo(a);\n\t}\n}\n"
 TWINS = "a\nx\nb\nx\nc\nx\nd\n"
 XY = "x = 1\ny = 2\n"
-DESK = Setup(FAST, {"a.py": TEXT, "t.c": TABS, "empty.txt": "", "b.py": XY, "w.txt": TWINS})
+MEMBERS = {"ann": MemberConfig(approval="human"), "bo": MemberConfig()}
+DESK = Setup(
+    replace(FAST, members=MEMBERS),
+    {"a.py": TEXT, "t.c": TABS, "empty.txt": "", "b.py": XY, "w.txt": TWINS},
+)
 
 
 def blocks(*pairs: tuple[str, str], path: str = "a.py") -> str:
@@ -514,6 +521,59 @@ def test_a_correction_lapses_after_ten_minutes(desk: OpenWorkspace) -> None:
     plan = call(desk, "replace_text", path="a.py", old=OLD, new=NEW, apply="never")
     other = call(desk, "replace_text", path="a.py", old="a = 1", new="a = 3", apply="never")
     assert 0 < other["expires_at_ms"] - plan["expires_at_ms"] - 3_000_000 < 60_000
+
+
+def reviewed(desk: OpenWorkspace, by: str = "bo") -> list[str]:
+    """The plans that a member sees: by its tools, and as a reviewer."""
+    listed = [str(one["hunk_id"]) for one in call(desk, "list_pending", by=by)["hunks"]]
+    assert [one.plan.id for one in desk.desk.review.pending(desk.member(by))] == listed
+    return listed
+
+
+@pytest.mark.parametrize("apply", ["never", "auto"])
+@pytest.mark.parametrize("tool", ["replace_text", "apply_blocks", "prepare_batch_edit"])
+def test_reviewers_see_a_correction_once_it_is_accepted(
+    desk: OpenWorkspace, tool: str, apply: str
+) -> None:
+    facts = call(desk, tool, by="ann", **AT_ONCE[tool], apply=apply)
+    (hunk,) = facts["hunks"]
+    hunk_id = hunk["hunk_id"]
+    assert hunk["cause"] == ["indentation"]
+    is_auto = apply == "auto"
+    assert (facts.get("auto_apply") == "declined") is is_auto
+    plan = desk.registry.plan(hunk_id, 0)
+    assert plan.expires_ms - plan.created_ms == 600_000
+    assert reviewed(desk, "ann") == [hunk_id]
+    assert reviewed(desk) == []
+    review, bo = desk.desk.review, desk.member("bo")
+    for look in (
+        lambda: review.show(bo, hunk_id),
+        lambda: review.reject(bo, hunk_id, "no"),
+        lambda: review.extend(bo, hunk_id),
+        lambda: desk.desk.show(bo, hunk_id),
+    ):
+        with pytest.raises(HunkNotFound):
+            look()
+    answer = call(desk, "apply_file_modification", by="ann", hunk_id=hunk_id)
+    assert answer["error"] == "APPROVAL_REQUIRED"
+    assert text(desk) == TEXT
+    plan = desk.registry.plan(hunk_id, 0)
+    assert plan.expires_ms - plan.created_ms == 7 * DAY_MS
+    assert reviewed(desk) == [hunk_id]
+    shown = review.show(bo, hunk_id)
+    review.approve(bo, hunk_id, shown.before, shown.after)
+    assert call(desk, "apply_file_modification", by="ann", hunk_id=hunk_id)["status"] == "ok"
+    assert text(desk) == DONE
+
+
+def test_a_correction_that_was_written_and_undone_waits_for_reviewers(desk: OpenWorkspace) -> None:
+    facts = call(desk, "replace_text", by="bo", **AT_ONCE["replace_text"], apply="never")
+    hunk_id = facts["hunks"][0]["hunk_id"]
+    plan = desk.registry.plan(hunk_id, 0)
+    applied = call(desk, "apply_file_modification", by="bo", hunk_id=hunk_id)
+    call(desk, "undo_file_modification", by="bo", edit_id=applied["edit_id"])
+    desk.desk.review.reopen(desk.member("local"), plan)
+    assert reviewed(desk, "local") == [hunk_id]
 
 
 @pytest.mark.slow

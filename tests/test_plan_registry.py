@@ -12,7 +12,14 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from copydesk.desk.backends.api import ENDED_KEPT_MS, PLANS_KEPT, SCHEMA, Decision, Records
+from copydesk.desk.backends.api import (
+    ENDED_KEPT_MS,
+    PLANS_KEPT,
+    SCHEMA,
+    Decision,
+    Records,
+    drop_plans,
+)
 from copydesk.desk.backends.redis import RedisRecords, Script
 from copydesk.desk.backends.sqlite import FORGET_EVERY_MS, Database, SqliteRecords
 from copydesk.edit.draft import Ended, Plan
@@ -201,6 +208,17 @@ def test_plans_survive_the_process(opener: Open) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("opener", KEPT, indirect=True)
+def test_a_correction_is_known_as_one_to_all_processes(opener: Open) -> None:
+    one, other, fixed = opener(), opener(), replace(A, is_correction=True)
+    one.add(fixed)
+    drop_plans()
+    check_plan(other, A.id, fixed)
+    assert other.waiting(NOW + 5) == (fixed,)
+    other.put(A)
+    drop_plans()
+    check_plan(one, A.id, A)
+
+
 def test_an_end_is_forgotten_soon_after_a_day_but_the_last_ones_are_not(registry: Records) -> None:
     registry.add(A)
     registry.end(A.id, "applied", NOW)

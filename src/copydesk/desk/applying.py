@@ -353,16 +353,20 @@ class Applying:
         return plan
 
     def wait_until(self, plan: Plan, until_ms: int, transaction: str = "") -> Plan:
-        """Keep the plan pending until then, unless it is pending longer; raises HunkNotFound."""
+        """Keep the plan pending until then, unless it is pending longer; a correction is accepted.
+
+        Raises HunkNotFound.
+        """
         transaction = transaction or plan.transaction
-        if plan.expires_ms >= until_ms and plan.transaction == transaction:
+        is_long = plan.expires_ms >= until_ms and not plan.is_correction
+        if is_long and plan.transaction == transaction:
             return plan
         with self.lock(plan):
             self.check_waits(plan)
             until_ms = max(
                 until_ms, self._services.records.plan(plan.id, self._services.clock()).expires_ms
             )
-            plan = replace(plan, expires_ms=until_ms, transaction=transaction)
+            plan = replace(plan, expires_ms=until_ms, transaction=transaction, is_correction=False)
             self._services.records.put(plan)
         return plan
 
@@ -423,8 +427,13 @@ class Applying:
         stored = self._services.records.plan(plan.id, self._services.clock())
         if stored is plan:
             return
-        # These two may change while it is pending.
-        as_it_was = replace(stored, expires_ms=plan.expires_ms, transaction=plan.transaction)
+        # These may change while it is pending.
+        as_it_was = replace(
+            stored,
+            expires_ms=plan.expires_ms,
+            transaction=plan.transaction,
+            is_correction=plan.is_correction,
+        )
         if as_it_was != plan:
             raise ContentChanged(
                 "the hunk was prepared anew in the meantime", planned_lines=plan.place.named

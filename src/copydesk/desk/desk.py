@@ -51,7 +51,7 @@ from copydesk.desk.outcome import (
 from copydesk.desk.overwritten import Overwrites
 from copydesk.desk.review import Review
 from copydesk.desk.transaction import Writer
-from copydesk.edit.draft import Draft, Plan, checked_id, foot_span, whole_text
+from copydesk.edit.draft import Draft, Plan, foot_span, whole_text
 from copydesk.edit.kinds.base import Fixed, Preconditions
 from copydesk.edit.kinds.correction import signs_of
 from copydesk.edit.kinds.lines import first_line_of, lines_wanted, tail_count
@@ -161,6 +161,7 @@ class FileDesk:
             why=member.why or (existing.why if existing else ""),
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
+            is_correction=fixed is not None,
         )
         declined = self._declined(member, drafted, terms, signs) if terms.auto else None
         refusal: Refusal | None = None
@@ -360,7 +361,7 @@ class FileDesk:
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
         """All members' plans on files this one may read (there or below), oldest first."""
         files = self._services.files
-        plans = self._drafting.waiting()
+        plans = self._drafting.waiting(member)
         seen = (
             plan
             for plan in plans
@@ -373,7 +374,7 @@ class FileDesk:
 
     def show(self, member: Member, hunk_id: str) -> Planned:
         """The plan as it was shown, on its base if that is stored, else on the current file."""
-        plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
+        plan = self._drafting.plan(member, hunk_id)
         real, *_ = (
             authorized(self._services.files, member, one, "read") for one in plan.request.paths
         )
@@ -496,7 +497,11 @@ class FileDesk:
     ) -> str | None:
         """The same; `signs` say why its new text may not be what is meant."""
         declined = self._uncertain(member, drafted, terms) or next(iter(signs), None)
-        is_as_given = drafted.fixed is None or (drafted.fixed.is_certain and member.corrects)
+        is_as_given = drafted.fixed is None or (
+            drafted.fixed.is_certain
+            and member.corrects
+            and not needs_person(member, drafted.draft, drafted.real)
+        )
         return declined or (None if is_as_given else "the old text is not in the file as given")
 
     def _uncertain(self, member: Member, drafted: DraftedRequest, terms: Terms) -> str | None:

@@ -359,6 +359,13 @@ class Drafting:
                     digest, self._services.files.open_for_reading(real), real
                 )
 
+    def plan(self, member: Member, hunk_id: str) -> Plan:
+        """A pending plan that the member may know of; raises InvalidHunkId, HunkNotFound."""
+        plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
+        if plan.is_correction and plan.owner != member.name:
+            raise HunkNotFound(hunk_id, "unknown")
+        return plan
+
     def own_plan(self, member: Member, hunk_id: str, tool: str | None) -> Plan:
         """The member's pending plan; HunkNotFound, WrongOwner, and for a tool WrongMode."""
         plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
@@ -376,10 +383,14 @@ class Drafting:
             return gone.reason
         return ""
 
-    def waiting(self) -> tuple[Plan, ...]:
-        """All pending plans, oldest first; those of a dead process are settled before."""
+    def waiting(self, member: Member) -> tuple[Plan, ...]:
+        """All pending plans that the member may know of, oldest first.
+
+        Those of a dead process are settled before.
+        """
         self._services.locks.settle()
-        return self._services.records.waiting(self._services.clock())
+        plans = self._services.records.waiting(self._services.clock())
+        return tuple(one for one in plans if not one.is_correction or one.owner == member.name)
 
     def real(self, path: RelPath) -> RelPath:
         """The real path; the path itself if it leads nowhere, since then nobody can write there."""

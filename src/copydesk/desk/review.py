@@ -23,7 +23,6 @@ from copydesk.desk.outcome import Applied, Rejected, Transacted, Withheld
 from copydesk.edit.draft import (
     Draft,
     Plan,
-    checked_id,
     foot_span,
 )
 from copydesk.edit.kinds.base import Request, check_text
@@ -137,7 +136,7 @@ class Review:
 
     def pending(self, reviewer: Member) -> tuple[Waiting, ...]:
         """The plans of all members on files that the reviewer may read, oldest first."""
-        waiting = self._drafting.waiting()
+        waiting = self._drafting.waiting(reviewer)
         paths = {path for plan in waiting for path in plan.request.paths}
         seen = {path for path in paths if may_read(self._services.files, reviewer, path)}
         plans = [plan for plan in waiting if seen.issuperset(plan.request.paths)]
@@ -283,7 +282,7 @@ class Review:
             raise HunkNotFound(plan.id, "applied")
         now_ms = max(self._services.clock(), entry.time_ms + 1)
         until_ms = max(plan.expires_ms, now_ms + self._services.life_ms(needs_person=True))
-        anew = replace(plan, created_ms=now_ms, expires_ms=until_ms)
+        anew = replace(plan, created_ms=now_ms, expires_ms=until_ms, is_correction=False)
         decision = self._services.records.of(version_of(plan))
         if not self._services.records.reopen(anew):
             raise HunkNotFound(plan.id, "applied")
@@ -412,7 +411,7 @@ class Review:
         return self._services.members(plan.owner, plan.toolset)
 
     def _plan(self, reviewer: Member, hunk_id: str, operation: Literal["read", "write"]) -> Plan:
-        plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
+        plan = self._drafting.plan(reviewer, hunk_id)
         for one in plan.request.paths:
             authorized(self._services.files, reviewer, one, "read")
         if operation == "write":

@@ -131,6 +131,8 @@ class Plan:
     person who changed its owner's text. `blocks` is for a block diff, whose place is not lines of a
     file. `why` is the owner's reason for it, `task` the label of what the owner was working on.
     Plans of one `transaction` were made by one call, or are to be written together.
+    `is_correction`: its old text was corrected, and until its owner accepts that, only they know of
+    it.
     """
 
     id: str
@@ -150,6 +152,7 @@ class Plan:
     why: str = ""
     task: str = ""
     transaction: str = ""
+    is_correction: bool = False
 
     def __repr__(self) -> str:
         where = f"{self.request.path}:{self.place.named}"
