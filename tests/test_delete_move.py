@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -442,6 +444,32 @@ def test_the_tools_answer_as_the_others_do(tmp_path: Path) -> None:
         assert "version" not in done
         assert outcome(opened, "undo_file_modification", edit_id=done["edit_id"])["status"] == "ok"
         assert (tmp_path / "b.bin").read_bytes() == b"\0\1"
+
+
+def test_a_taken_target_says_nothing_false_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, digest = tmp_path / "a.txt", hashlib.sha256(b"one\n").hexdigest()
+    path.write_text("one\n")
+    with tools(tmp_path) as opened:
+        plan = outcome(opened, "prepare_file_move", path="a.txt", to="d/b.txt")
+        apply = partial(outcome, opened, "apply_file_modification", hunk_id=plan["hunk_id"])
+        (tmp_path / "d").mkdir()
+        (tmp_path / "d/b.txt").write_text("theirs\n")
+        refused = apply()
+        assert (refused["error"], refused["to"]) == ("FILE_EXISTS", "d/b.txt")
+        assert refused["file_changed_since_preview"] is False
+        assert refused["current_file_digest_sha256"] == digest
+        path.write_text("two\n")
+        refused = apply()
+        assert refused["error"] == "FILE_EXISTS"
+        assert refused["file_changed_since_preview"] is True
+        path.write_text("one\n")
+        # It comes after the look: then nobody has looked at the file that was to be moved.
+        monkeypatch.setattr("copydesk.desk.applying.check_free", lambda *_: None)
+        refused = apply()
+        assert refused["error"] == "FAILED"
+        assert "file_changed_since_preview" not in refused
 
 
 def test_auto_moves_at_once_and_deletes_what_was_shown(tmp_path: Path) -> None:

@@ -593,10 +593,10 @@ class Applying:
         text_read = now if isinstance(now, Snapshot) else None
         inverses: list[ChangeSet] = []
         for item in file.items:
-            if item.refusal is not None:
-                continue
             plan, shown = item.plan, None
             try:
+                if item.refusal is not None:
+                    raise item.refusal
                 if now is not None:
                     shown = None if inverses else self.drafts.of(plan, now)
                     is_on_read = digest_read and plan.base_digest == digest_read

@@ -522,10 +522,6 @@ def undone_together(
 # Refusals.
 
 
-_UNREAD = (errors.HunkRejected, errors.Busy, errors.Cancelled, errors.CheckFailed)
-"""Refusals that do not depend on the content of the file: its state is not reported."""
-
-
 def refused(
     tool: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
 ) -> Answer:
@@ -585,7 +581,8 @@ def rejected(tool: str, outcome: Rejected, lang: Lang) -> Answer:
     )
     if now is None:
         current = facts.pop("current", None)
-        facts |= {} if isinstance(refusal, _UNREAD) else _drift(plan.base_digest, None)
+        # Of a file that nobody has looked at nothing is said.
+        facts |= _drift(plan.base_digest, None) if isinstance(refusal, errors.FileNotFound) else {}
         facts["apply_evidence"] = known(current=current)
     why = refusal_words(refusal, lang, (*_callers(tool), *plan.request.voices))
     if not isinstance(refusal, errors.HunkRejected):  # which says itself that nothing was written
