@@ -92,13 +92,12 @@ def _sized(
 ) -> Answer:
     """The answer in the asked length: in full, or one line and remarks.
 
-    Without a length it has the diff as well if the edit was written to another place than planned.
+    Where the edit was written to another place than planned, the diff stands below the line.
     """
     if length == "full":
         return whole
     short = replace(whole, line=line, remarks=tuple(said), next_steps=())
-    shows_diff = length is None and drifted
-    return short if shows_diff else replace(short, shows_diff=False, rest="", views=())
+    return short if drifted else replace(short, shows_diff=False, rest="", views=())
 
 
 def _diff(diff: bytes, encoding: Encoding, lang: Lang) -> tuple[str, Fields, str]:
