@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -318,6 +319,49 @@ def test_a_look_follows_each_answer(tmp_path: Path) -> None:
     with open_workspace(str(tmp_path), AUTO) as opened:
         rows: Any = opened.call("local", "list_edits", {}).data["overwritten"]
         assert [row["edit_id"] for row in rows] == [edit_id]
+
+
+def test_a_call_looks_only_at_what_is_short_where_a_long_file_was_saved_too(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = CODE + "# many words\n" * 6_000
+    Path(desk.root, "long.py").write_text(long)
+    edit(desk, path="long.py")
+    edit_id = edit(desk)
+    save(Path(desk.root, "long.py"), long)
+    save(Path(desk.root, "a.py"), CODE)
+    looked_at: list[str] = []
+    looks = overwritten.Overwrites._at
+
+    def at(self: Any, path: RelPath, edited: Any) -> Any:
+        looked_at.append(str(path))
+        return looks(self, path, edited)
+
+    monkeypatch.setattr(overwritten.Overwrites, "_at", at)
+    answer = desk.call("local", "list_edits", {})
+    assert looked_at[:1] == ["a.py"]
+    assert [row["edit_id"] for row in answer.data["overwritten"]] == [edit_id]  # type: ignore[union-attr,index]
+    assert [path for _, path, _ in told(desk)] == ["long.py"]
+
+
+def test_no_call_waits_while_others_are_looked_at(desk: OpenWorkspace) -> None:
+    edit_id = edit(desk)
+    begun, over = threading.Event(), threading.Event()
+    soon = desk.desk.overwrites._soon
+
+    def wait() -> None:
+        begun.set()
+        over.wait(60)
+
+    soon.do(wait)
+    other = threading.Thread(target=soon.now)
+    other.start()
+    assert begun.wait(60)
+    save(Path(desk.root, "a.py"), CODE)
+    assert "overwritten" not in desk.call("local", "list_edits", {}).data
+    over.set()
+    other.join()
+    assert told(desk) == [(edit_id, "a.py", 7)]
 
 
 def test_a_save_long_after_the_last_answer_is_told_with_the_next(desk: OpenWorkspace) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,45 @@ def test_the_thread_is_woken_when_it_has_slept(monkeypatch: pytest.MonkeyPatch) 
             done = threading.Event()
             later.do(done.set)
             assert done.wait(ENOUGH)
+
+
+def test_the_thread_works_for_its_share_of_the_time() -> None:
+    began: list[float] = []
+    ended = threading.Event()
+
+    def work() -> None:
+        began.append(time.monotonic())
+        time.sleep(0.05)
+        ended.set()
+
+    with Soon(0.001, share=0.1) as later:
+        for _ in range(2):
+            ended.clear()
+            later.do(work)
+            assert ended.wait(ENOUGH)
+            time.sleep(0.01)  # the thread has noted how long it took
+    assert began[1] - began[0] >= 0.5
+
+
+def test_one_job_at_a_time_and_nobody_waits_for_another_for_long() -> None:
+    done: list[int] = []
+    begun, over = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        over.wait(ENOUGH)
+
+    with Soon(3600) as later:
+        later.at_once(lambda: done.append(1))
+        later.do(wait)
+        other = threading.Thread(target=later.now)
+        other.start()
+        assert begun.wait(ENOUGH)
+        later.at_once(lambda: done.append(2))
+        over.set()
+        other.join()
+        later.at_once(lambda: done.append(3))
+    assert done == [1, 3]
 
 
 def test_who_asks_has_it_done_at_once_in_order_and_once() -> None:

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import nlargest
 from itertools import chain, islice, takewhile, zip_longest
 from typing import Final, NamedTuple
@@ -64,9 +65,12 @@ _NEWEST = 8
 LOOK_SECONDS = 0.25
 """How long after a call the files are looked at; several calls within it are one."""
 
+_SHARE = 0.1
+"""Of the time, at most, looks take beside the calls: others may save long files all the time."""
+
 _LOOKED_AT_FIRST = 128 << 10
-"""Bytes: the size of a file times the steps to replay. No call waits for a look because one file of
-more has changed: what is lost of it is told by the next call."""
+"""Bytes: the sizes of files times the steps to replay. No call waits for a look at more: what is
+lost there is told by a later one."""
 
 _STEPS = 3
 """An edit, and what another program wrote before it and after it."""
@@ -152,7 +156,7 @@ class Overwrites(Closing):
 
     def __init__(self, services: Services, history: History, contents: Contents) -> None:
         self._services, self._history, self._contents = services, history, contents
-        self._soon = Soon(LOOK_SECONDS)
+        self._soon = Soon(LOOK_SECONDS, _SHARE)
         self._edited: dict[RelPath, _Edited] = {}  # first those not looked at for longest
         self._known = 0  # the last edit that is among them
         self._looked: dict[RelPath, _Looked] = {}
@@ -167,16 +171,23 @@ class Overwrites(Closing):
         self._soon.now()
 
     def look_again(self) -> None:
-        """Look at them now if a short one has changed since: the next answer has to tell."""
+        """Look now at the short ones that have changed since: the next answer has to tell.
+
+        Long ones, and those that are being looked at, are told by a later answer.
+        """
+        short, left = list[RelPath](), _LOOKED_AT_FIRST
         for path in self._turn():
             looked, found = self._looked.get(path), self._services.files.peek(path)
             if looked is None or looked.holds(found):
                 continue
             now = 0 if found is None else found.st_size
             before = 0 if looked.stamp is None else looked.stamp.size
-            if max(now, before) * looked.steps <= _LOOKED_AT_FIRST:
-                self.look()
-                return
+            cost = max(now, before) * looked.steps
+            if cost <= left:
+                left -= cost
+                short.append(path)
+        if short:
+            self._soon.at_once(partial(self._look, short))
 
     def close(self) -> None:
         """Look if that was to be done soon."""
@@ -237,9 +248,10 @@ class Overwrites(Closing):
             self._services.records.withdraw(said)
             self._services.records.take(replace(said, reason="made again", told=True))
 
-    def _look(self) -> None:
+    def _look(self, paths: Iterable[RelPath] = ()) -> None:
+        """Look at these files, or at those whose turn it is."""
         self._take_edits()
-        turn = self._turn()
+        turn = {path: self._edited[path] for path in paths if path in self._edited} or self._turn()
         others = {path: one for path, one in self._edited.items() if path not in turn}
         self._edited = others | turn
         for path, edited in turn.items():

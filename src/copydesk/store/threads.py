@@ -519,18 +519,23 @@ SOON_SECONDS = 0.03
 
 _log = logging.getLogger("copydesk")
 
+_MOMENT_SECONDS = 0.02
+
 _IDLE_SECONDS = 5.0
 """After this time without work the thread sleeps until it is woken."""
 
 
 class Soon(Closing):
-    """Runs jobs in a thread after `seconds`, or as the process ends; `now` runs them at once."""
+    """Runs jobs in a thread after `seconds`, or as the process ends; `now` runs them at once.
 
-    def __init__(self, seconds: float = SOON_SECONDS) -> None:
-        self._seconds = seconds
+    The thread rests after its jobs, so that they have that `share` of the time at most.
+    """
+
+    def __init__(self, seconds: float = SOON_SECONDS, share: float = 1.0) -> None:
+        self._seconds, self._share = seconds, share
         self._changed, self._working = held_at_fork(Condition()), held_at_fork(Lock())
         self._left: list[Callable[[], None]] = []
-        self._due = 0.0
+        self._due = self._rested = 0.0
         self._thread: Thread | None = None
         self._pid = 0
         self._asleep = self._closed = False
@@ -540,7 +545,7 @@ class Soon(Closing):
         with self._changed:
             if work not in self._left:
                 if not self._left:
-                    self._due = time.monotonic() + self._seconds
+                    self._due = max(time.monotonic() + self._seconds, self._rested)
                 self._left.append(work)
             if self._pid != os.getpid() and not self._closed:  # it is the parent's thread
                 self._asleep = False
@@ -558,10 +563,15 @@ class Soon(Closing):
             with self._changed:
                 works, self._left = self._left, []
             for work in works:
-                try:
-                    work()
-                except Exception:  # a bug in one job must not end the others or the thread
-                    _log.exception("work after a call")
+                _run(work)
+
+    def at_once(self, work: Callable[[], None]) -> None:
+        """Run a job in the calling thread, if no other one runs; only a moment is waited for it."""
+        if self._working.acquire(timeout=_MOMENT_SECONDS):
+            try:
+                _run(work)
+            finally:
+                self._working.release()
 
     def close(self) -> None:
         """End the thread; `now` runs the remaining jobs."""
@@ -595,3 +605,12 @@ class Soon(Closing):
                     self._changed.wait(self._due - now)
                     continue
             self.now()
+            over = time.monotonic()
+            self._rested = over + (over - now) * (1 / self._share - 1)
+
+
+def _run(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:  # a bug in one job must not end the others or the thread
+        _log.exception("work after a call")
