@@ -138,6 +138,7 @@ def planned_where_equal_lines_are(caller: Caller) -> Told:
     caller.file.write_text(other)
     fields = refused(caller.apply(hunk_id), "AMBIGUOUS_MATCH")
     assert {one["text"] for one in fields["candidates"]} == {"    run()"}
+    assert f"with version: {fields['version']}" in fields["summary"]
     number = str(fields["candidates"][0]["line"])
     again = {"range": number, "content": "    run(1)\n", "version": fields["version"]}
     return fields, (RANGE, {**again, "existing_hunk_id": hunk_id})

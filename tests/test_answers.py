@@ -73,6 +73,12 @@ def test_an_operation_has_no_lines_beside_its_diff(desk: OpenWorkspace) -> None:
     assert fields["apply_evidence"] == {}
 
 
+def test_a_plan_that_changes_nothing_says_so(desk: OpenWorkspace) -> None:
+    plan = call(desk, "prepare_file_range_edit", range="2", content="line 2")
+    assert plan.fields["changed"] is False
+    assert "changed" not in call(desk, "prepare_file_range_edit", range="2", content="x").fields
+
+
 @pytest.mark.parametrize(
     ("length", "first"),
     [

@@ -856,6 +856,7 @@ def test_the_words_of_the_filesystem_server(desk: OpenWorkspace) -> None:
         ("read_text_file", {"path": "/etc/x"}, f"{OUTSIDE}: /etc/x not in ROOT"),
         ("read_text_file", {}, f"{INVALID} read_text_file: Invalid input: expected string, received undefined at path"),
         ("read_text_file", {"path": "a.txt", "head": "1"}, f"{INVALID} read_text_file: Invalid input: expected number, received string at head"),
+        ("edit_file", {"path": "a.txt", "edits": ["x"]}, f"{INVALID} edit_file: Invalid input: expected object, received string at edits[0]"),
         ("list_directory", {"path": "a.txt"}, "ENOTDIR: not a directory, scandir 'ROOT/a.txt'"),
         ("get_file_info", {"path": "no"}, "ENOENT: no such file or directory, stat 'ROOT/no'"),
         ("write_file", {"path": "no/x", "content": ""}, "ENOENT: no such file or directory, open 'ROOT/no/x'"),

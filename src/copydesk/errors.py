@@ -399,11 +399,12 @@ class ContentChanged(Refusal, code="CONTENT_CHANGED"):
 
 
 class AmbiguousMatch(Refusal, code="AMBIGUOUS_MATCH"):
-    """The target may be in several places now; `candidates` are the two ends of the first ones."""
+    """The target may be in several places of `version`; `candidates` are the ends of the first."""
 
     planned_lines: str
     candidate_lines: tuple[int, ...]
     candidates: tuple[LineShown, ...] | None = None
+    version: str | None = None
 
 
 class OfPlan(Refusal):

@@ -758,7 +758,10 @@ class Batching:
         if not overwrite:
             raise FileExists(size)
         if expected.nothing and not blindly:
-            raise InvalidArgs("overwrite", "needs one of expected_mtime_ms, _size_bytes, _sha256")
+            raise InvalidArgs(
+                "overwrite",
+                "needs one of expected_mtime_ms, _size_bytes, _sha256; 0 is as not given",
+            )
 
         def compiled(base: Snapshot) -> Batch:
             check_shown(self._services.bases, member, real)

@@ -150,8 +150,8 @@ def place_of(
         return request, place
     try:
         return _found_place(plan, now, find, known, own)
-    except ContentChanged as refusal:
-        if refusal.current is None:
+    except (ContentChanged, AmbiguousMatch) as refusal:
+        if isinstance(refusal, ContentChanged) and refusal.current is None:
             with suppress(Refusal):  # part of it may be unreadable
                 refusal.current = standing(now, place.start, place.stop)
         refusal.version = now.version

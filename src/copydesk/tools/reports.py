@@ -169,7 +169,8 @@ def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = Non
         "version": base.version,
         **warnings(draft, lang, outcome.signs),
         **_declined(outcome.declined),
-        **({} if outcome.fixed is None else {"changed": False, "hunks": [_corrected_row(outcome)]}),
+        **({"changed": False} if outcome.fixed or draft.replaces_nothing else {}),
+        **({} if outcome.fixed is None else {"hunks": [_corrected_row(outcome)]}),
         **({"normalized": normalized(draft)} if row.of_text else {}),
         **row.evidence(draft),
         **was_cut,
@@ -746,8 +747,9 @@ def reading(tool: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
     shown = known(start=first, end=last) if count else {}
     summary = say("read.empty", lang)
     if count:
-        where = f"{first or '?'}" if first == last else f"{first}~{last}"
-        summary = say("read", lang, {"where": where, "path": path})
+        where = f"{first}" if first == last else f"{first}~{last}"
+        key = "read" if first else "read.last"
+        summary = say(key, lang, {"where": where, "count": count, "path": path})
     fields: Fields = {
         "status": "ok",
         "mode": tool,

@@ -241,7 +241,7 @@ class ShowHunkCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         if bool(self.hunk_id) == bool(self.edit_id):
-            raise InvalidArgs("hunk_id", "give either this or edit_id, not both")
+            raise InvalidArgs("hunk_id", "give exactly one of this and edit_id")
         asked: Fields = {"hunk_id": self.hunk_id} if self.hunk_id else {"edit_id": self.edit_id}
         path, diff, views = self._diff(context)
         lines = diff.removesuffix("\n").split("\n") if diff else []
