@@ -504,7 +504,7 @@ class WorkingCopy:
         if block is None or block.id in self.deleted or block.id in self.updated:
             return ""
         pieces = self._split(text)
-        return block.id if len(pieces) == 1 and joins_list(pieces[0], block) else ""
+        return block.id if len(pieces) == 1 and joins_list(pieces[0], block, self._split) else ""
 
     def _insert(
         self, new: Insertion, parent: str, previous: str | None, pieces: Iterable[BlockText]

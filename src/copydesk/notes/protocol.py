@@ -560,7 +560,7 @@ def appending(
     side: Side = "last_in" if within else "after"
     last = store.blocks([last_id]).get(last_id)
     pieces = split(markdown)
-    if not pieces or last is None or not joins_list(pieces[0], last):
+    if not pieces or last is None or not joins_list(pieces[0], last, split):
         return (InsertText(markdown, side, block_id if within else last_id),)
     first, *rest = pieces
     joins = InsertText(first.markdown, "last_in", last_id)
@@ -568,9 +568,18 @@ def appending(
     return (joins, InsertText(others, "after", last_id)) if rest else (joins,)
 
 
-def joins_list(piece: BlockText, last: NoteBlock) -> bool:
+def joins_list(piece: BlockText, last: NoteBlock, split: SplitBlocks) -> bool:
     """Whether the items of a new list belong to the list after which it comes."""
-    return piece.kind == last.kind == "l" and piece.subtype == last.subtype != ""
+    is_same = piece.subtype == last.subtype != "" or (
+        plain_subtype(piece.markdown) == plain_subtype(last.markdown)
+        and len(split("- a\n- [ ] b")) == 1  # a list may have both
+    )
+    return is_same and piece.kind == last.kind == "l"
+
+
+def plain_subtype(markdown: str) -> str:
+    """The subtype of a list by its first sign, whatever of it are tasks: u or o."""
+    return "o" if markdown.lstrip()[:1].isdecimal() else "u"
 
 
 def split_tree(tree: Tree) -> tuple[BlockText, ...]:

@@ -58,6 +58,7 @@ from copydesk.notes.protocol import (
     for_place,
     for_update,
     new_id,
+    plain_subtype,
     raw_markdown,
     valid,
 )
@@ -86,7 +87,7 @@ def traces(tree: Tree, *tops: Block, depth: int = 0) -> list[Trace]:
         (
             depth + below,
             block.kind,
-            block.subtype,
+            "" if block.kind == LIST else block.subtype,  # its items have it
             b"" if block.holds_blocks else tree.source(block),
         )
         for each in tops
@@ -591,7 +592,7 @@ class DryRun:
         if not isinstance(change, Update):
             working.delete(window, block)
             return ()
-        for_update(new, _list_subtype(_parent(block)))
+        for_update(*_fitted(new, window.tree, _parent(block)))
         working.update(window, block, change.markdown)
         return (change.id,)
 
@@ -649,7 +650,7 @@ class DryRun:
     def _insert(self, change: InsertText) -> tuple[str, ...]:
         new = pieces(change.markdown, self._documents.profile)
         working, window, block = self._place(change)
-        tops = for_place(new, _list_subtype(_holder(change, block)))
+        tops = for_place(*_fitted(new, window.tree, _holder(change, block)))
         return working.insert(window, block, change.side, change.markdown, len(tops))
 
     def _move(self, change: Move) -> tuple[str, ...]:
@@ -673,7 +674,7 @@ class DryRun:
         holder = _holder(change, anchor)
         if blocks[0].kind == ITEM and holder.kind != LIST:
             raise InvalidArgs("markdown", "a list takes items of its own type, and only a list")
-        for_place(kinds, _list_subtype(holder))
+        for_place(*_fitted(kinds, window.tree, holder))
         added = target.insert(window, anchor, change.side, text, len(blocks))
         copies = [window.by_id[i] for i in added]
         if _signs(window.tree, copies) != signs:
@@ -720,8 +721,19 @@ def _holder(change: InsertText | Move, block: Block) -> Block:
     return block if change.side in ("first_in", "last_in") else _parent(block)
 
 
-def _list_subtype(parent: Block) -> str | None:
-    return parent.subtype if parent.kind == LIST else None
+def _fitted(
+    new: Sequence[BlockText], tree: Tree, holder: Block
+) -> tuple[Sequence[BlockText], str | None]:
+    """Blocks for a container, and its subtype if it is a list: in `gfm`, tasks are items."""
+    if holder.kind != LIST:
+        return new, None
+    if tree.profile == "gfm":
+        plain = plain_subtype(chr(tree.data[holder.start]))
+        new = [
+            each._replace(subtype=holder.subtype) if plain_subtype(each.markdown) == plain else each
+            for each in new
+        ]
+    return new, holder.subtype
 
 
 def _moved_text(tree: Tree, blocks: Sequence[Block]) -> str:

@@ -1,0 +1,113 @@
+"""Block diffs in a folder where blocks stand close: no other block changes, or none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from copydesk.notes.protocol import NoteBlock
+from copydesk.notes.tools import notes_of
+from support.note_workspaces import Stage, edit, stage_at
+from support.rows import each_row
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage_at(tmp_path_factory.mktemp("notes"), "folder") as opened:
+        yield opened
+
+
+def laid(stage: Stage, text: str) -> dict[str, NoteBlock]:
+    """The blocks of the note, of this text from now on, by kind and text."""
+    (stage.root / "One.md").write_bytes(text.encode())
+    return {f"{block.kind}:{block.markdown}": block for block in blocks(stage).values()}
+
+
+def blocks(stage: Stage) -> dict[str, NoteBlock]:
+    """All blocks of the note, by their ids."""
+    store = notes_of(stage.opened.desk).reading.store(stage.opened.member("local"))
+    waiting = [*store.documents(stage.box, 1)]
+    found: dict[str, NoteBlock] = {}
+    for block in waiting:
+        found[block.id] = block
+        waiting += store.children(block.id) if block.kind in "dlib" else ()
+    return found
+
+
+def play(stage: Stage, text: str, target: str, action: str, new: str = "") -> str:
+    """Do one thing to a block of a note of this text; the text then, or why it was refused.
+
+    Every block that it is not about has to be what it was.
+    """
+    before = laid(stage, text)
+    target_id = before[target].id
+    diff = f"@@{action}:{target_id}@@\n{new}"
+    if action == "EDIT":
+        diff = edit(target_id, target.partition(":")[2], new)
+    answer = stage.call("applyBlockDiff", diff=diff)
+    got = (stage.root / "One.md").read_bytes().decode()
+    if answer.is_error:
+        assert got == text
+        return f"REFUSED {answer.text}"
+    ids = {block.id: block for block in before.values()}
+
+    def around(block_id: str) -> set[str]:
+        return {block_id} | (around(ids[block_id].parent_id) if block_id else set())
+
+    about = around(target_id)
+    if action != "AFTER":
+        about |= {block_id for block_id in ids if target_id in around(block_id)}
+    now = blocks(stage)
+    for block in ids.values():
+        if block.id not in about:
+            after = now[block.id]
+            assert (after.kind, after.markdown) == (block.kind, block.markdown)
+    for edit_id in answer.data["edit_ids"]:
+        stage.done("undo_file_modification", edit_id=edit_id)
+        assert (stage.root / "One.md").read_bytes().decode() == text
+    return got
+
+
+@each_row("text target action new expected", [
+    ("- [ ] t1\n- p1\n", "i:- [ ] t1", "AFTER", "- [ ] t2", "- [ ] t1\n- [ ] t2\n- p1\n"),
+    ("- [ ] t1\n- p1\n", "i:- p1", "AFTER", "* [ ] t2", "- [ ] t1\n- p1\n- [ ] t2\n"),
+    ("- a\n- p1\n", "i:- p1", "REPLACE", "- [ ] p1b", "- a\n- [ ] p1b\n"),
+    ("- [ ] a1\n- plain\n", "i:- [ ] a1", "EDIT", "- [x] a1", "- [x] a1\n- plain\n"),
+    ("- [ ] a1\n- plain\n", "p:a1", "EDIT", "- [x] a1", "- [x] a1\n- plain\n"),
+    ("- [ ] a1\n- plain\n", "i:- plain", "EDIT", "- [x] b", "- [ ] a1\n- [x] b\n"),
+    ("- [ ] a1\n- plain\n", "i:- plain", "DELETE", "", "- [ ] a1\n"),
+    ("1. a\n", "i:1. a", "AFTER", "2. [ ] b", "1. a\n2. [ ] b\n"),
+    ("1. a\n", "i:1. a", "AFTER", "- [ ] b", "REFUSED"),
+    ("1. [ ] a\n", "i:1. [ ] a", "REPLACE", "- [ ] b", "1. [ ] b\n"),
+    ("1. [ ] a\n", "i:1. [ ] a", "REPLACE", "- b", "REFUSED"),
+])  # fmt: skip
+def test_a_list_takes_items_and_tasks(
+    stage: Stage, text: str, target: str, action: str, new: str, expected: str
+) -> None:
+    got = play(stage, text, target, action, new)
+    assert got == expected or (got.startswith("REFUSED") and expected == "REFUSED")
+
+
+@each_row("text new expected", [
+    ("- [ ] a\n", "- b", "- [ ] a\n- b\n"),
+    ("- a\n", "- [ ] b\n- c", "- a\n- [ ] b\n- c\n"),
+    ("1. [ ] a\n", "2. b", "1. [ ] a\n2. b\n"),
+    ("1. [ ] a\n", "- [ ] b", "1. [ ] a\n1. [ ] b\n"),
+])  # fmt: skip
+def test_items_and_tasks_are_appended_to_a_list(
+    stage: Stage, text: str, new: str, expected: str
+) -> None:
+    document = next(one.id for one in laid(stage, text).values() if one.kind == "d")
+    stage.done("appendContent", markdown=new, targetType="document", target=document)
+    assert (stage.root / "One.md").read_text() == expected
+    document = next(one.id for one in laid(stage, text).values() if one.kind == "d")
+    stage.done("applyBlockDiff", diff=f"@@APPEND:{document}@@\n{new}")
+    assert (stage.root / "One.md").read_text() == expected
+
+
+def test_a_task_moves_into_a_list_of_plain_items(stage: Stage) -> None:
+    ids = {key: one.id for key, one in laid(stage, "- [ ] a\n- [ ] b\n\ntext\n\n- c\n").items()}
+    stage.done("applyBlockDiff", diff=f"@@MOVE:{ids['i:- [ ] a']}@@\n@@AFTER:{ids['i:- c']}@@")
+    assert (stage.root / "One.md").read_text() == "- [ ] b\n\ntext\n\n- c\n- [ ] a\n"
+    assert ids["i:- [ ] a"] in blocks(stage)
