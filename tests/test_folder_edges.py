@@ -111,3 +111,15 @@ def test_a_task_moves_into_a_list_of_plain_items(stage: Stage) -> None:
     stage.done("applyBlockDiff", diff=f"@@MOVE:{ids['i:- [ ] a']}@@\n@@AFTER:{ids['i:- c']}@@")
     assert (stage.root / "One.md").read_text() == "- [ ] b\n\ntext\n\n- c\n- [ ] a\n"
     assert ids["i:- [ ] a"] in blocks(stage)
+
+
+@each_row("text target expected", [
+    (">   ```\n>   f\n>   ```\n> - a\n>\n>   b\n", "c:```\nf\n```", "> - a\n>\n>   b\n"),
+    ("> x\n>\n>   - a\n>\n>     b\n", "p:x", ">   - a\n>\n>     b\n"),
+    ("- > x\n  >\n  >  - a\n", "p:x", "- >  - a\n"),
+    (">\tx\n> - a\n>\n>   b\n", "p:x", "> - a\n>\n>   b\n"),
+])  # fmt: skip
+def test_what_is_behind_the_first_block_of_a_quote_keeps_its_indentation(
+    stage: Stage, text: str, target: str, expected: str
+) -> None:
+    assert play(stage, text, target, "DELETE") == expected

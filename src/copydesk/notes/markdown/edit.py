@@ -363,6 +363,12 @@ def _pulled_up(tree: Tree, block: Block, after: Block, holder: Block) -> Edit:
     """Delete a container's first block; move the next to its line if that parses the same."""
     data = tree.data
     breaks = makes_break(tree, holder, data[after.start : line_stop(data, after.start)])
+    if holder.kind == QUOTE:  # the next line has a `>` of its own, and what follows that stays
+        start = max(line_start(data, block.first), tree.root.start)
+        on_line = {each.kind for each in block.ancestors() if each.start >= start}
+        if on_line <= {QUOTE, DOCUMENT}:
+            return Edit(start, line_start(data, after.first), b"")
+        return Edit(block.first, after.first, b"")
     if not breaks and not after.indent and not (holder.mark and after.kind != PARAGRAPH):
         return Edit(block.start, after.start, b"")
     stop = line_start(data, after.first) - 1
