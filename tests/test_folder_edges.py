@@ -123,3 +123,35 @@ def test_what_is_behind_the_first_block_of_a_quote_keeps_its_indentation(
     stage: Stage, text: str, target: str, expected: str
 ) -> None:
     assert play(stage, text, target, "DELETE") == expected
+
+
+@each_row("text target expected", [
+    ("para\n- a\n- c\n", "p:a", "para\n\n-\n- c\n"),
+    ("> para\n> - a\n> - c\n", "p:a", "> para\n>\n> -\n> - c\n"),
+    ("para\r\n1. a\r\n", "p:a", "para\r\n\r\n1.\r\n"),
+    ("- [ ] a\n  - b\n", "p:b", "- [ ] a\n\n  -\n"),
+    ("- a\n- c\n", "p:a", "-\n- c\n"),
+    ("- a\n\ntext\n\n    code\n", "p:text", "REFUSED"),
+    ("- a\n\ntext\n\n  - b\n", "p:text", "REFUSED"),
+    ("[^1]: foot\n\nSet\n\n\tcode\n", "p:Set", "REFUSED"),
+    ("- [ ] one\n- [X] two\n", "p:two", "REFUSED"),
+])  # fmt: skip
+def test_a_deletion_leaves_all_else_as_it_is(
+    stage: Stage, text: str, target: str, expected: str
+) -> None:
+    got = play(stage, text, target, "DELETE")
+    assert got == expected or (got.startswith("REFUSED") and expected == "REFUSED"), got
+
+
+def test_why_a_block_is_not_deleted(stage: Stage) -> None:
+    said = play(stage, "- a\n\ntext\n\n    code\n", "p:text", "DELETE")
+    assert "without it, what stands beside it would become another block" in said
+    assert "delete the item" in play(stage, "- [ ] a\n", "p:a", "DELETE")
+
+
+def test_what_stands_in_the_way_may_be_deleted_with_it(stage: Stage) -> None:
+    ids = {key: one.id for key, one in laid(stage, "- a\n\ntext\n\n    code\n\nend\n").items()}
+    code = next(ids[key] for key in ids if key.startswith("c:"))
+    stage.done("applyBlockDiff", diff=f"@@DELETE:{ids['p:text']}@@\n@@DELETE:{code}@@\n")
+    assert (stage.root / "One.md").read_text() == "- a\n\nend\n"
+    assert blocks(stage).keys() == {*ids.values()} - {ids["p:text"], code}

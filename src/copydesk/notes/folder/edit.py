@@ -39,8 +39,14 @@ from copydesk.notes.folder.documents import (
 )
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
 from copydesk.notes.markdown.block import BLANK, BOM, ITEM, LIST, MATTER, newline_of
-from copydesk.notes.markdown.edit import is_tight, marker_holder
-from copydesk.notes.markdown.tree import head_of, line_after, line_start, line_stop
+from copydesk.notes.markdown.edit import blank_line, is_tight, marker_holder
+from copydesk.notes.markdown.tree import (
+    head_of,
+    line_after,
+    line_start,
+    line_stop,
+    prefix_beside,
+)
 from copydesk.notes.protocol import (
     MOST_TOLD,
     BlockChanged,
@@ -72,6 +78,8 @@ _GOES_WHEN_EMPTY = ("l", "b", "footnote")
 _STAYS_WHEN_EMPTY = ("d", "i")
 
 _RUNS_ON = "would become one with what stands beside it, or part of it"
+_NEEDED = "without it, what stands beside it would become another block"
+_TASK_ONLY = "a task is never empty: delete the item"
 
 
 Trace = tuple[int, str, str, bytes]
@@ -287,7 +295,10 @@ class WorkingDocument:
             self._make(window, edits, window.span(block), 1, keeps=True)
 
     def delete(self, window: ReparseWindow, block: Block) -> None:
-        """Delete a block and the containers that become empty; lists that then meet are merged."""
+        """Delete a block and the containers that become empty; lists that then meet are joined.
+
+        InvalidArgs, and no effect, if another block could not stay what it is.
+        """
         if is_phantom(block):
             self.rename({window.id_of(block): self._fresh()})
             return
@@ -295,11 +306,15 @@ class WorkingDocument:
         while parent.kind in _GOES_WHEN_EMPTY and _only(block):
             block, parent = parent, _parent(parent)
         empties = parent.kind in _STAYS_WHEN_EMPTY and _only(block)
-        edit = _emptied(window.tree, block) if empties else deletion(window.tree, block)
-        try:
-            self._make(window, (edit,), window.span(block), int(empties))
-        except InvalidArgs:
-            self._merge(window, block, edit)
+        edit = (_emptied if empties else deletion)(window.tree, block)
+        ways = [[edit]]
+        if empties and parent.kind == ITEM:  # with a blank line, the empty item stays one
+            ways.append([_parted(window.tree, parent), edit])
+        for edits in ways:
+            with suppress(InvalidArgs):
+                self._make(window, edits, window.span(block), int(empties), joins=not empties)
+                return
+        raise InvalidArgs("diff", _TASK_ONLY if empties and parent.mark else _NEEDED)
 
     def rename(self, names: dict[str, str]) -> None:
         """Give blocks in windows other ids."""
@@ -322,17 +337,21 @@ class WorkingDocument:
         count: int,
         *,
         keeps: bool = False,
+        joins: bool = False,
     ) -> tuple[str, ...]:
         """Make edits that leave `count` blocks in the place of a span, and nothing else.
 
         Return the ids of these; InvalidArgs, and no effect, if anything else changes. `keeps`: the
-        block keeps its id, and so do those in it that are still there.
+        block keeps its id, and so do those in it that are still there. `joins`: the list behind may
+        become one with the list before.
         """
         change = ChangeSet.of(len(window.tree.data), edits)
         tree = self._parsed(change.apply(window.tree.data), window.low)
         old, new = traces(window.tree, window.tree.root), traces(tree, tree.root)
         start, stop, depth = span
         behind = stop + len(new) - len(old)
+        joined = joins and behind < start and old[stop][:2] == (depth, LIST)
+        stop, behind = stop + joined, behind + joined
         depths = [at for at, *_ in new[start : max(behind, start)]]
         is_as_meant = (
             behind >= start
@@ -352,46 +371,14 @@ class WorkingDocument:
         ]
         if keeps:
             ids[0] = gone[0].id
+        if joined:
+            self.notices.append(NoteNotice("joined", window.ids[start], window.ids[stop - 1]))
         self._used.update(ids)  # some are those that the text brings, and has once
         lost = [row.id for row in gone if row.id not in ids]
         if lost:
             self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
         window.show(tree, window.change.then(change), window.ids[:start] + ids + window.ids[stop:])
         return tuple(block_id for block_id, at in zip(ids, depths, strict=True) if at == depth)
-
-    def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
-        """Make a deletion that merges other blocks; re-identify them by their fingerprints."""
-        name, more = window.id_of(block), 1
-        while True:
-            wide = self._window(window.low - more, window.high + more)
-            by = wide.by_id[name].start - block.start
-            edits = (Edit(edit.start + by, edit.stop + by, edit.new),)
-            change = ChangeSet.of(len(wide.tree.data), edits)
-            tree = self._parsed(change.apply(wide.tree.data), wide.low)
-            if self._guarded(wide, tree):
-                break
-            more *= 4
-        start, stop, _ = wide.span(wide.by_id[name])
-        gone = set(wide.ids[start:stop])
-        old = [row for row in wide.rows() if row.id not in gone]
-
-        def is_outside(block_id: str) -> bool:
-            return block_id not in wide.by_id and self.now(block_id) is not None
-
-        new = fingerprints(tree, tree.root)
-        ids = [row.id for row in identify(old, new, (), lambda at: self._fresh(), is_outside)]
-        wide.show(tree, wide.change.then(change), ids)
-        self.notices += [
-            NoteNotice("joined", name, row.id)
-            for row in old
-            if row.kind == LIST and row.id not in wide.by_id
-        ]
-
-    def _guarded(self, window: ReparseWindow, tree: Tree) -> bool:
-        """Whether the first and the last block of a window are the same in another tree."""
-        ends = [0] * (window.low > 0) + [-1] * (window.high < self.document.size)
-        old, new = window.tree.root.children, tree.root.children
-        return all(traces(window.tree, old[end]) == traces(tree, new[end]) for end in ends)
 
     def _spans(self) -> list[tuple[ReparseWindow, int, int]]:
         """The windows, and which of the document's rows each one has."""
@@ -477,6 +464,13 @@ def _only(block: Block) -> bool:
     return all(child is block for child in shown(_parent(block)))
 
 
+def _parted(tree: Tree, item: Block) -> Edit:
+    """Put a blank line before the list of an item."""
+    assert item.parent is not None
+    start = line_start(tree.data, item.first)
+    return Edit(start, start, blank_line(prefix_beside(item.parent)) + tree.newline)
+
+
 def _emptied(tree: Tree, block: Block) -> Edit:
     """Delete the only block of an item or of the document; the item stays."""
     if _parent(block).kind == "d":
@@ -537,7 +531,7 @@ class DryRun:
 
         The ids of the new texts are saved, so that a crash after the files are written loses none.
         """
-        ids = tuple(self._take(change) for change in changes)
+        ids = self._take_all(changes)
         linked = self._follow_links(find, update=update_links)
         workings = self._workings.items()
         before = {str(path): text_shown(working.document.data) for path, working in workings}
@@ -572,6 +566,24 @@ class DryRun:
             HeldFiles(tuple(plans), ids, tuple(anchors)),
             tuple(notices),
         )
+
+    def _take_all(self, changes: Sequence[Change]) -> tuple[tuple[str, ...], ...]:
+        """Apply the changes; a deletion waits for others that make it possible."""
+        ids: dict[int, tuple[str, ...]] = {}
+        waiting = dict(enumerate(changes))
+        while waiting:
+            count, refused = len(ids), None
+            for at, change in waiting.items():
+                try:
+                    ids[at] = self._take(change)
+                except InvalidArgs as refusal:
+                    if not isinstance(change, Delete):
+                        raise
+                    refused = refused or refusal
+            if refused is not None and len(ids) == count:
+                raise refused
+            waiting = {at: change for at, change in waiting.items() if at not in ids}
+        return tuple(ids[at] for at in sorted(ids))
 
     def _take(self, change: Change) -> tuple[str, ...]:
         """Apply one change; return the ids it leaves."""
