@@ -155,3 +155,20 @@ def test_what_stands_in_the_way_may_be_deleted_with_it(stage: Stage) -> None:
     stage.done("applyBlockDiff", diff=f"@@DELETE:{ids['p:text']}@@\n@@DELETE:{code}@@\n")
     assert (stage.root / "One.md").read_text() == "- a\n\nend\n"
     assert blocks(stage).keys() == {*ids.values()} - {ids["p:text"], code}
+
+
+@each_row("text target new expected", [
+    ("x\n\n   three\n", "p:three", "  four", "x\n\n  four\n"),
+    ("x\n\n   three\n", "p:three", "four", "x\n\n   four\n"),
+    ("   # H\n", "h:# H", "  # G", "  # G\n"),
+    (" - a\n - b\n", "l:- a\n- b", "   - a\n   - c", "   - a\n   - c\n"),
+    (" - a\n - b\n", "i:- b", "   - c\n     d", " - a\n - c\n   d\n"),
+    ("- a\n- b\n", "i:- b", "  - c", "- a\n- c\n"),
+    ("> x\n>\n>   y\n", "p:y", "  z", "> x\n>\n>   z\n"),
+    ("  | a |\n  |---|\n", "t:| a |\n|---|", "   | b |\n   |---|", "   | b |\n   |---|\n"),
+    ("x\n\n   ```\n   f\n   ```\n", "c:```\nf\n```", "    g", "x\n\n    g\n"),
+])  # fmt: skip
+def test_blanks_before_a_new_text_are_its_own(
+    stage: Stage, text: str, target: str, new: str, expected: str
+) -> None:
+    assert play(stage, text, target, "EDIT", new) == expected

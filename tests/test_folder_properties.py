@@ -21,11 +21,10 @@ from copydesk.notes.folder.blocks import (
     with_past,
 )
 from copydesk.notes.folder.documents import SidecarChange
-from copydesk.notes.folder.edit import ReparseWindow, WorkingDocument, traces
+from copydesk.notes.folder.edit import WorkingDocument, traces
 from copydesk.notes.markdown import Block, Profile, parse
 from copydesk.notes.protocol import BlockNotFound
 from copydesk.store.protocol import Stamp
-from copydesk.text.change import Edit
 from copydesk.text.relpath import RelPath
 from support.markdown_texts import NEWLINES, Choice, Drawn, Rolled, anything, documents
 
@@ -56,25 +55,21 @@ TEXTS = (
 def changed(working: WorkingDocument, block_id: str, op: str, text: str) -> None:
     """One change, as the trial would ask for it."""
     region, block = working.block(block_id)
-    tops = parse(text, part=True).root.children
+    tops = parse(text, working.document.tree.profile, part=True).root.children
+    kinds = [top.kind for top in tops]
     if op == "delete":
         working.delete(region, block)
     elif op == "update":
-        working.update(region, block, tops_text(text))
+        new = text if len(tops) == 1 else "word"
+        kind = "p" if new == "word" else kinds[0]
+        working.update(region, block, new, "i" if block.kind == "i" else kind)
     elif op in ("first_in", "last_in") and block.holds_blocks and block.kind != "l":
-        working.insert(
-            region, block, "first_in" if op == "first_in" else "last_in", text, len(tops)
-        )
+        working.insert(region, block, "first_in" if op == "first_in" else "last_in", text, kinds)
     elif block.kind != "i" or tops[0].kind == "l":
         where = "before" if op in ("before", "first_in") else "after"
-        items = sum(len(top.children) for top in tops) if block.kind == "i" else len(tops)
+        items = ["i" for top in tops for _ in top.children]
         if block.kind != "i" or all(top.kind == "l" for top in tops):
-            working.insert(region, block, where, text, items)
-
-
-def tops_text(text: str) -> str:
-    """The text, if it is one block, else one word."""
-    return text if len(parse(text, part=True).root.children) == 1 else "word"
+            working.insert(region, block, where, text, items if block.kind == "i" else kinds)
 
 
 @pytest.mark.parametrize("profile", ["gfm", "siyuan"])
@@ -141,8 +136,8 @@ def outcome(working: WorkingDocument, at: int, op: str, text: str) -> str:
     try:
         if op == "start":
             window, root = working.end(last=bool(at % 2))
-            count = len(parse(text, part=True).root.children)
-            working.insert(window, root, "last_in" if at % 2 else "first_in", text, count)
+            kinds = [top.kind for top in parse(text, part=True).root.children]
+            working.insert(window, root, "last_in" if at % 2 else "first_in", text, kinds)
         else:
             changed(working, working.document.rows[at].id, op, text)
         if working.fronts(working.change.apply(working.document.data)):
@@ -152,21 +147,10 @@ def outcome(working: WorkingDocument, at: int, op: str, text: str) -> str:
     return ""
 
 
-class Watched(WorkingDocument):
-    """Tells whether a deletion made other blocks one, so that their ids had to be found again."""
-
-    merged = False
-
-    def _merge(self, window: ReparseWindow, block: Block, edit: Edit) -> None:
-        self.merged = True
-        super()._merge(window, block, edit)
-
-
 def check_windows(choice: Choice) -> None:
     """Changes of windows have the effect that they have if all of the text is parsed each time.
 
-    Each version is built of the blocks of the one before, and is what parsing its text makes. Ids
-    found again may differ: a window has fewer blocks that can be taken for others.
+    Each version is built of the blocks of the one before, and is what parsing its text makes.
     """
     document = document_of(a_note(choice), maker())
     for version in range(3):
@@ -175,21 +159,21 @@ def check_windows(choice: Choice) -> None:
         )
         others.order = tuple(block for _, block in in_order(others.tree.root))
         others.parses_in_windows = False
-        windowed = Watched(document, numbered(version))
-        whole = Watched(others, numbered(version))
+        windowed = WorkingDocument(document, numbered(version))
+        whole = WorkingDocument(others, numbered(version))
         for _ in range(choice.number(1, 3)):
             at = choice.number(1, len(document.rows) - 1)
             op, text = choice.of(OPS), choice.of(PARTS)
             told, wanted = outcome(windowed, at, op, text), outcome(whole, at, op, text)
-            assert told == wanted or whole.merged, (document.data, at, op, text)
+            assert told == wanted, (document.data, at, op, text)
             if told:  # the call ends here
                 return
         result = windowed.change.apply(document.data)
-        assert result == whole.change.apply(document.data) or whole.merged
+        assert result == whole.change.apply(document.data)
         rows = SidecarChange("a", "b", windowed.splices()).take(document.rows)
         assert rows is not None
         steps = SidecarChange("a", "b", whole.splices())
-        assert rows == steps.take(document.rows) or whole.merged
+        assert rows == steps.take(document.rows)
         assert len({row.id for row in rows}) == len(rows)
         tree = read(result, "gfm")
         assert [row._replace(id="") for row in rows] == fingerprints(tree, tree.root)

@@ -78,6 +78,7 @@ _GOES_WHEN_EMPTY = ("l", "b", "footnote")
 _STAYS_WHEN_EMPTY = ("d", "i")
 
 _RUNS_ON = "would become one with what stands beside it, or part of it"
+_OTHER = "would be another block in that place"
 _NEEDED = "without it, what stands beside it would become another block"
 _TASK_ONLY = "a task is never empty: delete the item"
 
@@ -280,19 +281,19 @@ class WorkingDocument:
         return window, blocks
 
     def insert(
-        self, window: ReparseWindow, block: Block, where: Where, markdown: str, count: int
+        self, window: ReparseWindow, block: Block, where: Where, markdown: str, kinds: Sequence[str]
     ) -> tuple[str, ...]:
-        """Insert `count` blocks; return their ids. InvalidArgs if they would merge with others."""
+        """Insert blocks of these kinds; return their ids. InvalidArgs if they would be others."""
         span = _span_to_fill(window, block, where)
         edit = insertion(window.tree, block, where, markdown)
-        return self._make(window, (edit,), span, count)
+        return self._make(window, (edit,), span, kinds)
 
-    def update(self, window: ReparseWindow, block: Block, markdown: str) -> None:
+    def update(self, window: ReparseWindow, block: Block, markdown: str, kind: str) -> None:
         """Replace the text of a block, which keeps its id. Raises InvalidArgs as `insert` does."""
         text = as_stored(raw_markdown(window.tree, block), markdown)
         edits = replacement(window.tree, block, text)
         if edits:
-            self._make(window, edits, window.span(block), 1, keeps=True)
+            self._make(window, edits, window.span(block), [kind], keeps=True)
 
     def delete(self, window: ReparseWindow, block: Block) -> None:
         """Delete a block and the containers that become empty; lists that then meet are joined.
@@ -312,7 +313,8 @@ class WorkingDocument:
             ways.append([_parted(window.tree, parent), edit])
         for edits in ways:
             with suppress(InvalidArgs):
-                self._make(window, edits, window.span(block), int(empties), joins=not empties)
+                left = ["p"] * empties
+                self._make(window, edits, window.span(block), left, joins=not empties)
                 return
         raise InvalidArgs("diff", _TASK_ONLY if empties and parent.mark else _NEEDED)
 
@@ -334,12 +336,12 @@ class WorkingDocument:
         window: ReparseWindow,
         edits: Sequence[Edit],
         span: Span,
-        count: int,
+        kinds: Sequence[str],
         *,
         keeps: bool = False,
         joins: bool = False,
     ) -> tuple[str, ...]:
-        """Make edits that leave `count` blocks in the place of a span, and nothing else.
+        """Make edits that leave blocks of these kinds in the place of a span, and nothing else.
 
         Return the ids of these; InvalidArgs, and no effect, if anything else changes. `keeps`: the
         block keeps its id, and so do those in it that are still there. `joins`: the list behind may
@@ -353,16 +355,17 @@ class WorkingDocument:
         joined = joins and behind < start and old[stop][:2] == (depth, LIST)
         stop, behind = stop + joined, behind + joined
         depths = [at for at, *_ in new[start : max(behind, start)]]
+        now = [kind for at, kind, *_ in new[start : max(behind, start)] if at == depth]
         is_as_meant = (
             behind >= start
             and old[:start] == new[:start]
             and old[stop:] == new[behind:]
-            and depths.count(depth) == count
-            and depths[:1] == [depth][:count]
+            and len(now) == len(kinds)
+            and depths[:1] == [depth][: len(kinds)]
             and min(depths, default=depth) == depth
         )
-        if not is_as_meant:
-            raise InvalidArgs("markdown", _RUNS_ON)
+        if not is_as_meant or now != [*kinds]:
+            raise InvalidArgs("markdown", _OTHER if is_as_meant else _RUNS_ON)
         tops = [block for at, block in in_order(tree.root)[start:behind] if at == depth]
         new_rows = [each for block in tops for each in fingerprints(tree, block)]
         gone = window.rows(span) if keeps else []
@@ -604,8 +607,8 @@ class DryRun:
         if not isinstance(change, Update):
             working.delete(window, block)
             return ()
-        for_update(*_fitted(new, window.tree, _parent(block)))
-        working.update(window, block, change.markdown)
+        piece = for_update(*_fitted(new, window.tree, _parent(block)))
+        working.update(window, block, change.markdown, piece.kind)
         return (change.id,)
 
     def _follow_links(self, find: FindTexts, *, update: bool) -> Linked:
@@ -663,7 +666,8 @@ class DryRun:
         new = pieces(change.markdown, self._documents.profile)
         working, window, block = self._place(change)
         tops = for_place(*_fitted(new, window.tree, _holder(change, block)))
-        return working.insert(window, block, change.side, change.markdown, len(tops))
+        kinds = [piece.kind for piece in tops]
+        return working.insert(window, block, change.side, change.markdown, kinds)
 
     def _move(self, change: Move) -> tuple[str, ...]:
         """Insert the blocks' own text, delete them there, and give their ids to the new ones."""
@@ -687,10 +691,11 @@ class DryRun:
         if blocks[0].kind == ITEM and holder.kind != LIST:
             raise InvalidArgs("markdown", "a list takes items of its own type, and only a list")
         for_place(*_fitted(kinds, window.tree, holder))
-        added = target.insert(window, anchor, change.side, text, len(blocks))
+        sorts = [block.kind for block in blocks]
+        added = target.insert(window, anchor, change.side, text, sorts)
         copies = [window.by_id[i] for i in added]
         if _signs(window.tree, copies) != signs:
-            raise InvalidArgs("markdown", "would be another block in that place")
+            raise InvalidArgs("markdown", _OTHER)
         start, _, _ = window.span(copies[0])
         names = dict(zip(window.ids[start : start + len(ids)], ids, strict=True))
         for block_id in change.ids:

@@ -397,6 +397,7 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
     lines, blocks = read_new(markdown, tree.profile, front=block.kind == MATTER)
     if block.kind == ITEM:
         lines = as_items(lines, blocks, marker_of(tree.data, block))
+        lines = _shifted(lines, len(lines[0].lstrip(b" ")) - len(lines[0]))
         lines, blocks = read_new(decode(b"\n".join(lines)), tree.profile)
     if block.attributes is None or block.attributes[0] < block.stop or len(blocks) < 2:
         return _in_place(tree, block, lines, blocks)
@@ -418,7 +419,8 @@ def _in_place(
     ends = ends or block.end > block.stop or not touches(tree, block)
     behind = b"" if ends else tree.newline + blank_line(beside(block))
     runs_on = _may_run_on(tree, block, lines) or _fronts(tree, block, lines)
-    if kinds[0] != block.kind or (runs_on and not is_item):
+    is_further_in = block.indent > 0 and lines[0][:1] in (b" ", b"\t")
+    if kinds[0] != block.kind or ((runs_on or is_further_in) and not is_item):
         return (_anew(tree, block, lines, behind),)
     if is_item and block.attributes is not None and block.attributes[0] < block.stop:
         text = tree.data[slice(*block.attributes)]
