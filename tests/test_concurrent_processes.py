@@ -213,3 +213,21 @@ def test_a_report_that_was_refused_says_how_the_plan_ended(tmp_path: Path) -> No
     ((done,),) = results(tmp_path, ("apply", {"hunk_ids": [plan["hunk_id"]]}))
     assert done["code"] == "HUNK_NOT_FOUND discarded"
     assert code({"status": "ok"}) == "ok"
+
+
+def test_processes_wait_for_each_other_at_a_note(tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("".join(f"p{i}\n\n" for i in range(4)) + "end\n")
+    with open_workspace(str(tmp_path), Config(durability="fast")) as opened:
+        (box,) = outcome(opened, "listNotebooks")["notebooks"]
+        note = box["documents"][0]["id"]
+        text = outcome(opened, "getBlockContent", blockId=note, showId=True)["content"]
+        blocks = [part.split("@@")[1] for part in text.split("\n\n")]
+        facts = [{"note": note, "name": f"a{i}", "count": 8} for i in range(2)]
+        others = [{"block": blocks[i], "name": f"p{i}", "count": 8} for i in range(4)]
+    works = [("append_to_note", fact) for fact in facts] + [("edit_block", o) for o in others]
+    told = [fact for each in results(tmp_path, *works) for fact in each]
+    assert Counter(fact["code"] for fact in told) == {"ok": 48}
+    first, *appended = (tmp_path / "note.md").read_text().split("\n\nend\n\n")
+    assert first == "\n\n".join(f"p{i}-7" for i in range(4))
+    lines = [f"a{i}-{j}" for i in range(2) for j in range(8)]
+    assert sorted("".join(appended).split()) == sorted(lines)

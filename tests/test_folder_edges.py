@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from copydesk.notes.protocol import NoteBlock
+from copydesk.notes.folder.store import FolderStore
+from copydesk.notes.protocol import Change, NoteBlock, Prepared
 from copydesk.notes.tools import notes_of
 from support.note_workspaces import Stage, edit, stage_at
 from support.rows import each_row
@@ -172,3 +173,23 @@ def test_blanks_before_a_new_text_are_its_own(
     stage: Stage, text: str, target: str, new: str, expected: str
 ) -> None:
     assert play(stage, text, target, "EDIT", new) == expected
+
+
+def test_a_note_that_another_program_keeps_changing_is_refused(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = stage.root / "One.md"
+    document = next(one.id for one in laid(stage, "a\n").values() if one.kind == "d")
+    prepare = FolderStore.prepare
+
+    def disturbed(store: FolderStore, changes: Sequence[Change], **settings: bool) -> Prepared:
+        prepared = prepare(store, changes, **settings)
+        note.write_text(note.read_text() + "other\n")
+        return prepared
+
+    monkeypatch.setattr(FolderStore, "prepare", disturbed)
+    arguments = {"markdown": "mine", "targetType": "document", "target": document}
+    answer = stage.call("appendContent", **arguments)
+    assert (answer.is_error, answer.data["error"]) == (True, "FAILED")
+    assert answer.text.startswith("[FAILED] Another program changed the notes")
+    assert "mine" not in note.read_text()

@@ -155,6 +155,24 @@ def insert(opened: OpenWorkspace, facts: Facts) -> None:
 
 
 @work
+def append_to_note(opened: OpenWorkspace, facts: Facts) -> None:
+    """`count` paragraphs appended to a note."""
+    for i in range(facts["count"]):
+        line = f"{facts['name']}-{i}"
+        arguments = {"markdown": line, "targetType": "document", "target": facts["note"]}
+        tell(line=line, code=code(outcome(opened, "appendContent", **arguments)))
+
+
+@work
+def edit_block(opened: OpenWorkspace, facts: Facts) -> None:
+    """A block of a note written anew `count` times."""
+    for i in range(facts["count"]):
+        line = f"{facts['name']}-{i}"
+        found = outcome(opened, "applyBlockDiff", diff=f"@@REPLACE:{facts['block']}@@\n{line}")
+        tell(line=line, code=code(found))
+
+
+@work
 def insert_for(opened: OpenWorkspace, facts: Facts) -> None:
     """Lines put in after the anchor for so many seconds, and then a moment to look back."""
     end = time.monotonic() + facts["seconds"]

@@ -161,6 +161,11 @@ class Ready:
     edit_ids: tuple[int, ...] = ()
 
     @property
+    def paths(self) -> list[RelPath]:
+        """Those of the documents to write, or the one of which nothing changes."""
+        return [document.path for document in self.documents] or [self.path]
+
+    @property
     def of_diff(self) -> BlockDraft:
         """The draft of a block diff."""
         assert self.draft is not None, "it is one"
@@ -671,20 +676,36 @@ class NotesDesk:
     ) -> Ready:
         """Write the result of `make`, retried if notes change; both hooks run locked.
 
-        `after_commit` runs if there was nothing to write.
+        What changed before the documents were locked is taken in while they are: so other members
+        are waited for, and only other programs disturb again. `after_commit` runs if there was
+        nothing to write.
         """
         last_refusal: Refusal = Failed("write", _AGAIN)
 
-        def attempt() -> Ready:
+        def once(ready: Ready) -> Ready:
             nonlocal last_refusal
             try:
-                return self._attempt(job, make(), precondition, after_commit)
+                return self._attempt(job, ready, after_commit)
             except Stopped as stopped:
                 in_files = self.reading.home(job.member).in_files
                 if in_files or not isinstance(stopped.refusal, ContentChanged):
                     raise stopped.refusal from None
                 last_refusal = stopped.refusal
                 raise TargetMoved from None
+
+        def attempt() -> Ready:
+            ready = make()
+            reals = self.reading.check(job.member, ready.paths, "write", "read")
+            tickets = dict.fromkeys((*reals, *job.member.own_lock), job.ticket)
+            with self._services.locks.of_all(tickets, job.caller):
+                precondition()
+                try:
+                    return once(ready)
+                except TargetMoved:
+                    again = make()
+                    if again.paths != ready.paths:
+                        raise
+                return once(again)
 
         return attempted(attempt, lambda: last_refusal)
 
@@ -711,19 +732,10 @@ class NotesDesk:
         draft = block_draft(request, plan, documents, path, prepared.notices)
         return Ready(prepared, draft.request.path, draft.documents, draft)
 
-    def _attempt(
-        self,
-        job: WriteRequest,
-        ready: Ready,
-        precondition: Callable[[], None],
-        after_commit: Callable[[], None],
-    ) -> Ready:
-        paths = [document.path for document in ready.documents] or [ready.path]
-        reals = self.reading.check(job.member, paths, "write", "read")
-        tickets = dict.fromkeys((*reals, *job.member.own_lock), job.ticket)
-        with self._services.locks.of_all(tickets, job.caller), ExitStack() as stack:
-            precondition()
-            reals = self.reading.check(job.member.now(), paths, "write")
+    def _attempt(self, job: WriteRequest, ready: Ready, after_commit: Callable[[], None]) -> Ready:
+        """Write under the locks of the documents; TargetMoved if they changed."""
+        with ExitStack() as stack:
+            reals = self.reading.check(job.member.now(), ready.paths, "write")
             passed = self._approved(job, ready, reals)
             home = self.reading.home(job.member)
             changes_nothing = ready.draft is not None and not ready.draft.plan.operations
