@@ -80,7 +80,6 @@ _STAYS_WHEN_EMPTY = ("d", "i")
 _RUNS_ON = "would become one with what stands beside it, or part of it"
 _OTHER = "would be another block in that place"
 _NEEDED = "without it, what stands beside it would become another block"
-_TASK_ONLY = "a task is never empty: delete the item"
 
 
 Trace = tuple[int, str, str, bytes]
@@ -306,17 +305,18 @@ class WorkingDocument:
         parent = _parent(block)
         while parent.kind in _GOES_WHEN_EMPTY and _only(block):
             block, parent = parent, _parent(parent)
-        empties = parent.kind in _STAYS_WHEN_EMPTY and _only(block)
+        is_text = parent.mark > 0 == block.index  # of a task, which has no block in its place
+        only = _only(block) or (is_text and parent.children[1].kind != "p")
+        empties = parent.kind in _STAYS_WHEN_EMPTY and only
         edit = (_emptied if empties else deletion)(window.tree, block)
         ways = [[edit]]
         if empties and parent.kind == ITEM:  # with a blank line, the empty item stays one
             ways.append([_parted(window.tree, parent), edit])
         for edits in ways:
             with suppress(InvalidArgs):
-                left = ["p"] * empties
-                self._make(window, edits, window.span(block), left, joins=not empties)
+                self._make(window, edits, window.span(block), ["p"] * empties, joins=not empties)
                 return
-        raise InvalidArgs("diff", _TASK_ONLY if empties and parent.mark else _NEEDED)
+        raise InvalidArgs("diff", _NEEDED)
 
     def rename(self, names: dict[str, str]) -> None:
         """Give blocks in windows other ids."""
@@ -469,19 +469,21 @@ def _only(block: Block) -> bool:
 
 def _parted(tree: Tree, item: Block) -> Edit:
     """Put a blank line before the list of an item."""
-    assert item.parent is not None
     start = line_start(tree.data, item.first)
-    return Edit(start, start, blank_line(prefix_beside(item.parent)) + tree.newline)
+    return Edit(start, start, blank_line(prefix_beside(_parent(item))) + tree.newline)
 
 
 def _emptied(tree: Tree, block: Block) -> Edit:
-    """Delete the only block of an item or of the document; the item stays."""
+    """Delete the only block of an item or of the document, or a task's text; the item stays."""
     if _parent(block).kind == "d":
         return deletion(tree, block)
     begin, stop = line_start(tree.data, block.first), line_stop(tree.data, block.end)
-    if marker_holder(tree, block) is None:
+    holder = marker_holder(tree, block)
+    if holder is None:
         return Edit(begin, line_after(tree.data, stop), b"")
-    return Edit(begin + len(tree.data[begin : block.first].rstrip(BLANK)), stop, b"")
+    # what makes a task of an item ends with a blank
+    start = block.first if holder.mark else len(tree.data[: block.first].rstrip(BLANK))
+    return Edit(start, stop, b"")
 
 
 FilePlan = tuple[RelPath, str, tuple[Fingerprint, ...], Successor | None]
@@ -572,21 +574,18 @@ class DryRun:
 
     def _take_all(self, changes: Sequence[Change]) -> tuple[tuple[str, ...], ...]:
         """Apply the changes; a deletion waits for others that make it possible."""
-        ids: dict[int, tuple[str, ...]] = {}
-        waiting = dict(enumerate(changes))
-        while waiting:
-            count, refused = len(ids), None
-            for at, change in waiting.items():
-                try:
-                    ids[at] = self._take(change)
-                except InvalidArgs as refusal:
-                    if not isinstance(change, Delete):
-                        raise
-                    refused = refused or refusal
-            if refused is not None and len(ids) == count:
-                raise refused
-            waiting = {at: change for at, change in waiting.items() if at not in ids}
-        return tuple(ids[at] for at in sorted(ids))
+        ids, late = list[tuple[str, ...]](), list[Change]()
+        for change in changes:
+            try:
+                ids.append(self._take(change))
+            except InvalidArgs:
+                if not isinstance(change, Delete) or len(changes) == len(late) + 1:
+                    raise
+                late.append(change)
+                ids.append(())
+        if late:
+            self._take_all(late)
+        return tuple(ids)
 
     def _take(self, change: Change) -> tuple[str, ...]:
         """Apply one change; return the ids it leaves."""
@@ -666,8 +665,7 @@ class DryRun:
         new = pieces(change.markdown, self._documents.profile)
         working, window, block = self._place(change)
         tops = for_place(*_fitted(new, window.tree, _holder(change, block)))
-        kinds = [piece.kind for piece in tops]
-        return working.insert(window, block, change.side, change.markdown, kinds)
+        return working.insert(window, block, change.side, change.markdown, [p.kind for p in tops])
 
     def _move(self, change: Move) -> tuple[str, ...]:
         """Insert the blocks' own text, delete them there, and give their ids to the new ones."""
@@ -691,8 +689,7 @@ class DryRun:
         if blocks[0].kind == ITEM and holder.kind != LIST:
             raise InvalidArgs("markdown", "a list takes items of its own type, and only a list")
         for_place(*_fitted(kinds, window.tree, holder))
-        sorts = [block.kind for block in blocks]
-        added = target.insert(window, anchor, change.side, text, sorts)
+        added = target.insert(window, anchor, change.side, text, [each.kind for each in blocks])
         copies = [window.by_id[i] for i in added]
         if _signs(window.tree, copies) != signs:
             raise InvalidArgs("markdown", _OTHER)
