@@ -196,3 +196,12 @@ def test_a_note_that_another_program_keeps_changing_is_refused(
     assert (answer.is_error, answer.data["error"]) == (True, "FAILED")
     assert answer.text.startswith("[FAILED] Another program changed the notes")
     assert "mine" not in note.read_text()
+
+
+@pytest.mark.parametrize("update", [False, True])
+def test_links_to_a_deleted_heading_cannot_be_changed(stage: Stage, update: bool) -> None:
+    ids = {key: one.id for key, one in laid(stage, "# A\n\n[to](#a)\n").items()}
+    answer = stage.call("applyBlockDiff", diff=f"@@DELETE:{ids['h:# A']}@@", updateLinks=update)
+    (warning,) = answer.data["warnings"]
+    assert "cannot be changed with it: One.md" in warning
+    assert "updateLinks" not in answer.text

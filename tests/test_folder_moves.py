@@ -216,9 +216,12 @@ LINKING = {
 def test_who_links_to_a_heading_that_is_renamed_is_told(notes: Notes) -> None:
     ids = notes.laid(**LINKING)
     heading = ids["h:# Old Name: it's"]
-    for change in (Update(heading, "# Other words"), Delete(heading)):
+    for change, kind in (
+        (Update(heading, "# Other words"), "links"),
+        (Delete(heading), "dangling"),
+    ):
         prepared = notes.store.prepare([change])
-        told = NoteNotice("links", heading, "Markdown.md, Note.md, Wiki.md")
+        told = (kind, heading, "Markdown.md, Note.md, Wiki.md")
         assert prepared.notices == (told,)
         notes.store.check_links(prepared)
     for change in (Update(heading, "## Old name its"), Update(ids["h:# Kept"], "# Kept!")):

@@ -344,11 +344,12 @@ def named(change: Change) -> tuple[str, ...]:
             return (change.id,)
 
 
-NoticeKind = Literal["ids", "links", "relinked", "memo", "joined"]
+NoticeKind = Literal["ids", "links", "dangling", "relinked", "memo", "joined"]
 """What `detail` of a notice names.
 
 `ids`: the blocks inside that get lost. `links`: the notes with links to the block that would lead
-nowhere; `relinked`: those whose links are changed with it. `memo`: the inline memos that get lost.
+nowhere unless they are changed; `dangling`: those with links that cannot be; `relinked`: those
+whose links are changed with it. `memo`: the inline memos that get lost.
 `joined`: the list that the deletion makes one with the list before the block.
 """
 

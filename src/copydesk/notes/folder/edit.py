@@ -561,7 +561,7 @@ class DryRun:
         anchors = [
             (f"{target.path}#{target.name}", tuple(map(str, paths)))
             for (kind, target), paths in linked.items()
-            if kind == "links" and target.name.startswith("^")
+            if kind != "relinked" and target.name.startswith("^")
         ]
         return Prepared(
             tuple(changes),
@@ -622,13 +622,13 @@ class DryRun:
         for path, block_id, tree, block in self._may_link(find, wanted) if wanted else ():
             text = raw_markdown(tree, block)
             new, targets = relinked(text, wanted, partial(leads, path))
-            kind: NoticeKind = "links"
+            kind: NoticeKind = "dangling" if update else "links"
             if update and new != text:
                 with suppress(InvalidArgs):  # else it is told as a link that leads nowhere
                     self._take(Update(block_id, new))
                     kind = "relinked"
             for target in targets:
-                linked.setdefault((kind if target.new else "links", target), {})[path] = None
+                linked.setdefault((kind if target.new else "dangling", target), {})[path] = None
         return linked
 
     def _leads(self, path: RelPath, note: str) -> RelPath | None:
