@@ -586,8 +586,9 @@ def select(text: str, ids: Sequence[str]) -> range:
     elif count < 0:
         low, high = max(low + 1 + count, 0), low + 1
     first, last, _ = slice(low, high).indices(total)
-    # of two indices from different ends, which comes first depends on the number of blocks
-    is_reversed = high is not None and (low < 0) == (high < 0) and low >= high
+    # an index from the end is what it is from the start, of these blocks
+    at, end = (index + total * (index < 0) for index in (low, high or 0))
+    is_reversed = total > 0 and high is not None and at >= end
     if is_reversed or (named and first >= last):
         raise refused("reversed")
     return range(first, max(first, last))
