@@ -168,6 +168,7 @@ def test_what_stands_in_the_way_may_be_deleted_with_it(stage: Stage) -> None:
     (" - a\n - b\n", "l:- a\n- b", "   - a\n   - c", "   - a\n   - c\n"),
     (" - a\n - b\n", "i:- b", "   - c\n     d", " - a\n - c\n   d\n"),
     ("- a\n- b\n", "i:- b", "  - c", "- a\n- c\n"),
+    ("-   a\n\n    <b>\n    x\n", "p:a", "  c\n d", "-   c\n    d\n\n    <b>\n    x\n"),
     ("> x\n>\n>   y\n", "p:y", "  z", "> x\n>\n>   z\n"),
     ("  | a |\n  |---|\n", "t:| a |\n|---|", "   | b |\n   |---|", "   | b |\n   |---|\n"),
     ("x\n\n   ```\n   f\n   ```\n", "c:```\nf\n```", "    g", "x\n\n    g\n"),

@@ -20,6 +20,7 @@ from copydesk.notes.markdown.block import (
     PARAGRAPH,
     QUOTE,
     SUPER,
+    TAB,
     Block,
     Profile,
     Tree,
@@ -397,8 +398,10 @@ def replacement(tree: Tree, block: Block, markdown: str) -> tuple[Edit, ...]:
     lines, blocks = read_new(markdown, tree.profile, front=block.kind == MATTER)
     if block.kind == ITEM:
         lines = as_items(lines, blocks, marker_of(tree.data, block))
-        lines = _shifted(lines, len(lines[0].lstrip(b" ")) - len(lines[0]))
-        lines, blocks = read_new(decode(b"\n".join(lines)), tree.profile)
+    lead = len(lines[0]) - len(lines[0].lstrip(b" "))
+    # behind the marker of an item it would move what the item has
+    if block.kind == ITEM or (lead < TAB and (marker_holder(tree, block) or block).kind == ITEM):
+        lines, blocks = read_new(decode(b"\n".join(_shifted(lines, -lead))), tree.profile)
     if block.attributes is None or block.attributes[0] < block.stop or len(blocks) < 2:
         return _in_place(tree, block, lines, blocks)
     second = b"\n".join(lines).count(b"\n", 0, blocks[1].start)
