@@ -206,3 +206,28 @@ def test_links_to_a_deleted_heading_cannot_be_changed(stage: Stage, update: bool
     (warning,) = answer.data["warnings"]
     assert "cannot be changed with it: One.md" in warning
     assert "updateLinks" not in answer.text
+
+
+@each_row("text expected", [
+    ("- a\n\n# H\n\n    code\n\n# Z\n", "- a\n\n# Z\n\n# H\n\n    code\n"),
+    ("- a\n\n# H\n\n- b\n\n# Z\n", "- a\n\n# Z\n\n# H\n\n- b\n"),
+    ("p\n\n# H\n\n- b\n\nq\n\n# Z\n\n    code\n", "p\n\n# Z\n\n    code\n\n# H\n\n- b\n\nq\n"),
+])  # fmt: skip
+def test_a_section_moves_away_from_a_list(stage: Stage, text: str, expected: str) -> None:
+    ids = {key: one.id for key, one in laid(stage, text).items()}
+    stage.done("applyBlockDiff", diff=f"@@MOVE:{ids['h:# H']}@@\n@@AFTER:{ids['h:# Z']}@@")
+    assert (stage.root / "One.md").read_text() == expected
+    assert blocks(stage).keys() == set(ids.values())
+
+
+@pytest.mark.parametrize("first", ["p:p", "l:- x", "l:- y"])
+def test_a_list_is_deleted_without_the_one_that_it_would_become_one_with(
+    stage: Stage, first: str
+) -> None:
+    kept = "x" if first == "l:- y" else "y"
+    ids = {key: one.id for key, one in laid(stage, "- x\n\np\n\n- y\n").items()}
+    gone = [first, *({"p:p", "l:- y" if kept == "x" else "l:- x"} - {first})]
+    diff = "".join(f"@@DELETE:{ids[key]}@@\n" for key in gone)
+    stage.done("applyBlockDiff", diff=diff)
+    assert (stage.root / "One.md").read_text() == f"- {kept}\n"
+    assert ids[f"l:- {kept}"] in blocks(stage)

@@ -294,8 +294,8 @@ class WorkingDocument:
         if edits:
             self._make(window, edits, window.span(block), [kind], keeps=True)
 
-    def delete(self, window: ReparseWindow, block: Block) -> None:
-        """Delete a block and the containers that become empty; lists that then meet are joined.
+    def delete(self, window: ReparseWindow, block: Block, *, joins: bool = True) -> None:
+        """Delete a block and the containers that become empty; `joins`: lists may become one.
 
         InvalidArgs, and no effect, if another block could not stay what it is.
         """
@@ -314,7 +314,9 @@ class WorkingDocument:
             ways.append([_parted(window.tree, parent), edit])
         for edits in ways:
             with suppress(InvalidArgs):
-                self._make(window, edits, window.span(block), ["p"] * empties, joins=not empties)
+                self._make(
+                    window, edits, window.span(block), ["p"] * empties, joins=joins and not empties
+                )
                 return
         raise InvalidArgs("diff", _NEEDED)
 
@@ -572,23 +574,29 @@ class DryRun:
             tuple(notices),
         )
 
-    def _take_all(self, changes: Sequence[Change]) -> tuple[tuple[str, ...], ...]:
-        """Apply the changes; a deletion waits for others that make it possible."""
+    def _take_all(
+        self, changes: Sequence[Change], *, joins: bool = False
+    ) -> tuple[tuple[str, ...], ...]:
+        """Apply the changes; a deletion waits for others that make it possible.
+
+        Without `joins`, also for others after which no lists become one: these may be deleted too.
+        """
         ids, late = list[tuple[str, ...]](), list[Change]()
         for change in changes:
             try:
-                ids.append(self._take(change))
+                ids.append(self._take(change, joins=joins))
             except InvalidArgs:
-                if not isinstance(change, Delete) or len(changes) == len(late) + 1:
+                is_last = joins and len(changes) == len(late) + 1
+                if not isinstance(change, Delete) or is_last:
                     raise
                 late.append(change)
                 ids.append(())
         if late:
-            self._take_all(late)
+            self._take_all(late, joins=len(late) == len(changes))
         return tuple(ids)
 
-    def _take(self, change: Change) -> tuple[str, ...]:
-        """Apply one change; return the ids it leaves."""
+    def _take(self, change: Change, *, joins: bool = False) -> tuple[str, ...]:
+        """Apply one change; return the ids it leaves. `joins` as in `delete`."""
         match change:
             case InsertText():
                 return self._insert(change)
@@ -604,7 +612,7 @@ class DryRun:
         if change.over and window.rows(window.span(block))[0].hash != change.over:
             raise BlockChanged(block_id=change.id)
         if not isinstance(change, Update):
-            working.delete(window, block)
+            working.delete(window, block, joins=joins)
             return ()
         piece = for_update(*_fitted(new, window.tree, _parent(block)))
         working.update(window, block, change.markdown, piece.kind)
@@ -695,8 +703,7 @@ class DryRun:
             raise InvalidArgs("markdown", _OTHER)
         start, _, _ = window.span(copies[0])
         names = dict(zip(window.ids[start : start + len(ids)], ids, strict=True))
-        for block_id in change.ids:
-            source.delete(*source.block(block_id))
+        self._take_all([Delete(block_id) for block_id in change.ids])
         target.rename(names)
         return change.ids
 
