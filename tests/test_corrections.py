@@ -308,6 +308,27 @@ def test_a_hunk_that_fits_before_and_in_between_elsewhere_is_refused(desk: OpenW
         assert text(desk, "b.py") == XY
 
 
+@each_row("old", [XY, ""])
+def test_blocks_that_take_each_other_back_change_nothing(desk: OpenWorkspace, old: str) -> None:
+    write(desk, old)
+    first = old[:6], "z\n"
+    for apply in ("never", "auto"):
+        there_and_back = blocks(first, first[::-1], path="w.txt")
+        facts = call(desk, "apply_blocks", text=there_and_back, apply=apply)
+        assert facts["status"] == "ok", facts
+        assert text(desk, "w.txt") == old
+    assert facts["changed"] is False
+
+
+@each_row("old", [XY, ""])
+def test_a_block_without_lines_is_refused(desk: OpenWorkspace, old: str) -> None:
+    write(desk, old)
+    for search in ("", "\n"):
+        facts = by_blocks(desk, (search, ""), path="w.txt")
+        assert facts["rejected"][0]["reason"] == "no_lines", facts
+    assert by_blocks(desk, ("", ""), path=f"{len(old)}.txt")["status"] == "ok", "an empty file"
+
+
 def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:
     done = ("        a = 0\n", "        a = 1\n        return a\n")
     facts = by_blocks(desk, done)

@@ -238,6 +238,7 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
 
     A hunk without old lines fills an empty text. To others its lines are added, or they become all
     of the text where they repeat most of it; that is certain only of a text that is `created`.
+    Without any lines it is refused, but that it may create an empty file.
     Raises FileExists where the last line has no end: it may go on.
     """
     now, total, corrections = base, ChangeSet.of(base.size, ()), list[Corrected]()
@@ -245,6 +246,8 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
         if hunk.old:
             change, more = _next_change(path, hunk, (base, total, now), index)
             corrections += more
+        elif not hunk.new and (index or not created):
+            raise PatchRejected((RejectedHunk(str(path), index + 1, "no_lines", hunk.at),))
         else:
             change, cause = _filled(now, hunk.new)
             if cause and not created:
@@ -335,7 +338,10 @@ def _is_blob(data: bytes, prefix: str) -> bool:
 
 
 def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
-    """The patch of this change, a hunk for each run of lines; a single one if bytes are escaped."""
+    """The patch of this change, a hunk for each run of lines; a single one if bytes are escaped.
+
+    That of no change keeps the first line.
+    """
     encoding, after = base.encoding, change.apply(base.data)
     if created:
         return PatchEdit(path, (PatchHunk("", encoding.decode(after)),), creates=True)
@@ -359,6 +365,9 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
                 after=None if old else first.start,
             )
         )
+    if not hunks:
+        kept = encoding.decode(base.slice(base.start(0), base.start(min(base.line_count, 1))))
+        hunks = [PatchHunk(kept, kept, line=1, after=None if kept else 0)]
     return PatchEdit(path, tuple(hunks), blob_id(base.data), blob_id(after))
 
 
