@@ -463,8 +463,6 @@ def test_a_correction_is_shown_where_it_just_fits(
         (b"\t  a\n\t    b\n", [("  a\n    b", "  x")], b"\t  x\n"),
         (b"\ta\r\n\tb", [("a\nb", "x\ny\nz")], b"\tx\r\n\ty\r\n\tz"),
         (b"\xff\n  a\r\n\n  b\nc\n", [("a\n\t\nb\n", "x\n\ny\n")], b"\xff\n  x\r\n\n  y\nc\n"),
-        (b"a\nb\nc\n", [("b \nc ", "x")], b"a\nx\n"),
-        (b"a\nb\nc", [("b \nc ", "x")], b"a\nx"),
         (b"  a\n  b\nc\n", [("a\nb\n", "")], b"c\n"),
         # exact text within lines stays so
         (b"    a\n", [("a", "x\n    y\n\n        z")], b"    x\n    y\n\n        z\n"),
@@ -480,23 +478,13 @@ def test_a_correction_is_shown_where_it_just_fits(
         # the last line keeps its terminator where the new text has none
         (b"  if a:\n    b\n  c\n", [("if a:\n  b\n", "if a:\n  d")], b"  if a:\n    d\n  c\n"),
         (b"  a\r\n  b\r\nc", [("a\nb\n", "x")], b"  x\r\nc"),
-        (b"a\n\nb", [("  \n", "x")], b"a\nx\nb"),
         # what is there already elsewhere is no reason against the place
         (b"  a\n  b\n\nx\ny\n", [("a\nb\n", "x\ny\n")], b"  x\n  y\n\nx\ny\n"),
-        (b"if a:\n    x\n    y\nif b:\n    x \n    y\n    z\n", [("x\ny\nz", "x\ny")], b"if a:\n    x\n    y\nif b:\n    x\n    y\n"),
         (b"    a\n", [("    a", "x\ny")], b"x\ny\n"),
         # the lines of a block alone are indented again
         (b"    if a:\n      b\n", [("if a:\n  b", "if a:\n    b")], b"    if a:\n        b\n"),
-        (b"a\nb\n", [("b \n", "x\n")], b"a\nx\n"),
-        (b"\x1ca\n", [("\x1ca ", "x")], b"x\n"),
-        # of blanks alone: into the one blank line, or into that after the last newline
-        (b"a\n\nb", [("  ", "x")], b"a\nx\nb"),
-        (b"a\r\n\r\nb", [("  ", "x\ny")], b"a\r\nx\r\ny\r\nb"),
-        (b"a\n", [("  ", "x")], b"a\nx"),
-        (b"a\r\n", [("  ", "x\ny")], b"a\r\nx\r\ny"),
-        (b"", [("  ", "x")], b"x"),
         # bytes as they were shown
-        (b" \xff a\r\n b\r\n", [("\\xff a \nb", "c\n\\xff x")], b" c\r\n \xff x\r\n"),
+        (b" \xff a\r\n b\r\n", [("\\xff a\nb", "c\n\\xff x")], b" c\r\n \xff x\r\n"),
         (b"  a\n  \\xff\n", [("a\n\\xff", "b\n\\xff c")], b"  b\n  \\xff c\n"),
     ],
 )  # fmt: skip
@@ -528,6 +516,17 @@ def test_one_after_the_other_names_its_places_and_its_bytes() -> None:
         (b" a\nb\n a\n b\n", [("a \nb", "x")], 0, 2, (1, 3)),
         (b"a", [("  ", "x")], 0, 0, ()),
         (b"a\nb\n", [("b\n ", "x"), ("a\n x\n y", "z")], 1, 0, ()),
+        # other blanks at line ends, alone or beside an indentation
+        (b"a\nb\n", [("b \n", "x\n")], 0, 0, ()),
+        (b"a\nb\nc\n", [("b \nc ", "x")], 0, 0, ()),
+        (b"    a \n    b\n", [("a\nb", "x\ny")], 0, 0, ()),
+        (b"    a\n    b\n", [("a \nb", "x\ny")], 0, 0, ()),
+        (b"\x1ca\n", [("\x1ca ", "x")], 0, 0, ()),
+        # of blanks alone
+        (b"a\n\nb", [("  \n", "x")], 0, 0, ()),
+        (b"a\r\n\r\nb", [("  ", "x\ny")], 0, 0, ()),
+        (b"a\n", [("  ", "x")], 0, 0, ()),
+        (b"", [("  ", "x")], 0, 0, ()),
         # of more than one indentation, or tabs for blanks
         (b"    a\n\tb\n", [(" a\n b", "x\n y")], 0, 0, ()),
         (b"    a\n      b\n", [(" a\n  b", " x\n y")], 0, 0, ()),

@@ -108,6 +108,44 @@ def test_it_is_planned_where_plans_are_asked_for(desk: OpenWorkspace, tool: str)
     assert text(desk) == DONE
 
 
+TWO_CAUSES = "    a()   \n    b()\nq\n"
+
+
+@pytest.mark.parametrize("tool", [*AT_ONCE, "edit_file"])
+def test_two_causes_are_planned(desk: OpenWorkspace, tool: str) -> None:
+    """Blanks at the end of a line beside an indentation."""
+    write(desk, TWO_CAUSES)
+    old, new = "a()\nb()\n", "a()\nc()\n"
+    given: dict[str, dict[str, Any]] = {
+        "apply_blocks": {"text": blocks((old, new), path="w.txt")},
+        "apply_patch": {"patch": patch("-a()\n-b()\n+a()\n+c()\n", path="w.txt")},
+        "apply_diff": {"diff": diffed(" a()\n-b()\n+c()\n")},
+        "replace_text": {"path": "w.txt", "old": old, "new": new},
+        "prepare_batch_edit": {"path": "w.txt", "edits": pairs((old, new))},
+        "edit_file": {"path": "w.txt", "edits": [{"oldText": old, "newText": new}]},
+    }
+    auto = {} if tool == "edit_file" else {"apply": "auto"}
+    facts = call(desk, tool, **given[tool], **auto)
+    assert text(desk, "w.txt") == TWO_CAUSES
+    if tool == "edit_file":
+        call(desk, "apply_file_modification", hunk_id=facts["data"]["hunk_id"])
+    else:
+        accepted(desk, facts)
+    assert text(desk, "w.txt") == TWO_CAUSES.replace("b()", "c()")
+
+
+@each_row("old", ["    a()\n    b()", "a()\nb()"])
+def test_the_setting_and_blanks_at_line_ends_plan_in_compat_too(tmp_path: Path, old: str) -> None:
+    before = "    a()   \n    b()\n" if old.startswith(" ") else "    a()\n    b()\n"
+    edits = [{"oldText": old, "newText": old.replace("b", "c")}]
+    with open_workspace(str(tmp_path), replace(FAST, corrections="plan")) as desk:
+        write(desk, before)
+        facts = call(desk, "edit_file", path="w.txt", edits=edits)
+        assert text(desk, "w.txt") == before
+        assert call(desk, "apply_file_modification", hunk_id=facts["data"]["hunk_id"])["changed"]
+        assert text(desk, "w.txt") == before.replace("b()", "c()")
+
+
 def test_the_setting_plans_them(tmp_path: Path) -> None:
     DESK.lay_files(tmp_path)
     with open_workspace(str(tmp_path), replace(FAST, corrections="plan")) as desk:
@@ -172,9 +210,7 @@ WRITING = ("Edit", "BatchEdit", "MultiEdit", "str_replace_based_edit_tool", "edi
 @pytest.mark.parametrize("tool", WRITING)
 @each_row("name", PLANNED)
 def test_tools_that_always_write_plan_them_too(desk: OpenWorkspace, tool: str, name: str) -> None:
-    path, old, new, cause, after = PLANNED[name]
-    if tool == "edit_file" and cause == "trailing_blanks":
-        return  # it looks for lines whatever blanks end them
+    path, old, new, _, after = PLANNED[name]
     DESK.lay_files(Path(desk.root))
     before = text(desk, path)
     given: dict[str, Any] = {

@@ -657,9 +657,10 @@ Compiled = Callable[[Snapshot], Batch]
 """Makes the edits of a text, or refuses them."""
 
 
-def in_order(path: RelPath, edits: Sequence[tuple[str, str]]) -> Compiled:
+def in_order(path: RelPath, edits: Sequence[tuple[str, str]], *, corrects: bool) -> Compiled:
     """What makes the edits one after the other; raises as `compile_in_order`."""
-    return partial(compile_in_order, edits=edits, is_code=suffix_of(path) not in _MARKUP)
+    is_code = suffix_of(path) not in _MARKUP
+    return partial(compile_in_order, edits=edits, is_code=is_code, corrects=corrects)
 
 
 def insert(base: Snapshot, after_line: int, content: str) -> Batch:

@@ -450,8 +450,9 @@ class EditFileCall(CompatCall):
     def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         check_count("edits", len(self.edits))
         pairs = [(edit["oldText"], edit["newText"]) for edit in self.edits]
+        compiled = in_order(target.path, pairs, corrects=context.member.corrects)
         try:
-            done = edited(context, name, target.path, in_order(target.path, pairs), dry=self.dryRun)
+            done = edited(context, name, target.path, compiled, dry=self.dryRun)
         except errors.PartialMatchFail as failure:
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
@@ -909,7 +910,7 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, target: Clie
     pair = call.old_str, call.new_str
     # a batch refuses an empty text, and an edit that changes nothing
     compiled = (
-        in_order(target.path, [pair])
+        in_order(target.path, [pair], corrects=False)
         if old in ("", new)
         else partial(compile_batch, edits=(StringEdit(*pair),))
     )

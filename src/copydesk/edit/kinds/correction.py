@@ -2,7 +2,7 @@
 
 Both texts of an edit are corrected whose old text is in the file, but with other blanks or signs.
 This is offered where one cause explains the difference and leaves all words as they are. It is
-certain where the cause is one indentation of all lines; any other is planned and looked at. Lines
+certain where one indentation of all lines is all of it; any other is planned and looked at. Lines
 are sought here by their words (`shifted`), whole ones exactly (`occurrences`), and lines that stand
 for others are known (`is_elided`).
 
@@ -35,7 +35,7 @@ from copydesk.text.nearest import (
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 
-_INDENTED = frozenset(["indentation", "trailing_blanks"])
+_BLANKS = frozenset(["indentation", "trailing_blanks"])
 _TABS = ("tabs_for_spaces", "spaces_for_tabs")
 _ALIKE = ("quotes", "dashes", "no_break_space")  # each stands for one character of the file
 
@@ -71,7 +71,7 @@ def of_lines(
         why = explain(old, own)
         there_new = renewed(old, own, new, why)
         if there_new is not None and why:
-            return Corrected(own, there_new, why, _is_indented(why))
+            return Corrected(own, there_new, why, is_indented(lines, content_lines(own)))
     corrected = None if there is None else of_text(shown, old, there, new, causes)
     return corrected or of_elided(shown, old, new)
 
@@ -87,7 +87,8 @@ def of_text(
     is_uneven = "indentation" in causes and indented_by(old, there) is None
     if changed is None or shift.there or is_uneven:
         return None
-    return Corrected(there, changed, tuple(causes), shift.new is not None and _is_indented(causes))
+    is_certain = shift.new is not None and is_indented(*map(content_lines, (old, there)))
+    return Corrected(there, changed, tuple(causes), is_certain)
 
 
 def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
@@ -124,9 +125,9 @@ def is_safe(causes: Sequence[str]) -> bool:
     return is_one and _SAFE.issuperset(causes)
 
 
-def _is_indented(causes: Sequence[str]) -> bool:
-    """Whether indentation is the cause, blanks at line ends aside."""
-    return "indentation" in causes and _INDENTED.issuperset(causes)
+def is_indented(old: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether the lines are the same but for what is before each."""
+    return [line.lstrip(" \t") for line in old] == [line.lstrip(" \t") for line in there]
 
 
 def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None:
@@ -172,7 +173,7 @@ _SENT: dict[str, Callable[[str], str]] = {
 }
 """What was sent with the old text, and so with the new one: how it is taken out."""
 
-_SAFE = _INDENTED.union(_TABS, _ALIKE, _SENT)
+_SAFE = _BLANKS.union(_TABS, _ALIKE, _SENT)
 
 
 def _indented(line: str, known: dict[str, str]) -> str | None:

@@ -47,6 +47,7 @@ from copydesk.edit.kinds.correction import (
     MOST,
     Corrected,
     is_elided,
+    is_indented,
     lines_shown,
     of_elided,
     of_text,
@@ -317,20 +318,24 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
 
 
 def compile_in_order(
-    base: Snapshot, edits: Sequence[tuple[str, str]], *, is_code: bool = True
+    base: Snapshot,
+    edits: Sequence[tuple[str, str]],
+    *,
+    is_code: bool = True,
+    corrects: bool = True,
 ) -> Batch:
     """Return the change that makes the edits in sequence, each on the result of those before.
 
-    An old text that is not found is sought in whole lines that are all indented by one amount more
-    or less, whatever blanks end them; the new lines are then indented so as well. An empty one is
-    for an empty text. Raises PartialMatchFail if one has no match or several, if the new lines are
+    If it `corrects`, an old text that is not found is sought in whole lines that are all indented
+    by one amount more or less; the new lines are then indented so as well. An empty one is for an
+    empty text. Raises PartialMatchFail if one has no match or several, if the new lines are
     there already, or, in code, if the indentation of the first is left out and lost in later ones;
     InvalidArgs for an empty one, and EncodingRefused.
     """
     now, batches = base, list[Batch]()
     for index, texts in enumerate(edits):
         old, new = (text.replace("\r\n", "\n") for text in texts)
-        batches.append(_in_order(now, index, old, new, is_code=is_code))
+        batches.append(_in_order(now, index, old, new, is_code=is_code, corrects=corrects))
         now = now.edited(batches[-1].change)
     changes = [ChangeSet.of(base.size, ()), *(batch.change for batch in batches)]
     while len(changes) > 1:  # combine neighbours first: one after the other takes quadratic time
@@ -341,7 +346,9 @@ def compile_in_order(
     return Batch(changes[0], spans, no_ops, Escapes.of(batch.escapes for batch in batches))
 
 
-def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) -> Batch:
+def _in_order(
+    base: Snapshot, index: int, old: str, new: str, *, is_code: bool, corrects: bool
+) -> Batch:
     if not old:
         if not base.line_count:
             return _inserted(base, base.start(0), new)
@@ -354,9 +361,7 @@ def _in_order(base: Snapshot, index: int, old: str, new: str, *, is_code: bool) 
     _check_known(base.encoding, [edit])
     ((matches, there),) = _found(base, [edit])
     if not matches.count and old != new:
-        matches, there, new = _loosely(base, index, edit)
-        if matches.count == 1 and not there:
-            return _inserted(base, matches.spans[0][0], new)
+        matches, there, new = _loosely(base, index, edit, corrects=corrects)
         edit = StringEdit(there or old, new)
     elif matches.count == 1 and is_code:
         _check_lead(base, index, matches.spans[0][0], edit)
@@ -400,12 +405,15 @@ def _inserted(base: Snapshot, at: int, new: str) -> Batch:
     return Batch(ChangeSet.of(base.size, [Edit(at, at, raw)]), ((at, at),), not raw)
 
 
-def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str, str]:
+def _loosely(
+    base: Snapshot, index: int, edit: StringEdit, *, corrects: bool
+) -> tuple[Matches, str, str]:
     """Match the old lines whatever blanks are around each; return the texts to exchange there.
 
-    There is no match if the lines of the only one are not all indented by one amount more or less,
-    or a new line lacks what is to be taken off. The last terminator stays if the new text has none.
-    Raises PartialMatchFail if the new lines are there already.
+    The only place is no match unless it `corrects`, all lines there are indented by one amount more
+    or less, and nothing else differs; nor if a new line lacks what is to be taken off. The last
+    terminator stays if the new text has none. Raises PartialMatchFail if the new lines are there
+    already.
     """
     is_closed, is_open = edit.old.endswith("\n"), edit.new[-1:] not in "\n"
     shown = lines_shown(base)
@@ -417,11 +425,13 @@ def _loosely(base: Snapshot, index: int, edit: StringEdit) -> tuple[Matches, str
         (base.start(at), _end_of(base, at + len(old) - 1, is_closed=is_closed and not is_open))
         for at in shift.places[:SHOWN]
     )
-    if shift.new is None:
-        count = 0 if len(shift.places) == 1 else len(shift.places)
-        return Matches(count, spans), "", ""
-    there = base.encoding.text(base.slice(*spans[0])).replace("\r\n", "\n")
-    return Matches(1, spans), there, shift.new
+    if len(shift.places) != 1:
+        return Matches(len(shift.places), spans), "", ""
+    there = shown[shift.places[0] :][: len(old)]
+    if shift.new is None or not (corrects and edit.old.strip() and is_indented(old, there)):
+        return Matches(0, ()), "", ""
+    raw = base.slice(*spans[0])
+    return Matches(1, spans), base.encoding.text(raw).replace("\r\n", "\n"), shift.new
 
 
 def _end_of(base: Snapshot, line: int, *, is_closed: bool) -> int:
