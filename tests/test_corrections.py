@@ -344,6 +344,32 @@ def test_a_hunk_that_fits_before_and_in_between_elsewhere_is_refused(desk: OpenW
         assert text(desk, "b.py") == XY
 
 
+@each_row(
+    "old hunks lines",
+    [
+        ("a = 5\nxx\nqq\n", [("qq", "a = 5\nyy"), ("a = 5", "g = 8")], [1, 3]),
+        ("xx\nqq\na = 5\n", [("xx", "a = 5\nyy"), ("a = 5", "g = 8")], [3, 1]),
+        ("a\nx\nb\nq\na\nb\n", [("a\nx\nb", "a\nb"), ("a\nb", "g")], [5, 1]),
+        # its own lines, those of an equal place, and those that stay beside new ones
+        ("a\nx\na\n", [("a", "a\nn"), ("a", "a\nn")], None),
+        ("a\nx\nb\n", [("a", "a\nn"), ("a\nn", "m"), ("b", "n")], None),
+        ("a\nx\nb\n", [("x", "x\nb2"), ("b", "n")], None),
+    ],
+)
+def test_lines_that_an_earlier_hunk_makes_elsewhere_refuse_a_later_one(
+    desk: OpenWorkspace, old: str, hunks: list[tuple[str, str]], lines: list[int] | None
+) -> None:
+    write(desk, old)
+    ended = [(f"{one}\n", f"{other}\n") for one, other in hunks]
+    facts = by_blocks(desk, *ended, path="w.txt")
+    if lines is None:
+        assert facts["changed"], facts
+        return
+    (rejected,) = facts["rejected"]
+    assert (rejected["reason"], rejected["lines"]) == ("several_places", lines), facts
+    assert text(desk, "w.txt") == old
+
+
 @each_row("old", [XY, ""])
 def test_blocks_that_take_each_other_back_change_nothing(desk: OpenWorkspace, old: str) -> None:
     write(desk, old)

@@ -211,6 +211,10 @@ class Patching:
                 if not patch.in_order or not self._prepare_in_order(patch, refusal):
                     raise
                 planned = self._planned[-1]
+            else:
+                request, draft = planned.plan.request, planned.draft
+                if patch.in_order and isinstance(request, PatchEdit):
+                    request.check_order(draft.base.whole(), draft.place.parts)
             path = planned.plan.request.path
         if patch.mode:
             self._prepare(ChangeMode(path, patch.mode == EXECUTABLE))

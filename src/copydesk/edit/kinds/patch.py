@@ -226,6 +226,28 @@ class PatchEdit(BatchEdit):
             return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
         return diff
 
+    def check_order(self, base: Snapshot, parts: Sequence[Span]) -> None:
+        """Raise PatchRejected for a hunk that fits lines which those before it make, too."""
+        made, before = set[str](), list[Edit]()
+        rows = zip(self.edits, parts, self._changes(base, parts), strict=True)
+        for at, (hunk, (first, _), (edits, _)) in enumerate(rows):
+            old = content_lines(hunk.old)
+            if hunk.line != first + 1 and made.intersection(old):
+                total = ChangeSet.of(base.size, before)
+                now, back = base.edited(total), [total.invert(base.data)]
+                known = [
+                    follow(base.start(line), base.start(line + len(old)), back)
+                    for line in _Sought(base, is_base=False).all_places(old)
+                ]
+                for line in _Sought(now, is_base=False).all_places(old):
+                    if Followed(now.start(line)) not in known:
+                        raise PatchRejected((self._rejected(at, "several_places", (first, line)),))
+            before += edits
+            for edit in edits:  # where lines go, the one below meets others
+                below = base.line_at(edit.stop)
+                met = base.texts(below, min(below + 1, base.line_count))
+                made.update(content_lines(base.encoding.text(edit.new)), met)
+
     def check_whole(self, base: Snapshot, line: int) -> None:
         """Raise PatchRejected unless the hunks remove all text; `line` is that of the patch."""
         change = self.batch(base, self.places(base)).change
@@ -440,7 +462,7 @@ class _Sought:
         old, is_closed = content_lines(hunk.old), not _is_open(hunk.old)
         if not old:
             return self._insertion(hunk)
-        places = everywhere = self._places(old)
+        places = everywhere = self.all_places(old)
         if hunk.at_end or not is_closed or _is_open(hunk.new):
             may_end = is_closed or not self._base.ends_with_newline
             count = self._base.line_count
@@ -459,7 +481,7 @@ class _Sought:
         if elsewhere:
             return _Misplaced("not_at_end", elsewhere)
         new = content_lines(hunk.new)
-        there = self._places(new) if len(new) > 1 and any(map(str.strip, new)) else []
+        there = self.all_places(new) if len(new) > 1 and any(map(str.strip, new)) else []
         context = same_after(content_lines(hunk.old), new[:-1], 0, 0)
         return _Misplaced("already_there" if there else "not_found", [at + context for at in there])
 
@@ -474,7 +496,7 @@ class _Sought:
             return _Misplaced("no_context")
         return max(hunk.after - 1, 0), min(hunk.after + 1, count)
 
-    def _places(self, old: Sequence[str]) -> list[int]:
+    def all_places(self, old: Sequence[str]) -> list[int]:
         """All places of the lines, sorted, whatever their line ends; bytes match as shown, too."""
         key = tuple(old)
         if key not in self._found:
