@@ -405,6 +405,50 @@ def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:
     assert text(desk) == DONE.replace("return 2", "return 3")
 
 
+@each_row(
+    "old new after is_done",
+    [
+        ("    timeout = 30\n", "    timeout = 60\n", "# h\n    timeout = 60\n# t\n", True),
+        ("a = f(x)\nb = g(a)\n", "b = g(f(x))\n", "b = g(f(x))\n", False),  # too few letters
+        ("a = f(x)\nreturn a.value\n", "return a.value()\n", "return a.value()\n", True),
+        ("    timeout = 30\n", "    timeout = 60\n", "timeout = 60\n", False),
+        (
+            "timeout = 30\n",
+            "timeout = 60\n",
+            "timeout = 60\n    timeout = 60\ntimeout = 60\n",
+            False,
+        ),
+        ("timeout = 30\n", "timeout = 60\n", "  timeout = 30 \ntimeout = 60\n", False),
+        (
+            "print('hello')\n",
+            "print('hullo')\n",
+            "print(\u2018hello\u2019)\nprint('hullo')\n",
+            False,
+        ),
+        ("return value\n", "return\n", "f\nreturn\n", False),
+        ("return False\n", "return None\n", "f\nreturn None\n", False),
+        ("}}\n", "}\n", "f\n}\n", False),
+        ("import sys\n", "count = 1000\n", "count = 1000\n", False),
+        ("first\nsecond\n", "first\n", "first\nother\n", False),
+        ("first\nsecond\n", "", "first\n", False),
+    ],
+)
+@pytest.mark.parametrize("tool", ["apply_blocks", "apply_patch", "apply_diff"])
+def test_one_line_is_there_already(
+    desk: OpenWorkspace, tool: str, old: str, new: str, after: str, is_done: bool
+) -> None:
+    write(desk, after)
+    given: dict[str, Any] = {
+        "apply_blocks": {"text": blocks((old, new), path="w.txt")},
+        "apply_patch": {"patch": patch(signed(old, new), path="w.txt")},
+        "apply_diff": {"diff": diffed(signed(old, new))},
+    }[tool]
+    facts = call(desk, tool, **given, apply="auto")
+    assert text(desk, "w.txt") == after
+    assert (facts["status"] == "ok" and "already_there" in facts) is is_done, facts
+    assert not is_done or facts["changed"] is False
+
+
 @each_row("name", ["./b.py", "`b.py`", ".\\b.py", "'b.py'", "`./b.py`"])
 def test_a_path_may_be_spelled_so(desk: OpenWorkspace, name: str) -> None:
     Path(desk.root, "b.py").write_text(XY)

@@ -39,9 +39,17 @@ from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
 from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Followed, follow
-from copydesk.text.diff import Gap, align, blob_id, regions, runs_of, same_after
+from copydesk.text.diff import Gap, align, blob_id, common_ends, regions, runs_of, same_after
 from copydesk.text.encoding import Escapes, without_escapes
-from copydesk.text.nearest import Near, explain, indented_by, line_difference, nearest_of
+from copydesk.text.nearest import (
+    Near,
+    explain,
+    fold,
+    indented_by,
+    line_difference,
+    nearest_of,
+    unnumbered,
+)
 from copydesk.text.outline import Outline
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
@@ -49,6 +57,17 @@ from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 _SHOWN_PLACES = 10
 _SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place
 _IN_WORD = re.compile(r"\w\w")
+_WORD = re.compile(
+    r"(?!(?:begin|break|case|catch|continue|default|done?|else|end(?:if)?|esac|except|false|finally"
+    r"|fi|nil|none|null|pass|return|self|super|then|this|true|try|undefined|void)(?![^\W\d_]))"
+    r"(?<![^\W\d_])[^\W\d_]{2,}",
+    re.IGNORECASE,
+)
+"""A word that is not one of those that many lines consist of."""
+
+_LEAST_LETTERS = 4
+"""Of such words, for a line to be known again."""
+
 _LAST = "\U0010ffff"  # after every other character
 _LONGEST = 2_000
 """The most characters of a hunk's lines as they are in the file; longer ones are not reported."""
@@ -481,9 +500,24 @@ class _Sought:
         if elsewhere:
             return _Misplaced("not_at_end", elsewhere)
         new = content_lines(hunk.new)
-        there = self.all_places(new) if len(new) > 1 and any(map(str.strip, new)) else []
+        is_told = len(new) > 1 or self._is_made(hunk.old, hunk.new)
+        there = self.all_places(new) if is_told and any(map(str.strip, new)) else []
         context = same_after(content_lines(hunk.old), new[:-1], 0, 0)
         return _Misplaced("already_there" if there else "not_found", [at + context for at in there])
+
+    def _is_made(self, old: str, new: str) -> bool:
+        """Whether one line was put for the old ones: it is like one of them, and they are nowhere.
+
+        It is there once and says something of its own, not only what many lines do.
+        """
+        line, gone = new.strip(), [one.strip() for one in content_lines(unnumbered(old) or old)]
+        letters = len("".join(_WORD.findall(line)))
+        is_alike = any(2 * sum(common_ends(one, line)) >= len(line) for one in gone)
+        is_once = len(self.all_places([new.rstrip("\r\n")])) == 1
+        if letters < _LEAST_LETTERS or not is_alike or not is_once:
+            return False
+        texts = {fold(text) for text in self._base.texts(0, self._base.line_count)}
+        return texts.isdisjoint(fold(one) for one in gone if one)
 
     def _insertion(self, hunk: PatchHunk) -> Span | _Misplaced:
         """The place of new lines without old ones: the end, or after the line they name."""
