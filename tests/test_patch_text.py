@@ -401,6 +401,11 @@ def diff(body: str) -> str:
         (b"a\nb", " a\n-b\n\\ No newline at end of file\n+b\n", b"a\nb\n"),
         (b"a\nb\n", " a\n-b\n+b\n\\ No newline at end of file\n", b"a\nb"),
         (b"a\r\nb", " a\r\n-b\n\\ No newline at end of file\n+b\r\n", b"a\r\nb\r\n"),
+        # one line without an end does not say how lines end
+        (b"a\r\nb", "-b\n\\ No newline at end of file\n+b\n", b"a\r\nb\r\n"),
+        (b"a\r\nb", "-b\n\\ No newline at end of file\n+c\n+d\n", b"a\r\nc\r\nd\r\n"),
+        (b"a\r\nb", "-b\n\\ No newline at end of file\n+c\r\n+d\n", b"a\r\nc\r\nd\n"),
+        (b"b", "-b\n\\ No newline at end of file\n+b\n", b"b\n"),
         (b"a\nb\na\nb", " a\n-b\n\\ No newline at end of file\n+c\n", b"a\nb\na\nc\n"),
         (b"a\n", "-a\n", b""),
         # of lines that are there often and one that is rare

@@ -222,7 +222,7 @@ class PatchEdit(BatchEdit):
     ) -> Iterator[tuple[list[Edit], Escapes]]:
         """Yield the edits of each hunk's bytes that differ, and the byte escapes it used.
 
-        `is_raw`: new lines inserted between two lines are exact bytes.
+        `is_raw`: new lines are exact bytes where no old one says how lines end.
         """
         for index, (hunk, (first, last)) in enumerate(zip(self.edits, parts, strict=True)):
             is_between = not hunk.old and first < last
@@ -231,7 +231,8 @@ class PatchEdit(BatchEdit):
                 first = last = first + (hunk.after > 0)
             if _is_open(hunk.new) and last < base.line_count:
                 raise PatchRejected((self._rejected(index, "not_at_end", (first,)),))
-            yield _change(base, hunk, (first, last), is_raw=is_between and is_raw)
+            is_open = "\n" not in hunk.old and bool(hunk.old or is_between)
+            yield _change(base, hunk, (first, last), is_raw=is_open and is_raw)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
         if self.creates and not created:
@@ -653,10 +654,10 @@ def _with_near(rejection: RejectedHunk, base: Snapshot, old: str, near: Near) ->
 def _change(
     base: Snapshot, hunk: PatchHunk, part: Span, *, is_raw: bool
 ) -> tuple[list[Edit], Escapes]:
-    """The edits of one hunk, in exact bytes if all its old lines match to the byte.
+    """The edits of one hunk, in exact bytes if its old lines match to the byte, and one has an end.
 
-    Otherwise lines are compared without their ends. `is_raw`: new lines without old ones are exact
-    bytes, too.
+    Otherwise lines are compared without their ends. `is_raw`: new lines are exact bytes without one
+    that has an end, too.
     """
     first, last = part
     raw = base.raw(first, last)
@@ -669,7 +670,7 @@ def _change(
     is_exact = False
     with suppress(EncodingRefused):  # what the encoding lacks is not there
         is_exact = there == [base.encoding.bytes_of(line) for line in _raw_lines(old)]
-    if is_exact and (there or not base.line_count or is_raw):
+    if is_exact and ("\n" in old or not base.line_count or is_raw):
         written = [base.encoding.bytes_of(line) for line in _raw_lines(new)]
         return [
             Edit(starts[a], starts[b], b"".join(written[c:d]))
