@@ -369,6 +369,45 @@ def test_a_person_is_asked_where_the_policy_says_so(tmp_path: Path) -> None:
         assert files(tmp_path) == START
 
 
+NO_TEXT = {
+    "binary": "diff --git a/x.png b/x.png\nindex 1111111..2222222 100644\n"
+    "Binary files a/x.png and b/x.png differ\n",
+    "patch": "diff --git a/x.png b/x.png\nindex 1111111..2222222 100644\nGIT binary patch\n"
+    "delta 6\nNcmZ3\n\ndelta 6\nNcmZ4\n\n",
+    "link": "diff --git a/x.png b/x.png\nnew file mode 120000\nindex 0000000..2222222\n"
+    "--- /dev/null\n+++ b/x.png\n@@ -0,0 +1 @@\n+a.txt\n\\ No newline at end of file\n",
+    "changed link": "diff --git a/x.png b/x.png\nindex 1111111..2222222 120000\n"
+    "--- a/x.png\n+++ b/x.png\n@@ -1 +1 @@\n-b.txt\n\\ No newline at end of file\n+a.txt\n"
+    "\\ No newline at end of file\n",
+    "plain": "Binary files a/x.png and b/x.png differ\n",
+}
+
+
+@pytest.mark.parametrize("kind", NO_TEXT)
+def test_what_is_no_text_is_skipped_where_the_caller_says_so(
+    desk: OpenWorkspace, kind: str
+) -> None:
+    hunk = "--- a/{0}\n+++ b/{0}\n@@ -1 +1 @@\n-{1}\n+{1} 2\n"
+    for rest in (
+        hunk.format("new.txt", "one") + NO_TEXT[kind] + hunk.format("second.txt", "two"),
+        NO_TEXT[kind] + hunk.format("new.txt", "one") + hunk.format("second.txt", "two"),
+        hunk.format("new.txt", "one") + hunk.format("second.txt", "two") + NO_TEXT[kind],
+    ):
+        for name, line in (("new.txt", "one\n"), ("second.txt", "two\n")):
+            Path(desk.root, name).write_text(line)
+        before = files(desk.root)
+        assert call(desk, "apply_diff", diff=rest, apply="auto")["error"] == "INVALID_PATCH"
+        answer = desk.call(
+            "local", "apply_diff", {"diff": rest, "apply": "auto", "skip": ["binary"]}
+        )
+        assert answer.facts["skipped"] == ["x.png"], answer.facts
+        assert "Skipped as asked, no text: x.png." in answer.text
+        made = {"new.txt": b"one 2\n", "second.txt": b"two 2\n"}
+        assert files(desk.root) == {**before, **made}
+    alone = call(desk, "apply_diff", diff=NO_TEXT[kind], apply="auto", skip=["binary"])
+    assert alone["error"] == "INVALID_PATCH"
+
+
 def test_it_is_a_toolset_of_its_own() -> None:
     assert "patch" in TOOLSETS
     catalog, own = Catalog(all_tools()), {"apply_patch", "apply_diff", "apply_blocks"}

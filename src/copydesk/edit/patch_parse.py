@@ -14,12 +14,12 @@ from typing import Literal
 from copydesk.edit.kinds.patch import PatchHunk
 from copydesk.errors import PatchInvalid
 
-Kind = Literal["add", "delete", "update"]
+Kind = Literal["add", "delete", "update", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """The changes of a patch to one file.
+    """The changes of a patch to one file, or none to one to `skip`.
 
     `names` are the paths that may be meant, likeliest first; `other` is one that may be meant as
     well as the first if both exist; `in_order`: each hunk is for the result of those before it;
@@ -406,35 +406,47 @@ _NAMED = {
 _KINDS = {"120000": "symlink", "160000": "submodule"}
 
 
-def parse_diff(text: str) -> tuple[FilePatch, ...]:
+def parse_diff(text: str, *, skips: bool = False) -> tuple[FilePatch, ...]:
     """Return the files of a `git` or `diff -u` unified diff; raises PatchInvalid. Skips other text.
+
+    If it `skips`, binary files and symlinks do not refuse the other files, and are told last.
 
     The counts in `@@` are used if they are right, so that a removed line that looks like a header
     counts as removed; if they are wrong, a hunk extends as far as its lines have a sign.
     """
     lines = PatchLines(text, ("--- ", "+++ ", "@@ ", "diff --git "))
-    files: list[FilePatch] = []
+    files, left = list[FilePatch](), list[FilePatch]()
     while (line := lines.peek()) is not None:
-        if line.startswith(_COMBINED):
-            raise invalid("combined", lines.number, line)
-        if line.startswith("diff --git "):
-            files.append(_git(lines))
-        elif _is_header(lines) and _has_hunk(lines):
-            files.append(_plain(lines))
-        elif line.startswith("@@ ") or (
-            files  # a changed line outside hunks, unless it starts a signature
-            and line.startswith(("+", "-"))
-            and line.rstrip() != "---"
-            and not _is_signature(lines)
-        ):
-            raise invalid("stray_line", lines.number, line)
-        elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
-            raise invalid("binary", lines.number, line)
-        else:
-            lines.take()
+        try:
+            if line.startswith(_COMBINED):
+                raise invalid("combined", lines.number, line)
+            if line.startswith("diff --git "):
+                files.append(_git(lines))
+            elif _is_header(lines) and _has_hunk(lines):
+                files.append(_plain(lines))
+            elif line.startswith("@@ ") or (
+                files  # a changed line outside hunks, unless it starts a signature
+                and line.startswith(("+", "-"))
+                and line.rstrip() != "---"
+                and not _is_signature(lines)
+            ):
+                raise invalid("stray_line", lines.number, line)
+            elif line.startswith("Binary files ") and line.rstrip().endswith(" differ"):
+                raise invalid("binary", lines.number, line)
+            else:
+                lines.take()
+        except PatchInvalid as refusal:
+            if not skips or refusal.reason not in ("binary", "symlink"):
+                raise
+            name = line.rstrip().removesuffix(" differ").rpartition(" b/")[2]
+            left.append(FilePatch("skip", (name,), lines.number))
+            lines.at += 1
+            lines.take_while(lambda line: line.startswith("index "))
+            if refusal.reason == "symlink" and _is_header(lines):
+                _plain(lines)  # its target
     if not files:
-        raise invalid("no_diff")
-    return once_each(files)
+        raise invalid("binary", left[0].line, left[0].path) if left else invalid("no_diff")
+    return (*once_each(files), *left)
 
 
 def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
@@ -618,8 +630,6 @@ def _patch(lines: PatchLines, head: _Head, names: tuple[str, ...]) -> FilePatch:
     hunks = tuple(filter(None, parsed))
     if parsed and not hunks:
         raise invalid("empty_hunk", number, "@@")
-    if line is not None and line.startswith(_BINARY[:2]):
-        raise invalid("binary", lines.number, line)
     mode = "" if head.mode == head.old_mode else head.mode
     patch = FilePatch(
         "update",

@@ -42,7 +42,7 @@ from copydesk.tools.catalog import EDIT, Context, EditingCall, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Length
 
-Parse = Callable[[str], tuple[FilePatch, ...]]
+Parse = Callable[..., tuple[FilePatch, ...]]
 
 
 class _PatchCall(EditingCall):
@@ -60,15 +60,18 @@ class _PatchCall(EditingCall):
     def run(self, context: Context, name: str) -> Answer:
         text, (argument, parse) = self.given(), self._form
         check_text(argument, text)
-        patches = parse(text)
+        every = parse(text, skips=True) if getattr(self, "skip", ()) else parse(text)
+        patches = tuple(patch for patch in every if patch.kind != "skip")
         check_count(argument, sum(len(patch.hunks) for patch in patches))
         auto = (self.apply or context.apply) == "auto"
         answer = Patching(context, name).run(patches, self.report, auto=auto)
-        dropped = sum(patch.dropped for patch in patches)  # hunks without lines
-        if not dropped:
-            return answer
-        notice = say("patch.dropped", context.lang, {"count": dropped})
-        return reports.with_notices(answer, "dropped_hunks", dropped, [notice])
+        if left := [patch.path for patch in every if patch.kind == "skip"]:
+            notice = say("patch.skipped", context.lang, {"names": ", ".join(left)})
+            answer = reports.with_notices(answer, "skipped", [*left], [notice])
+        if dropped := sum(patch.dropped for patch in patches):  # hunks without lines
+            notice = say("patch.dropped", context.lang, {"count": dropped})
+            answer = reports.with_notices(answer, "dropped_hunks", dropped, [notice])
+        return answer
 
 
 class ApplyPatchCall(_PatchCall):
@@ -89,6 +92,7 @@ class ApplyDiffCall(_PatchCall):
     """A unified diff."""
 
     diff: str
+    skip: tuple[Literal["binary"], ...] = ()
 
     _form = "diff", parse_diff
 

@@ -63,11 +63,7 @@ _WORD = re.compile(
     r"(?<![^\W\d_])[^\W\d_]{2,}",
     re.IGNORECASE,
 )
-"""A word that is not one of those that many lines consist of."""
-
-_LEAST_LETTERS = 4
-"""Of such words, for a line to be known again."""
-
+_LEAST_LETTERS = 4  # of words that are not those of many lines, for a line to be known again
 _LAST = "\U0010ffff"  # after every other character
 _LONGEST = 2_000
 """The most characters of a hunk's lines as they are in the file; longer ones are not reported."""
@@ -250,7 +246,7 @@ class PatchEdit(BatchEdit):
         """Raise PatchRejected for a hunk that fits lines which those before it make, too."""
         made, before = set[str](), list[Edit]()
         rows = zip(self.edits, parts, self._changes(base, parts), strict=True)
-        for at, (hunk, (first, _), (edits, _)) in enumerate(rows):
+        for at, (hunk, (first, last), (edits, _)) in enumerate(rows):
             old = content_lines(hunk.old)
             if hunk.line != first + 1 and made.intersection(old):
                 total = ChangeSet.of(base.size, before)
@@ -263,10 +259,8 @@ class PatchEdit(BatchEdit):
                     if Followed(now.start(line)) not in known:
                         raise PatchRejected((self._rejected(at, "several_places", (first, line)),))
             before += edits
-            for edit in edits:  # where lines go, the one below meets others
-                below = base.line_at(edit.stop)
-                met = base.texts(below, min(below + 1, base.line_count))
-                made.update(content_lines(base.encoding.text(edit.new)), met)
+            below = base.texts(last, min(last + 1, base.line_count))  # it may meet other lines
+            made.update(content_lines(hunk.new), below)
 
     def check_whole(self, base: Snapshot, line: int) -> None:
         """Raise PatchRejected unless the hunks remove all text; `line` is that of the patch."""
@@ -515,10 +509,9 @@ class _Sought:
         letters = len("".join(_WORD.findall(line)))
         is_alike = any(2 * sum(common_ends(one, line)) >= len(line) for one in gone)
         is_once = len(self.all_places([new.rstrip("\r\n")])) == 1
-        if letters < _LEAST_LETTERS or not is_alike or not is_once:
-            return False
-        texts = {fold(text) for text in self._base.texts(0, self._base.line_count)}
-        return texts.isdisjoint(fold(one) for one in gone if one)
+        texts = self._base.texts(0, self._base.line_count) if is_alike and is_once else ()
+        are_gone = {fold(one) for one in gone if one}.isdisjoint(map(fold, texts))
+        return bool(texts) and letters >= _LEAST_LETTERS and are_gone
 
     def _insertion(self, hunk: PatchHunk) -> Span | _Misplaced:
         """The place of new lines without old ones: the end, or after the line they name."""
