@@ -132,6 +132,58 @@ def test_auto_writes_what_is_certain_and_a_deletion_only_of_what_was_shown(
     assert files(desk.root)["bin/run"] == AFTER["bin/run"]
 
 
+ADD = "*** Add File: open.txt\n+1\n+2\n"
+AGAIN = f"*** Delete File: open.txt\n{ADD}"
+MORE = "*** Update File: open.txt\n@@\n-2\n+3\n"
+
+
+@each_row(
+    "body shown is_known",
+    [
+        (ADD, "", False),
+        (ADD, "2~2", True),
+        (ADD, "~", True),
+        (ADD + MORE, "", False),
+        (ADD + MORE, "~", True),
+        (AGAIN, "", True),
+        (AGAIN, "1~1", True),
+        (AGAIN, "~", True),
+        (AGAIN + MORE, "~", True),
+    ],
+)
+def test_a_file_that_is_added_again_is_replaced_whole(
+    tmp_path: Path, body: str, shown: str, is_known: bool
+) -> None:
+    """It is planned if its text was shown, or is deleted, and written if all of it was shown."""
+    root = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+    root.mkdir()
+    made(root)
+    text = f"*** Begin Patch\n{body}*** End Patch"
+    with opened_at(root) as desk:
+        if shown:
+            call(desk, "read_file", path="open.txt", range=shown)
+        planned = call(desk, "apply_patch", patch=text, apply="never")
+        assert files(root) == START
+        if not is_known:
+            assert planned["error"] == "FILE_EXISTS"
+            assert call(desk, "list_pending")["count"] == 0
+            return
+        facts = call(desk, "apply_patch", patch=text, apply="auto")
+        if shown != "~":
+            assert "were not shown to you" in facts["auto_apply_reason"]
+            assert files(root) == START
+            facts = call(desk, "apply_file_modifications", hunk_ids=ids_of(planned))
+        assert facts["changed"]
+        assert files(root)["open.txt"] == (b"1\n3\n" if MORE in body else b"1\n2\n")
+        undone(desk, facts)
+        assert files(root) == START
+
+
+def test_a_missing_file_is_not_deleted_and_added(desk: OpenWorkspace) -> None:
+    text = f"*** Begin Patch\n{AGAIN.replace('open.txt', 'none.txt')}*** End Patch"
+    assert call(desk, "apply_patch", patch=text, apply="auto")["error"] == "FILE_NOT_FOUND"
+
+
 def test_one_hunk_that_does_not_fit_leaves_every_file_and_no_plan(desk: OpenWorkspace) -> None:
     text = PATCH.replace("-echo 1", "-  echo 1")
     found = call(desk, "apply_patch", patch=text, apply="auto")

@@ -206,6 +206,15 @@ class FileDesk:
         drafted = DraftedRequest(draft, real, draft.place, planned.fixed)
         return self._declined(member, drafted, terms, planned.signs)
 
+    def has_seen(self, member: Member, planned: Planned) -> bool:
+        """Whether the member was shown a line of the text that a plan is for."""
+        base, real = (
+            planned.draft.base,
+            planned.real or self._drafting.real(planned.draft.request.path),
+        )
+        lines, bases = (0, base.line_count), self._services.bases
+        return unshown(bases, member, real, base.version, lines, is_old=False) != (lines,)
+
     def read(
         self,
         member: Member,

@@ -14,7 +14,7 @@ from typing import Literal
 from copydesk.edit.kinds.patch import PatchHunk
 from copydesk.errors import PatchInvalid
 
-Kind = Literal["add", "delete", "update", "skip"]
+Kind = Literal["add", "replace", "delete", "update", "skip"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class FilePatch:
     other: str = ""
     in_order: bool = False
     dropped: int = 0
+    replaces: bool = False
 
     @property
     def path(self) -> str:
@@ -116,12 +117,14 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
     for patch in patches:
         before = by_path.get(patch.path)
         if before is not None:
-            is_made = before.kind == "add" and patch.kind == "update"
+            is_made = before.kind in ("add", "replace") and patch.kind == "update"
             are_updates = before.kind == patch.kind == "update"
-            if not (are_updates or is_made or patch.in_order) or before.to or patch.to:
+            if before.kind == "delete" and patch.replaces:
+                before = replace(patch, kind="replace", hunks=())
+            elif not (are_updates or is_made or patch.in_order) or before.to or patch.to:
                 raise invalid("file_twice", patch.line, patch.path)
             hunks = (*before.hunks, *patch.hunks)
-            patch = replace(before, hunks=hunks, in_order=is_made or patch.in_order)
+            patch = replace(before, hunks=hunks, in_order=patch.in_order)
         by_path[patch.path] = patch
     return once_each(tuple(by_path.values()))
 
@@ -208,7 +211,8 @@ def _file(lines: PatchLines) -> FilePatch:
         _skip_to_marker(lines)
         return FilePatch("delete", _spelled(path), number, has_text=False)
     if what == "Add":
-        return FilePatch("add", _spelled(path), number, (PatchHunk("", _added(lines), at=number),))
+        added = PatchHunk("", _added(lines), at=number)
+        return FilePatch("add", _spelled(path), number, (added,), replaces=True)
     move = lines.take().strip() if (lines.peek() or "").strip().startswith(_MOVE) else ""
     to = move.removeprefix(_MOVE).strip()
     hunks: list[PatchHunk] = []

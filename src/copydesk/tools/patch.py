@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 from copydesk import errors
 from copydesk.desk.desk import as_corrected
 from copydesk.desk.outcome import Planned, Transacted, Withheld
+from copydesk.edit.kinds.base import Fixed
 from copydesk.edit.kinds.patch import in_order
 from copydesk.edit.patch_parse import (
     EXECUTABLE,
@@ -29,6 +30,7 @@ from copydesk.edit.request import (
     DeleteFile,
     MoveFile,
     PatchEdit,
+    RangeEdit,
     Request,
     Terms,
     check_count,
@@ -182,6 +184,8 @@ class Patching:
             match patch.kind:
                 case "delete":
                     self._delete(patch)
+                case "add" | "replace" if patch.replaces:
+                    self._put(patch)
                 case "add" if patch.in_order:
                     self._prepare_in_order(patch)
                 case "add":
@@ -225,6 +229,17 @@ class Patching:
         if patch.to:
             self._prepare(MoveFile(path, self._context.path_below(patch.to)))
 
+    def _put(self, patch: FilePatch) -> None:
+        """Plan a new file, or that an existing one becomes it; FileExists if that was not shown."""
+        path, replaced = self._context.path_below(patch.path), None
+        fixed = in_order(path, patch.hunks, Snapshot.of(b""), created=True)
+        if patch.kind == "replace" or self._is_there(patch.path):
+            replaced = RangeEdit(path, "~", fixed.request.text or "")
+        planned = self._prepare_fixed(fixed, replaced)
+        is_known = patch.kind == "replace" or self._context.desk.has_seen(self._member, planned)
+        if replaced and not is_known:
+            raise errors.FileExists(planned.draft.base.size)
+
     def _prepare_in_order(
         self, patch: FilePatch, refusal: errors.PatchRejected | None = None
     ) -> bool:
@@ -241,10 +256,14 @@ class Patching:
             if refusal is None:
                 raise
             return False
-        self._prepare(fixed.request)
-        if fixed.causes:
-            self._planned[-1] = replace(self._planned[-1], fixed=fixed)
+        self._prepare_fixed(fixed)
         return True
+
+    def _prepare_fixed(self, fixed: Fixed, request: Request | None = None) -> Planned:
+        planned = self._prepare(request or fixed.request)
+        if fixed.causes:
+            planned = self._planned[-1] = replace(planned, fixed=fixed)
+        return planned
 
     def _prepare_first(
         self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None

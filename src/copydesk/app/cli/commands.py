@@ -348,7 +348,7 @@ def _apply_patch(opened: OpenWorkspace, options: argparse.Namespace) -> int:
             opened.desk.discard(opened.caller, hunk_id)
     if is_refused(answer) or options.json:
         return _print_report(options, answer)
-    letters = {"add": "A", "update": "M", "delete": "D"}
+    letters = {"add": "A", "update": "M", "replace": "M", "delete": "D"}
     files = sorted(parse_apply_patch(patch), key=lambda file: [*letters].index(file.kind))
     changed = "".join(f"{letters[file.kind]} {file.to or file.path}\n" for file in files)
     out(f"Success. Updated the following files:\n{changed}")
