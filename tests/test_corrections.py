@@ -13,6 +13,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import DAY_MS
 from copydesk.edit.kinds.correction import renewed
 from copydesk.errors import HunkNotFound
+from copydesk.tools.messages import Lang
 from support.batch_calls import pairs
 from support.desks import FAST, Setup, call
 from support.rows import each_row
@@ -97,6 +98,20 @@ def test_one_indentation_of_all_lines_is_written_at_once(desk: OpenWorkspace, to
     told = facts["hunks"][0] if "hunks" in facts else facts
     assert (told["context_match"], told["cause"]) == ("fuzz", ["indentation"]), facts
     assert text(desk) == DONE
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("tool", AT_ONCE)
+def test_what_was_corrected_is_said_and_nothing_of_a_change(
+    desk: OpenWorkspace, tool: str, lang: Lang
+) -> None:
+    answer = desk.call("local", tool, {**AT_ONCE[tool], "apply": "auto"}, lang=lang)
+    summary = str(answer.facts["summary"])
+    assert ("corrected" if lang == "en" else "\u4fee\u6b63") in summary, summary
+    for text_ in (summary, answer.text):
+        assert "had changed" not in text_
+        assert "\u6709\u53d8\u52a8" not in text_
+        assert "(planned" not in text_
 
 
 @pytest.mark.parametrize("tool", AT_ONCE)

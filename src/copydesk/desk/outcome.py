@@ -202,6 +202,12 @@ class Applied(Drafted):
     foreign_writes: tuple[Saved, ...] = ()
     causes: tuple[str, ...] = ()
 
+    @property
+    def how(self) -> str:
+        """`corrected` if only its old text was, in an unchanged file; else as `context` says."""
+        is_as_planned = self.plan.base_digest == self.draft.base.digest
+        return "corrected" if self.causes and is_as_planned else self.context
+
 
 @dataclass(frozen=True, slots=True)
 class Rejected:

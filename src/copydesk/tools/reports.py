@@ -317,7 +317,8 @@ def _applied_fields(tool: str, outcome: Applied, lang: Lang, was_cut: Fields) ->
 def _applied_summary(outcome: Applied, lang: Lang) -> str:
     row = row_of(outcome.draft.request)
     saying = row.applied_words(outcome) if outcome.edit_id else "apply.nothing"
-    return say(saying, lang, row.numbers(outcome.draft))
+    facts = {"why": corrected_words(outcome.causes, lang), **row.numbers(outcome.draft)}
+    return say(saying, lang, facts)
 
 
 def _version_after(outcome: Applied) -> str:
@@ -327,7 +328,7 @@ def _version_after(outcome: Applied) -> str:
 
 def _applied_line(outcome: Applied, version: str) -> str:
     draft, planned_at = outcome.draft, outcome.plan.place.start + 1
-    drifted = outcome.context == "fuzz" and planned_at != first_line(draft)
+    drifted = outcome.how == "fuzz" and planned_at != first_line(draft)
     where = row_of(draft.request).where(draft, f" (planned {planned_at})" * drifted)
     return _done("fuzz" if outcome.context == "fuzz" else "ok", where, outcome.edit_id, version)
 
@@ -340,12 +341,17 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
     }
 
 
+_HOWS = ("exact", "corrected", "fuzz")
+
+
 def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Answer:
     """The answer about plans written together, or without anything to write."""
     versions = outcome.versions
     rows = [_transacted_row(edit, versions[edit.plan.id], lang) for edit in outcome.applied]
     drifted = any(edit.context == "fuzz" for edit in outcome.applied)
-    how = "nothing" if not outcome.group else "fuzz" if drifted else "exact"
+    how = (
+        max((edit.how for edit in outcome.applied), key=_HOWS.index) if outcome.group else "nothing"
+    )
     facts = {"hunks": len(rows), "files": len(outcome.diffs)}
     summary = say(f"transaction.{how}", lang, facts)
     diff, was_cut = _diffs(outcome.diffs)
@@ -1392,7 +1398,7 @@ _RANGE = Row(
     where=_place_where,
     # a text put into an empty file, or after its end, is appended
     plan_words=lambda draft: f"plan.{draft.action}" if draft.old_count else "plan.append",
-    applied_words="apply.{0.context}".format,
+    applied_words="apply.{0.how}".format,
     evidence=partial(_evidence, "evidence", ("before", "range", "", "after")),
     written=_place_written,
     shown=_place_shown,
@@ -1417,7 +1423,7 @@ _SEVERAL = Row(
         + (f" · {len(draft.place.parts)} places" if len(draft.place.parts) > 1 else "")
     ),
     plan_words="plan.batch".format,
-    applied_words="apply.batch.{0.context}".format,
+    applied_words="apply.batch.{0.how}".format,
     evidence=_several_evidence,
     written=_several_written,
 )
