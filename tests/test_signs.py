@@ -25,6 +25,10 @@ BAD: dict[str, tuple[str, str]] = {
     "one number": ("   3|     changed()\n", "line_numbers"),
     "numbers and a tab": ("3\t    step_2()\n4\t    changed()\n", "line_numbers"),
     "numbers and a colon": ("3:     step_2()\n4:     changed()\n", "line_numbers"),
+    "one number and a tab": ("3\t    changed()\n", "line_numbers"),
+    "one number and a colon": ("3:     changed()\n", "line_numbers"),
+    "another number and a tab": ("7\t    changed()\n", ""),
+    "a number above other lines": ("3\t    changed()\n    more()\n", ""),
     "an arrow": ("     3\u2192    step_2()\n     4\u2192    changed()\n", "line_numbers"),
     "three dots": ("    changed()\n    ...\n", "placeholder"),
     "an ellipsis": ("    changed()\n    \u2026\n", "placeholder"),
@@ -49,6 +53,11 @@ GOOD: dict[str, tuple[str, str, str]] = {
     "a stub with docs": ("a.pyi", 'def f():\n    """D."""\n    a()\n    b()\n    c()\n', 'def f():\n    """D."""\n    ...\n'),
     "as many lines": ("a.js", "a\nb\n", "b\n...\n"),
     "dots that were there": ("a.txt", "a\n...\nb\nc\nd\n", "...\nc\n"),
+    "a table": ("a.tsv", "", "1\ta\n2\tb\n3\tc\n"),
+    "one line of a table": ("a.py", "", "1\ta\n"),
+    "numbers alone": ("a.py", "", "1\n2\n3\n"),
+    "an outline": ("a.py", "", "1\ta\n1\tb\n2\tc\n"),
+    "a row with its number": ("a.py", "1\ta\n2\tb\n3\tc\n", "1\ta\n2\tb\n3\td\n"),
     "a fence in Markdown": ("a.md", "a\n", "```\nb\n```\n"),
     "a fence in text": ("README", "a\n", "```\nb\n```\n"),
     "numbers beside numbers": ("a.tsv", "1\ta\n2\tb\n", "1\ta\n2\tb\n3\tc\n4\td\n"),
@@ -174,13 +183,24 @@ def test_the_same_call_has_the_same_plan(desk: OpenWorkspace) -> None:
 
 @pytest.mark.parametrize("tool", ["create_new_file", "Write", "write_file"])
 def test_a_new_file_is_not_written_with_a_fence_around_it(desk: OpenWorkspace, tool: str) -> None:
-    content = "```python\nprint(1)\n```\n"
+    not_written(desk, tool, "```python\nprint(1)\n```\n", "new.md")
+
+
+@pytest.mark.parametrize("tool", ["create_new_file", "Write", "write_file"])
+def test_a_new_file_is_not_written_with_the_numbers_of_a_reading(
+    desk: OpenWorkspace, tool: str
+) -> None:
+    not_written(desk, tool, "1\timport os\n2\t\n3\tprint(1)\nmore()\n", "new.tsv")
+
+
+def not_written(desk: OpenWorkspace, tool: str, content: str, other: str) -> None:
+    """A new file is planned; one with another name may have such a text."""
     answer = desk.call("local", tool, {"path": "new.py", "content": content})
     assert not Path(desk.root, "new.py").exists()
     (hunk_id,) = hunk_ids(dict(answer.data))
     assert call(desk, "apply_file_modification", hunk_id=hunk_id)["status"] == "ok"
     assert Path(desk.root, "new.py").read_text() == content
-    assert not desk.call("local", tool, {"path": "new.md", "content": content}).is_error
+    assert not desk.call("local", tool, {"path": other, "content": content}).is_error
 
 
 def test_a_setting_names_the_signs_that_do_not_count(tmp_path: Path) -> None:

@@ -318,6 +318,9 @@ def _bare(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
 _NUMBERED = re.compile(r"[ \t]*([0-9]{1,7})(?:([|\u2192])|(\t|:(?= |$)))")
 """A line as readings show it: `12| `, `12->`, `12<tab>` or `12: `; the last two are common data."""
 
+_HEAD = 3
+_TABLES = ("tsv", "tab", "txt", "dat", "csv", "")
+
 _MARKER = re.compile(
     r"(?:<{7}|>{7})(?:\s|$)|<{5,9} SEARCH\b|>{5,9} REPLACE\b|-{5,9} SEARCH\b|\+{5,9} REPLACE\b"
     r"|\*\*\* (?:Begin|End) Patch\s*$|\*\*\* (?:Add|Update|Delete) File: "
@@ -343,10 +346,14 @@ _ANY_SIGN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Passage:
-    """Lines that go and those that come for them; `around` are the next that stay, if known."""
+    """Lines that go and those that come for them; `around` are the next that stay, if known.
+
+    `first` is the number of the first of them.
+    """
 
     suffix: str
     base: Text
+    first: int
     old: Sequence[str]
     new: Sequence[str]
     around: tuple[str, str]
@@ -364,9 +371,16 @@ def _numbers(passages: Sequence[_Passage]) -> Iterator[str]:
         is_run = [int(mark[1]) for _, mark in shown] == [*range(first, first + len(shown))]
         is_ours = all(mark[2] for _, mark in shown)
         is_all = is_ours and len(shown) == len(lines)
+        is_counted = first == one.first and _NUMBERED.match(one.new[0]) is not None
+        is_copied = (  # a new file with the first lines of a reading
+            len(one.new) > 1
+            and all(line.startswith(f"{n}\t") for n, line in enumerate(one.new[:_HEAD], 1))
+            and not (one.base.line_count or one.suffix in _TABLES)
+        )
         # keys and tables are added, not put for lines
         is_data = not is_ours and (not one.old or len(shown) < len(lines))
-        if is_run and not is_data and (is_all or len(shown) > 1) and one.is_new(_NUMBERED.match):
+        is_known = is_run and not is_data and (is_all or len(shown) > 1 or is_counted)
+        if (is_known or is_copied) and one.is_new(_NUMBERED.match):
             yield from (line for line, _ in shown)
 
 
@@ -484,4 +498,4 @@ def _passages(suffix: str, base: Text, altered: Sequence[Region]) -> Iterator[_P
         below = base.text(stop) if stop < high else ""
         old = [line for region in run for line in base.texts(region.start, region.stop)]
         new = [base.encoding.text(line).rstrip("\r\n") for region in run for line in region.new]
-        yield _Passage(suffix, base, old, new, (above, below))
+        yield _Passage(suffix, base, start + 1, old, new, (above, below))
