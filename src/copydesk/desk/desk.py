@@ -201,8 +201,7 @@ class FileDesk:
 
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
         """Why a plan may not be written without being shown first; None if it may."""
-        draft = planned.draft
-        real = planned.real or self._drafting.real(draft.request.path)
+        draft, real = planned.draft, planned.real or self._drafting.real(planned.plan.request.path)
         drafted = DraftedRequest(draft, real, draft.place, planned.fixed)
         return self._declined(member, drafted, terms, planned.signs)
 
@@ -668,8 +667,12 @@ Compiled = Callable[[Snapshot], Batch]
 
 def in_order(path: RelPath, edits: Sequence[tuple[str, str]], *, corrects: bool) -> Compiled:
     """What makes the edits one after the other; raises as `compile_in_order`."""
-    is_code = suffix_of(path) not in _MARKUP
-    return partial(compile_in_order, edits=edits, is_code=is_code, corrects=corrects)
+    return partial(
+        compile_in_order,
+        edits=edits,
+        is_code=suffix_of(path) not in _MARKUP,
+        corrects=corrects,
+    )
 
 
 def insert(base: Snapshot, after_line: int, content: str) -> Batch:

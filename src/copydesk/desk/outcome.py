@@ -205,8 +205,8 @@ class Applied(Drafted):
     @property
     def how(self) -> str:
         """`corrected` if only its old text was, in an unchanged file; else as `context` says."""
-        is_as_planned = self.plan.base_digest == self.draft.base.digest
-        return "corrected" if self.causes and is_as_planned else self.context
+        is_moved = not self.causes or self.plan.base_digest != self.draft.base.digest
+        return self.context if is_moved else "corrected"
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,11 +117,10 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
     for patch in patches:
         before = by_path.get(patch.path)
         if before is not None:
-            is_made = before.kind in ("add", "replace") and patch.kind == "update"
-            are_updates = before.kind == patch.kind == "update"
+            is_next = before.kind != "delete" and patch.kind == "update"
             if before.kind == "delete" and patch.replaces:
                 before = replace(patch, kind="replace", hunks=())
-            elif not (are_updates or is_made or patch.in_order) or before.to or patch.to:
+            elif not (is_next or patch.in_order) or before.to or patch.to:
                 raise invalid("file_twice", patch.line, patch.path)
             hunks = (*before.hunks, *patch.hunks)
             patch = replace(before, hunks=hunks, in_order=patch.in_order)

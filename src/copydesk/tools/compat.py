@@ -456,13 +456,13 @@ class EditFileCall(CompatCall):
         except errors.PartialMatchFail as failure:
             old = f"edits[{failure.failed_index}].oldText"
             names = {"old": old, "reader": "read_text_file"}
+            is_known = bool(failure.failures[0].lines)  # of places
+            if all(old for old, _ in pairs) and not (self.dryRun or is_known):
+                failure = with_plan(context, name, BatchEdit.of(target.path, pairs), failure)
             own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
-            if failure.failures[0].lines:  # of places that are known
+            if is_known:
                 raise Told(f"{failure.code}: {own}", failure, ()) from None
             words = f"Could not find exact match for edit:\n{pairs[failure.failed_index][0]}"
-            if all(old for old, _ in pairs) and not self.dryRun:
-                failure = with_plan(context, name, BatchEdit.of(target.path, pairs), failure)
-                own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
             raise Told(words, failure, near_miss(failure, own)) from None
         real = real_path(context, context.looking.info(context.member, target.path).real)
         before, after = (

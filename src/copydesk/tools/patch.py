@@ -68,8 +68,8 @@ class _PatchCall(EditingCall):
         auto = (self.apply or context.apply) == "auto"
         answer = Patching(context, name).run(patches, self.report, auto=auto)
         if left := [patch.path for patch in every if patch.kind == "skip"]:
-            notice = say("patch.skipped", context.lang, {"names": ", ".join(left)})
-            answer = reports.with_notices(answer, "skipped", [*left], [notice])
+            words = say("patch.skipped", context.lang, {"names": ", ".join(left)})
+            answer = reports.with_notices(answer, "skipped", [*left], [words])
         if dropped := sum(patch.dropped for patch in patches):  # hunks without lines
             notice = say("patch.dropped", context.lang, {"count": dropped})
             answer = reports.with_notices(answer, "dropped_hunks", dropped, [notice])
@@ -150,10 +150,8 @@ class Patching:
     def __init__(self, context: Context, name: str) -> None:
         self._context, self._name = context, name
         self._member = context.member.at_once()
-        self._planned: list[Planned] = []
-        self._terms: list[Terms] = []
-        self._rejected: list[RejectedHunk] = []
-        self._there: list[RejectedHunk] = []
+        self._planned, self._terms = list[Planned](), list[Terms]()
+        self._rejected, self._there = list[RejectedHunk](), list[RejectedHunk]()
         self._refused: list[tuple[str, Refusal]] = []
 
     def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Answer:
@@ -220,9 +218,10 @@ class Patching:
                     raise
                 planned = self._planned[-1]
             else:
-                request, draft = planned.plan.request, planned.draft
-                if patch.in_order and isinstance(request, PatchEdit):
-                    request.check_order(draft.base.whole(), draft.place.parts)
+                if patch.in_order and isinstance(planned.draft.request, PatchEdit):
+                    planned.draft.request.check_order(
+                        planned.draft.base.whole(), planned.draft.place.parts
+                    )
             path = planned.plan.request.path
         if patch.mode:
             self._prepare(ChangeMode(path, patch.mode == EXECUTABLE))
@@ -231,13 +230,13 @@ class Patching:
 
     def _put(self, patch: FilePatch) -> None:
         """Plan a new file, or that an existing one becomes it; FileExists if that was not shown."""
-        path, replaced = self._context.path_below(patch.path), None
+        path = self._context.path_below(patch.path)
         fixed = in_order(path, patch.hunks, Snapshot.of(b""), created=True)
-        if patch.kind == "replace" or self._is_there(patch.path):
-            replaced = RangeEdit(path, "~", fixed.request.text or "")
-        planned = self._prepare_fixed(fixed, replaced)
-        is_known = patch.kind == "replace" or self._context.desk.has_seen(self._member, planned)
-        if replaced and not is_known:
+        if patch.kind == "add" and not self._is_there(patch.path):
+            self._prepare(fixed.request, fixed=fixed)
+            return
+        planned = self._prepare(RangeEdit(path, "~", fixed.request.text or ""), fixed=fixed)
+        if patch.kind == "add" and not self._context.desk.has_seen(self._member, planned):
             raise errors.FileExists(planned.draft.base.size)
 
     def _prepare_in_order(
@@ -256,14 +255,8 @@ class Patching:
             if refusal is None:
                 raise
             return False
-        self._prepare_fixed(fixed)
+        self._prepare(fixed.request, fixed=fixed)
         return True
-
-    def _prepare_fixed(self, fixed: Fixed, request: Request | None = None) -> Planned:
-        planned = self._prepare(request or fixed.request)
-        if fixed.causes:
-            planned = self._planned[-1] = replace(planned, fixed=fixed)
-        return planned
 
     def _prepare_first(
         self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None
@@ -283,11 +276,10 @@ class Patching:
         raise missing
 
     def _is_there(self, name: str) -> bool:
-        try:
+        with suppress(Refusal):
             self._context.looking.info(self._member, self._context.path_below(name))
-        except Refusal:
-            return False
-        return True
+            return True
+        return False
 
     def _delete(self, patch: FilePatch) -> None:
         """Plan the removal; if the patch contains the file's text, check that the file has it."""
@@ -298,10 +290,12 @@ class Patching:
             base, path = planned.draft.base.whole(), planned.plan.request.path
             PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
 
-    def _prepare(self, request: Request, terms: Terms | None = None) -> Planned:
+    def _prepare(
+        self, request: Request, terms: Terms | None = None, fixed: Fixed | None = None
+    ) -> Planned:
         planned = self._context.desk.prepare(self._member, self._name, request)
         assert isinstance(planned, Planned), "it was not to be written"
-        self._planned.append(planned)
+        self._planned.append(replace(planned, fixed=fixed) if fixed and fixed.causes else planned)
         self._terms.append(replace(terms or Terms(), version=planned.draft.base.version))
         return planned
 
@@ -311,8 +305,8 @@ class Patching:
         if len(self._rejected) == 1 and self._refused:
             path, refusal = self._refused[0]
             answer = reports.refused(self._name, path, refusal, lang, ("patch",))
-            summary = f"{answer.facts['path']}: {answer.facts['summary']}"
-            return replace(answer, source={**answer.facts, "summary": summary})
+            facts = dict(answer.facts)
+            return replace(answer, source={**facts, "summary": "{path}: {summary}".format(**facts)})
         if self._rejected:
             return reports.refused(
                 self._name, None, errors.PatchRejected(tuple(self._rejected)), lang, ("patch",)

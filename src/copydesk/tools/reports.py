@@ -149,13 +149,11 @@ def _done(word: str, what: str, edit_id: int, version: str) -> str:
 def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Answer:
     """The answer with a plan, in full unless `length` is brief."""
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
-    path, base, why = plan.request.path, draft.base, list[str]()
-    if outcome.fixed is not None:
-        why.append(corrected_words(outcome.fixed.causes, lang))
-    if outcome.declined is not None:
-        why.append(say("auto.declined", lang, {"why": say_reason(outcome.declined, lang)}))
-        if outcome.refusal is not None:
-            why.append(refusal_words(outcome.refusal, lang, _callers(tool)))
+    path, base, refusal = plan.request.path, draft.base, outcome.refusal
+    why = [
+        *_not_at_once((outcome,), outcome.declined, lang),
+        *([] if refusal is None else [refusal_words(refusal, lang, _callers(tool))]),
+    ]
     summary = "plan.nothing" if draft.replaces_nothing else row.plan_words(draft)
     diff, was_cut, display = _diff(draft.diff, base.encoding, lang)
     fields: Fields = {
@@ -201,6 +199,20 @@ def _corrected_row(planned: Planned) -> Fields:
     )
 
 
+def _not_at_once(planned: Sequence[Planned], declined: str | None, lang: Lang) -> list[str]:
+    """How plans were corrected, and why auto wrote none of them."""
+    fixed = (outcome.fixed.causes for outcome in planned if outcome.fixed is not None)
+    causes = dict.fromkeys(cause for causes in fixed for cause in causes)
+    return [
+        *([corrected_words([*causes], lang)] if causes else []),
+        *(
+            []
+            if declined is None
+            else [say("auto.declined", lang, {"why": say_reason(declined, lang)})]
+        ),
+    ]
+
+
 def _declined(reason: str | None) -> Fields:
     return {} if reason is None else {"auto_apply": "declined", "auto_apply_reason": reason}
 
@@ -223,20 +235,12 @@ def planned_together(
         for outcome in planned
     ]
     diff, was_cut = _diffs((outcome.draft.diff, outcome.draft.base.encoding) for outcome in planned)
-    summary = [
-        say(saying, lang, {"files": len({outcome.plan.request.path for outcome in planned})})
-    ]
-    if declined is not None:
-        summary.insert(0, say("auto.declined", lang, {"why": say_reason(declined, lang)}))
-    causes = [
-        cause for outcome in planned if outcome.fixed is not None for cause in outcome.fixed.causes
-    ]
-    if causes:
-        summary.insert(0, corrected_words([*dict.fromkeys(causes)], lang))
+    files = len({outcome.plan.request.path for outcome in planned})
+    summary = (*_not_at_once(planned, declined, lang), say(saying, lang, {"files": files}))
     fields: Fields = {
         "status": "ok",
         "mode": tool,
-        **({"changed": False} if causes else {}),
+        **({"changed": False} if any(outcome.fixed for outcome in planned) else {}),
         "hunks": rows,
         **_declined(declined),
         **was_cut,
@@ -317,8 +321,11 @@ def _applied_fields(tool: str, outcome: Applied, lang: Lang, was_cut: Fields) ->
 def _applied_summary(outcome: Applied, lang: Lang) -> str:
     row = row_of(outcome.draft.request)
     saying = row.applied_words(outcome) if outcome.edit_id else "apply.nothing"
-    facts = {"why": corrected_words(outcome.causes, lang), **row.numbers(outcome.draft)}
-    return say(saying, lang, facts)
+    return say(
+        saying,
+        lang,
+        {"why": corrected_words(outcome.causes, lang), **row.numbers(outcome.draft)},
+    )
 
 
 def _version_after(outcome: Applied) -> str:
@@ -341,16 +348,15 @@ def _drift(planned_on: str | None, current: str | None) -> Fields:
     }
 
 
-_HOWS = ("exact", "corrected", "fuzz")
-
-
 def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None = None) -> Answer:
     """The answer about plans written together, or without anything to write."""
     versions = outcome.versions
     rows = [_transacted_row(edit, versions[edit.plan.id], lang) for edit in outcome.applied]
     drifted = any(edit.context == "fuzz" for edit in outcome.applied)
     how = (
-        max((edit.how for edit in outcome.applied), key=_HOWS.index) if outcome.group else "nothing"
+        max((edit.how for edit in outcome.applied), key=("exact", "corrected", "fuzz").index)
+        if outcome.group
+        else "nothing"
     )
     facts = {"hunks": len(rows), "files": len(outcome.diffs)}
     summary = say(f"transaction.{how}", lang, facts)
@@ -372,13 +378,11 @@ def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None
     first = next((edit.edit_id for edit in outcome.applied if edit.edit_id), 0)
     rest = _rest(tool, first, lang, "next.rest_each")
     whole = Answer(fields, diff, views=views_of(texts, outcome.diffs), rest=rest)
-    lines: list[str] = []
-    if len(rows) > _MOST_UNCOUNTED or not rows:
-        lines.append(f"{summary} ({outcome.group})" if outcome.group else summary)
+    is_told = len(rows) > _MOST_UNCOUNTED or not rows
+    lines = [f"{summary} ({outcome.group})" if outcome.group else summary] if is_told else []
     for edit, row in zip(outcome.applied, rows, strict=True):
-        lines.append(_applied_line(edit, versions[edit.plan.id]))
-        lines += [corrected_words(edit.causes, lang)] if edit.causes else []
-        lines += remarks(edit.draft, row, lang)
+        why = (corrected_words(edit.causes, lang),) if edit.causes else ()
+        lines += _applied_line(edit, versions[edit.plan.id]), *why, *remarks(edit.draft, row, lang)
     return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
 
 

@@ -66,8 +66,7 @@ def of_lines(
     if shift.there:
         return None
     if shift.new is not None:
-        first = shift.places[0]
-        own = "".join(f"{line}\n" for line in shown[first : first + len(lines)])
+        own = "".join(f"{line}\n" for line in shown[shift.places[0] :][: len(lines)])
         why = explain(old, own)
         there_new = renewed(old, own, new, why)
         if there_new is not None and why:
@@ -87,8 +86,12 @@ def of_text(
     is_uneven = "indentation" in causes and indented_by(old, there) is None
     if changed is None or shift.there or is_uneven:
         return None
-    is_certain = shift.new is not None and is_indented(*map(content_lines, (old, there)))
-    return Corrected(there, changed, tuple(causes), is_certain)
+    return Corrected(
+        there,
+        changed,
+        tuple(causes),
+        shift.new is not None and is_indented(*map(content_lines, (old, there))),
+    )
 
 
 def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
@@ -318,7 +321,6 @@ def _bare(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
 _NUMBERED = re.compile(r"[ \t]*([0-9]{1,7})(?:([|\u2192])|(\t|:(?= |$)))")
 """A line as readings show it: `12| `, `12->`, `12<tab>` or `12: `; the last two are common data."""
 
-_HEAD = 3
 _TABLES = ("tsv", "tab", "txt", "dat", "csv", "")
 
 _MARKER = re.compile(
@@ -371,15 +373,15 @@ def _numbers(passages: Sequence[_Passage]) -> Iterator[str]:
         is_run = [int(mark[1]) for _, mark in shown] == [*range(first, first + len(shown))]
         is_ours = all(mark[2] for _, mark in shown)
         is_all = is_ours and len(shown) == len(lines)
-        is_counted = first == one.first and _NUMBERED.match(one.new[0]) is not None
         is_copied = (  # a new file with the first lines of a reading
             len(one.new) > 1
-            and all(line.startswith(f"{n}\t") for n, line in enumerate(one.new[:_HEAD], 1))
+            and all(line.startswith(f"{n}\t") for n, line in enumerate(one.new[:3], 1))
             and not (one.base.line_count or one.suffix in _TABLES)
         )
         # keys and tables are added, not put for lines
         is_data = not is_ours and (not one.old or len(shown) < len(lines))
-        is_known = is_run and not is_data and (is_all or len(shown) > 1 or is_counted)
+        is_counted = len(shown) > 1 or (first == one.first and bool(_NUMBERED.match(one.new[0])))
+        is_known = is_run and not is_data and (is_all or is_counted)
         if (is_known or is_copied) and one.is_new(_NUMBERED.match):
             yield from (line for line, _ in shown)
 

@@ -57,13 +57,12 @@ from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 _SHOWN_PLACES = 10
 _SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place
 _IN_WORD = re.compile(r"\w\w")
-_WORD = re.compile(
+_WORD = re.compile(  # not one of those that many lines consist of
     r"(?!(?:begin|break|case|catch|continue|default|done?|else|end(?:if)?|esac|except|false|finally"
     r"|fi|nil|none|null|pass|return|self|super|then|this|true|try|undefined|void)(?![^\W\d_]))"
     r"(?<![^\W\d_])[^\W\d_]{2,}",
     re.IGNORECASE,
 )
-_LEAST_LETTERS = 4  # of words that are not those of many lines, for a line to be known again
 _LAST = "\U0010ffff"  # after every other character
 _LONGEST = 2_000
 """The most characters of a hunk's lines as they are in the file; longer ones are not reported."""
@@ -227,8 +226,8 @@ class PatchEdit(BatchEdit):
                 first = last = first + (hunk.after > 0)
             if _is_open(hunk.new) and last < base.line_count:
                 raise PatchRejected((self._rejected(index, "not_at_end", (first,)),))
-            is_open = "\n" not in hunk.old and bool(hunk.old or is_between)
-            yield _change(base, hunk, (first, last), is_raw=is_open and is_raw)
+            is_exact = is_raw and "\n" not in hunk.old and bool(hunk.old or is_between)
+            yield _change(base, hunk, (first, last), is_raw=is_exact)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
         if self.creates and not created:
@@ -259,13 +258,12 @@ class PatchEdit(BatchEdit):
                     if Followed(now.start(line)) not in known:
                         raise PatchRejected((self._rejected(at, "several_places", (first, line)),))
             before += edits
-            below = base.texts(last, min(last + 1, base.line_count))  # it may meet other lines
-            made.update(content_lines(hunk.new), below)
+            # the line below may meet others
+            made.update(content_lines(hunk.new), base.texts(last, min(last + 1, base.line_count)))
 
     def check_whole(self, base: Snapshot, line: int) -> None:
         """Raise PatchRejected unless the hunks remove all text; `line` is that of the patch."""
-        change = self.batch(base, self.places(base)).change
-        if change.new_length > len(base.encoding.bom):
+        if self.batch(base, self.places(base)).change.new_length > len(base.encoding.bom):
             raise PatchRejected((RejectedHunk(str(self.path), 1, "not_whole", line),))
 
 
@@ -303,8 +301,8 @@ def _next_change(
     except PatchRejected as refusal:
         better = single.corrected(now, refusal)
         if better is None or not isinstance(better.request, PatchEdit):
-            rejected = tuple(replace(rejection, hunk=index + 1) for rejection in refusal.rejected)
-            raise PatchRejected(rejected) from None
+            rejected = (replace(rejection, hunk=index + 1) for rejection in refusal.rejected)
+            raise PatchRejected(tuple(rejected)) from None
         single = better.request
         parts = single.places(now)
         corrections.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
@@ -495,8 +493,8 @@ class _Sought:
         if elsewhere:
             return _Misplaced("not_at_end", elsewhere)
         new = content_lines(hunk.new)
-        is_told = len(new) > 1 or self._is_made(hunk.old, hunk.new)
-        there = self.all_places(new) if is_told and any(map(str.strip, new)) else []
+        is_told = self._is_made(hunk.old, hunk.new) if len(new) < 2 else any(map(str.strip, new))
+        there = self.all_places(new) if is_told else []
         context = same_after(content_lines(hunk.old), new[:-1], 0, 0)
         return _Misplaced("already_there" if there else "not_found", [at + context for at in there])
 
@@ -506,12 +504,15 @@ class _Sought:
         It is there once and says something of its own, not only what many lines do.
         """
         line, gone = new.strip(), [one.strip() for one in content_lines(unnumbered(old) or old)]
-        letters = len("".join(_WORD.findall(line)))
         is_alike = any(2 * sum(common_ends(one, line)) >= len(line) for one in gone)
-        is_once = len(self.all_places([new.rstrip("\r\n")])) == 1
-        texts = self._base.texts(0, self._base.line_count) if is_alike and is_once else ()
-        are_gone = {fold(one) for one in gone if one}.isdisjoint(map(fold, texts))
-        return bool(texts) and letters >= _LEAST_LETTERS and are_gone
+        return (
+            is_alike
+            and len("".join(_WORD.findall(line))) >= 4
+            and len(self.all_places([new.rstrip("\r\n")])) == 1
+            and {fold(one) for one in gone if one}.isdisjoint(
+                map(fold, self._base.texts(0, self._base.line_count))
+            )
+        )
 
     def _insertion(self, hunk: PatchHunk) -> Span | _Misplaced:
         """The place of new lines without old ones: the end, or after the line they name."""

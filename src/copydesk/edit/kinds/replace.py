@@ -430,8 +430,8 @@ def _loosely(
     there = shown[shift.places[0] :][: len(old)]
     if shift.new is None or not (corrects and edit.old.strip() and is_indented(old, there)):
         return Matches(0, ()), "", ""
-    raw = base.slice(*spans[0])
-    return Matches(1, spans), base.encoding.text(raw).replace("\r\n", "\n"), shift.new
+    own = base.encoding.text(base.slice(*spans[0])).replace("\r\n", "\n")
+    return Matches(1, spans), own, shift.new
 
 
 def _end_of(base: Snapshot, line: int, *, is_closed: bool) -> int:
