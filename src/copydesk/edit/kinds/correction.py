@@ -66,11 +66,8 @@ def of_lines(
     if shift.there:
         return None
     if shift.new is not None:
-        own = "".join(f"{line}\n" for line in shown[shift.places[0] :][: len(lines)])
-        why = explain(old, own)
-        there_new = renewed(old, own, new, why)
-        if there_new is not None and why:
-            return Corrected(own, there_new, why, is_indented(lines, content_lines(own)))
+        there = "".join(f"{line}\n" for line in shown[shift.places[0] :][: len(lines)])
+        causes = explain(old, there)
     corrected = None if there is None else of_text(shown, old, there, new, causes)
     return corrected or of_elided(shown, old, new)
 
