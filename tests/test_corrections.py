@@ -473,6 +473,25 @@ def test_a_path_may_be_spelled_so(desk: OpenWorkspace, name: str) -> None:
 
 
 @each_row(
+    "old new",
+    [
+        (".\\sub\\b.py", ".\\sub\\b.py"),
+        ("sub\\b.py", "sub\\b.py"),
+        ("a\\sub\\b.py", "b\\sub\\b.py"),
+        ("`sub/b.py`", "`sub/b.py`"),
+        ("./sub/b.py\t2024-01-01", "./sub/b.py"),
+        ('"a/sub/b.py"', '"b/sub/b.py"'),
+    ],
+)
+def test_a_diff_may_spell_a_path_so_too(desk: OpenWorkspace, old: str, new: str) -> None:
+    Path(desk.root, "sub").mkdir(exist_ok=True)
+    Path(desk.root, "sub/b.py").write_text(XY)
+    diff = f"--- {old}\n+++ {new}\n@@ -1 +1 @@\n-x = 1\n+x = 5\n"
+    assert call(desk, "apply_diff", diff=diff, apply="auto").get("changed"), old
+    assert text(desk, "sub/b.py") == "x = 5\ny = 2\n"
+
+
+@each_row(
     "old there new causes wanted",
     [
         ("a\n", "    a\n", "a\n  b\n", ("indentation",), "    a\n      b\n"),

@@ -573,7 +573,7 @@ def _name_taken(lines: PatchLines) -> tuple[str, bool]:
     number, line = lines.number, lines.take().rstrip("\r")
     name = line[4:]
     if not name.startswith('"'):
-        name = name.partition("\t")[0].rstrip(" ")
+        name = _spelled(name.partition("\t")[0].rstrip(" "))[0]  # git quotes backslashes
     name = _unquoted(name, number)
     if not name:
         raise invalid("no_path", number, line)
