@@ -202,12 +202,6 @@ class Applied(Drafted):
     foreign_writes: tuple[Saved, ...] = ()
     causes: tuple[str, ...] = ()
 
-    @property
-    def how(self) -> str:
-        """`corrected` if only its old text was, in an unchanged file; else as `context` says."""
-        is_moved = not self.causes or self.plan.base_digest != self.draft.base.digest
-        return self.context if is_moved else "corrected"
-
 
 @dataclass(frozen=True, slots=True)
 class Rejected:

@@ -328,6 +328,12 @@ def _applied_summary(outcome: Applied, lang: Lang) -> str:
     )
 
 
+def _how(outcome: Applied) -> str:
+    """`corrected` if only its old text was, in an unchanged file; else as its context says."""
+    is_moved = not outcome.causes or outcome.plan.base_digest != outcome.draft.base.digest
+    return outcome.context if is_moved else "corrected"
+
+
 def _version_after(outcome: Applied) -> str:
     """The version of the file that was written; empty if it was deleted."""
     return "" if outcome.plan.request.deletes else outcome.draft.after.version
@@ -335,7 +341,7 @@ def _version_after(outcome: Applied) -> str:
 
 def _applied_line(outcome: Applied, version: str) -> str:
     draft, planned_at = outcome.draft, outcome.plan.place.start + 1
-    drifted = outcome.how == "fuzz" and planned_at != first_line(draft)
+    drifted = _how(outcome) == "fuzz" and planned_at != first_line(draft)
     where = row_of(draft.request).where(draft, f" (planned {planned_at})" * drifted)
     return _done("fuzz" if outcome.context == "fuzz" else "ok", where, outcome.edit_id, version)
 
@@ -354,7 +360,7 @@ def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None
     rows = [_transacted_row(edit, versions[edit.plan.id], lang) for edit in outcome.applied]
     drifted = any(edit.context == "fuzz" for edit in outcome.applied)
     how = (
-        max((edit.how for edit in outcome.applied), key=("exact", "corrected", "fuzz").index)
+        max(map(_how, outcome.applied), key=("exact", "corrected", "fuzz").index)
         if outcome.group
         else "nothing"
     )
@@ -1402,7 +1408,7 @@ _RANGE = Row(
     where=_place_where,
     # a text put into an empty file, or after its end, is appended
     plan_words=lambda draft: f"plan.{draft.action}" if draft.old_count else "plan.append",
-    applied_words="apply.{0.how}".format,
+    applied_words=lambda outcome: f"apply.{_how(outcome)}",
     evidence=partial(_evidence, "evidence", ("before", "range", "", "after")),
     written=_place_written,
     shown=_place_shown,
@@ -1427,7 +1433,7 @@ _SEVERAL = Row(
         + (f" · {len(draft.place.parts)} places" if len(draft.place.parts) > 1 else "")
     ),
     plan_words="plan.batch".format,
-    applied_words="apply.batch.{0.how}".format,
+    applied_words=lambda outcome: f"apply.batch.{_how(outcome)}",
     evidence=_several_evidence,
     written=_several_written,
 )
