@@ -678,6 +678,40 @@ def test_what_is_expected_of_the_file_binds_a_correction(desk: OpenWorkspace) ->
     assert call(desk, "prepare_batch_edit", **batch)["error"] == "CONFLICT"
 
 
+@each_row(
+    "there old new cause after",
+    [
+        ("x = \u201chi\u201d\n", 'x = "hi"', 'x = "ho"\n', "quotes", "x = \u201cho\u201d\n"),
+        ("x\u00a0= 1\n", "x = 1\n", "x = 3\n", "no_break_space", "x\u00a0= 3\n"),
+        ("x = 1\n", "x = 1  \n", "x = 3", "trailing_blanks", "x = 3\n"),
+        ("x = 1\n", "x = 1  \n", "", "trailing_blanks", ""),
+        ("x = 1\n", "1\tx = 1\n", "1\tx = 3\n", "line_numbers", "x = 3\n"),
+        ("x = 1\n", "   1| x = 1\n", "x = 3\n", "line_numbers", "x = 3\n"),
+        ("    x = 1\n", "x = 1\n", "if x:\n    y\n", "indentation", "    if x:\n        y\n"),
+        ("    x = 1\n    x = 1\n", "x = 1\n", "y\n", "indentation", "    y\n    x = 1\n"),
+        ("    x = 1\n", "x = 1 \n", "x = 3\n", "", ""),  # two causes
+        ("x = 1\n", "x = 2\n", "x = 3\n", "", ""),
+        ("x = 1\n", "X = 1\n", "x = 3\n", "", ""),
+    ],
+)
+def test_an_expected_text_that_is_nearly_there_is_planned(
+    desk: OpenWorkspace, there: str, old: str, new: str, cause: str, after: str
+) -> None:
+    write(desk, there)
+    given = {"path": "w.txt", "range": "1", "content": new, "expected_old": old}
+    facts = call(desk, "prepare_file_range_edit", **given, apply="never")
+    assert text(desk, "w.txt") == there
+    if not cause:
+        assert facts["error"] == "CONTENT_CHANGED"
+        return
+    assert facts["hunks"][0]["cause"] == [cause], facts
+    assert accepted(desk, facts)["changed"]
+    assert text(desk, "w.txt") == after
+    write(desk, there)
+    at_once = call(desk, "prepare_file_range_edit", **given, apply="auto")
+    assert at_once["changed"] is (cause == "indentation" and there.count("x") == 1)
+
+
 def test_a_correction_lapses_after_ten_minutes(desk: OpenWorkspace) -> None:
     plan = call(desk, "replace_text", path="a.py", old=OLD, new=NEW, apply="never")
     other = call(desk, "replace_text", path="a.py", old="a = 1", new="a = 3", apply="never")

@@ -169,12 +169,12 @@ class Drafting:
                 _, stamp = self._services.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
             given, fixed = request, None
+            is_now = terms.corrects and terms.version in (None, now.version)
+            may_correct = is_now and now.size <= sizes.CORRECTED
             try:
                 named, (moved, place) = self._places(given, now, real, terms)
             except (AnchorNotFound, PartialMatchFail, PatchRejected) as refusal:
-                is_now = terms.corrects and terms.version in (None, now.version)
-                is_small = now.size <= sizes.CORRECTED
-                fixed = request.corrected(now, refusal) if is_now and is_small else None
+                fixed = request.corrected(now, refusal) if may_correct else None
                 if fixed is None:
                     raise
                 given = moved = fixed.request
@@ -186,7 +186,13 @@ class Drafting:
             if terms.expected_old is not None:
                 if given.quotes:
                     raise InvalidArgs("expected_old", given.quotes)
-                check_expected(terms.expected_old, text, place)
+                try:
+                    check_expected(terms.expected_old, text, place)
+                except ContentChanged as refusal:
+                    fixed = given.corrected(now, refusal) if may_correct else None
+                    if fixed is None:
+                        raise
+                    moved = fixed.request
             return DraftedRequest(compose(moved, text, place), real, named, fixed)
 
         try:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from copydesk.edit.kinds.base import (
     Action,
     Composed,
+    Fixed,
     Place,
     Replacing,
     Request,
@@ -26,8 +27,19 @@ from copydesk.edit.kinds.base import (
     of_parts,
     tuple_of,
 )
-from copydesk.errors import Clash, CollisionDetected, InvalidArgs, InvalidRange, RangeOutOfBounds
+from copydesk.edit.kinds.correction import lines_shown, of_text
+from copydesk.edit.kinds.replace import fixed
+from copydesk.errors import (
+    Clash,
+    CollisionDetected,
+    ContentChanged,
+    InvalidArgs,
+    InvalidRange,
+    RangeOutOfBounds,
+    Refusal,
+)
 from copydesk.text.diff import Region, changed_part
+from copydesk.text.nearest import explain, unnumbered
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Source, Text
 
@@ -109,6 +121,19 @@ class RangeEdit(Replacing):
         if start < stop:
             return Place(start, stop, (start, stop))
         return end_of(base) if base.line_count else Place(0, 0, (-1, 1))
+
+    def corrected(self, base: Source, refusal: Refusal) -> Fixed | None:
+        """Its content as the lines are that it names, if `expected_old` says them otherwise."""
+        if not isinstance(refusal, ContentChanged):
+            return None
+        place, shown = self.locate(base), lines_shown(base.whole())
+        said = content_lines(refusal.expected_old or ""), shown[place.start : place.stop]
+        old, there, new = (
+            "".join(f"{line}\n" for line in each) for each in (*said, content_lines(self.content))
+        )
+        causes = ("line_numbers",) if unnumbered(old) == there else explain(old, there)
+        better = of_text(shown, old, there, new, causes) if len(causes) == 1 else None
+        return None if better is None else fixed(replace(self, content=better.new), [better])
 
     def trimmed(self, base: Text, place: Place) -> tuple[RangeEdit, Place] | None:
         lines = content_lines(self.content)
