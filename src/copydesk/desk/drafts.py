@@ -151,6 +151,15 @@ Blocks = Callable[[], BlockEdits]
 """Opens the room of notes, when it is first asked for."""
 
 
+def _corrected(request: Request, now: Source, refusal: Refusal, terms: Terms) -> Fixed:
+    """The request as the text has it; raises the refusal if it may not, or cannot, be so."""
+    is_now = terms.corrects and terms.version in (None, now.version)
+    fixed = request.corrected(now, refusal) if is_now and now.size <= sizes.CORRECTED else None
+    if fixed is None:
+        raise refusal
+    return fixed
+
+
 class Drafting:
     """Makes drafts for the members of one workspace."""
 
@@ -169,14 +178,10 @@ class Drafting:
                 _, stamp = self._services.files.stat(request.path)
                 terms.expected.check(now.whole(), stamp.mtime_ns // 1_000_000)
             given, fixed = request, None
-            is_now = terms.corrects and terms.version in (None, now.version)
-            may_correct = is_now and now.size <= sizes.CORRECTED
             try:
                 named, (moved, place) = self._places(given, now, real, terms)
             except (AnchorNotFound, PartialMatchFail, PatchRejected) as refusal:
-                fixed = request.corrected(now, refusal) if may_correct else None
-                if fixed is None:
-                    raise
+                fixed = _corrected(request, now, refusal, terms)
                 given = moved = fixed.request
                 named = place = given.locate(now)
             text = moved.load(now, place)
@@ -189,9 +194,7 @@ class Drafting:
                 try:
                     check_expected(terms.expected_old, text, place)
                 except ContentChanged as refusal:
-                    fixed = given.corrected(now, refusal) if may_correct else None
-                    if fixed is None:
-                        raise
+                    fixed = _corrected(given, now, refusal, terms)
                     moved = fixed.request
             return DraftedRequest(compose(moved, text, place), real, named, fixed)
 
