@@ -514,10 +514,8 @@ class FileDesk:
 
     def _uncertain(self, member: Member, drafted: DraftedRequest, terms: Terms) -> str | None:
         """Why the place of an edit, or what it replaces, is not certain; None if it is."""
-        draft = drafted.draft
-        place, version = draft.place, terms.version
-        is_one = not place.parts
-        if is_one and (place.first_taken or (place.candidates > 1 and version is None)):
+        draft, place, version = drafted.draft, drafted.draft.place, terms.version
+        if not place.parts and (place.first_taken or (place.candidates > 1 and version is None)):
             return "several places match the anchor; give version to be certain of one"
         most = member.auto_lines
         if most is not None and max(draft.old_count, draft.new_count) > most:
@@ -529,10 +527,8 @@ class FileDesk:
         if version is None:
             unsaid = "no version says what is deleted"
             return unsaid if deletes else "neither version nor expected_old says what is replaced"
-        is_old = version != draft.base.version
-        missing = unshown(
-            self._services.bases, member, drafted.real, version, *lines, is_old=is_old
-        )
+        bases, is_old = self._services.bases, version != draft.base.version
+        missing = unshown(bases, member, drafted.real, version, *lines, is_old=is_old)
         if not missing:
             return None
         shown = ", ".join(f"{a + 1}~{b}" for a, b in missing[:_MOST_NAMED])

@@ -153,11 +153,14 @@ Blocks = Callable[[], BlockEdits]
 
 def _corrected(request: Request, now: Source, refusal: Refusal, terms: Terms) -> Fixed:
     """The request as the text has it; raises the refusal if it may not, or cannot, be so."""
-    is_now = terms.corrects and terms.version in (None, now.version)
-    fixed = request.corrected(now, refusal) if is_now and now.size <= sizes.CORRECTED else None
-    if fixed is None:
-        raise refusal
-    return fixed
+    if (
+        terms.corrects
+        and terms.version in (None, now.version)
+        and now.size <= sizes.CORRECTED
+        and (fixed := request.corrected(now, refusal)) is not None
+    ):
+        return fixed
+    raise refusal
 
 
 class Drafting:

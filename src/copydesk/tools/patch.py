@@ -65,8 +65,9 @@ class _PatchCall(EditingCall):
         every = parse(text, skips=True) if getattr(self, "skip", ()) else parse(text)
         patches = tuple(patch for patch in every if patch.kind != "skip")
         check_count(argument, sum(len(patch.hunks) for patch in patches))
-        auto = (self.apply or context.apply) == "auto"
-        answer = Patching(context, name).run(patches, self.report, auto=auto)
+        answer = Patching(context, name).run(
+            patches, self.report, auto=(self.apply or context.apply) == "auto"
+        )
         if left := [patch.path for patch in every if patch.kind == "skip"]:
             words = say("patch.skipped", context.lang, {"names": ", ".join(left)})
             answer = reports.with_notices(answer, "skipped", [*left], [words])
@@ -121,8 +122,7 @@ def planned_or_written(
     `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
     that are neither written nor told are discarded.
     """
-    planned: list[Planned] = []
-    keep = False
+    planned, keep = list[Planned](), False
     try:
         declined = plan(planned)
         if isinstance(declined, Answer):

@@ -174,9 +174,10 @@ def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = Non
         **was_cut,
         "summary": " ".join((*why, say(summary, lang, row.numbers(draft)))),
     }
-    apply = f"{_prefix(tool)}apply_file_modification"
     steps = (
-        say("next.apply", lang, {"apply": apply, "id": plan.id}),
+        say(
+            "next.apply", lang, {"apply": f"{_prefix(tool)}apply_file_modification", "id": plan.id}
+        ),
         say("next.replan", lang, {"tool": tool, "id": plan.id}),
     )
     view = View(
@@ -246,9 +247,9 @@ def planned_together(
         **was_cut,
         "summary": " ".join(summary),
     }
-    steps = (_together(tool, [outcome.plan.id for outcome in planned], lang),)
-    rest = _rest(tool, planned[0].plan.id, lang, "next.rest_each")
-    return Answer(fields, diff, next_steps=steps, rest=rest)
+    ids = [outcome.plan.id for outcome in planned]
+    rest = _rest(tool, ids[0], lang, "next.rest_each")
+    return Answer(fields, diff, next_steps=(_together(tool, ids, lang),), rest=rest)
 
 
 def _together(tool: str, hunk_ids: Sequence[str], lang: Lang) -> str:
@@ -295,8 +296,7 @@ def applied(tool: str, outcome: Applied, lang: Lang, length: Length | None = Non
 def _applied_fields(tool: str, outcome: Applied, lang: Lang, was_cut: Fields) -> Fields:
     """All fields of an apply; `was_cut` is among them if the diff is cut."""
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
-    current = None if draft.created else draft.base.digest
-    version = _version_after(outcome)
+    current, version = None if draft.created else draft.base.digest, _version_after(outcome)
     return {
         "status": "ok",
         "mode": tool,
@@ -364,8 +364,7 @@ def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None
         if outcome.group
         else "nothing"
     )
-    facts = {"hunks": len(rows), "files": len(outcome.diffs)}
-    summary = say(f"transaction.{how}", lang, facts)
+    summary = say(f"transaction.{how}", lang, {"hunks": len(rows), "files": len(outcome.diffs)})
     diff, was_cut = _diffs(outcome.diffs)
     fields: Fields = {
         "status": "ok",

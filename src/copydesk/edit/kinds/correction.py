@@ -78,8 +78,7 @@ def of_text(
     """Correct a text that is `there` once, for these causes; None if that is not safe."""
     if not is_safe(causes):
         return None
-    shift = shifted(shown, content_lines(old), new)
-    changed = renewed(old, there, new, causes)
+    shift, changed = shifted(shown, content_lines(old), new), renewed(old, there, new, causes)
     is_uneven = "indentation" in causes and indented_by(old, there) is None
     if changed is None or shift.there or is_uneven:
         return None

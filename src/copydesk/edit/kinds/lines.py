@@ -127,9 +127,13 @@ class RangeEdit(Replacing):
         if not isinstance(refusal, ContentChanged):
             return None
         place, shown = self.locate(base), lines_shown(base.whole())
-        said = content_lines(refusal.expected_old or ""), shown[place.start : place.stop]
         old, there, new = (
-            "".join(f"{line}\n" for line in each) for each in (*said, content_lines(self.content))
+            "".join(f"{line}\n" for line in lines)
+            for lines in (
+                content_lines(refusal.expected_old or ""),
+                shown[place.start : place.stop],
+                content_lines(self.content),
+            )
         )
         causes = ("line_numbers",) if unnumbered(old) == there else explain(old, there)
         better = of_text(shown, old, there, new, causes) if len(causes) == 1 else None

@@ -341,9 +341,12 @@ def compile_in_order(
     while len(changes) > 1:  # combine neighbours first: one after the other takes quadratic time
         pairs = zip_longest(changes[::2], changes[1::2])
         changes = [one if other is None else one.then(other) for one, other in pairs]
-    spans = tuple(span for batch in batches for span in batch.spans)
-    no_ops = sum(batch.no_op_count for batch in batches)
-    return Batch(changes[0], spans, no_ops, Escapes.of(batch.escapes for batch in batches))
+    return Batch(
+        changes[0],
+        tuple(span for batch in batches for span in batch.spans),
+        sum(batch.no_op_count for batch in batches),
+        Escapes.of(batch.escapes for batch in batches),
+    )
 
 
 def _in_order(
@@ -416,8 +419,7 @@ def _loosely(
     already.
     """
     is_closed, is_open = edit.old.endswith("\n"), edit.new[-1:] not in "\n"
-    shown = lines_shown(base)
-    old = content_lines(edit.old)
+    shown, old = lines_shown(base), content_lines(edit.old)
     shift = shifted(shown, old, edit.new, end=is_closed)
     if shift.there:
         raise PartialMatchFail(index, (FailedEdit(index, "already there", 0, shift.there),))
