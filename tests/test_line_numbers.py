@@ -233,7 +233,7 @@ def test_a_version_that_is_not_remembered_is_stale_unless_it_is_the_current_one(
         ("2", "line 3", "line 2\n"),
         ("2~3", "line 2\n", "line 2\nline 3\n"),
         ("2", "line 2\nline 3\n", "line 2\n"),
-        ("2", "line 2 ", "line 2\n"),
+        ("2", "line 2.", "line 2\n"),
         ("20", "", None),
         ("2", "line 2", None),
         ("2~3", "line 2\r\nline 3\r\n", None),

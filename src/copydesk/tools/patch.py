@@ -69,8 +69,12 @@ class _PatchCall(EditingCall):
             patches, self.report, auto=(self.apply or context.apply) == "auto"
         )
         if left := [patch.path for patch in every if patch.kind == "skip"]:
-            words = say("patch.skipped", context.lang, {"names": ", ".join(left)})
-            answer = reports.with_notices(answer, "skipped", [*left], [words])
+            answer = reports.with_notices(
+                answer,
+                "skipped",
+                [*left],
+                [say("patch.skipped", context.lang, {"names": ", ".join(left)})],
+            )
         if dropped := sum(patch.dropped for patch in patches):  # hunks without lines
             notice = say("patch.dropped", context.lang, {"count": dropped})
             answer = reports.with_notices(answer, "dropped_hunks", dropped, [notice])
