@@ -248,11 +248,11 @@ def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
     name = refusal.argument
     kind = reason[1] or ("array" if name in ("edits", "paths") else "string")
     kind = "number" if kind == "integer" else kind
-    value = arguments
+    value: object = arguments
     for key in re.findall(r"[^.\[\]]+", name):
         if isinstance(value, Mapping):
             value = cast("Mapping[str, object]", value).get(key, ...)
-        elif isinstance(value, list) and key.isdecimal():
+        elif isinstance(value, list):
             value = cast("list[object]", value)[int(key)]
     received = _JS_TYPES.get(type(value), "object")
     return f"Invalid input: expected {kind}, received {received} at {name}"
