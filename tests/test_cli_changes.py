@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from copydesk.app.cli import main
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
+from copydesk.desk.changes import Changes, UndoneChanges
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 31))
 TOML = 'durability = "fast"\n[members.ann]\napproval = "human"\n[members.bob]\n'
@@ -345,6 +346,26 @@ def test_what_others_changed_stays(agents: OpenWorkspace, run: Run, root: Path) 
     ran = run("undo", "--task", "t1", "--partly")
     assert ran.status == 1
     assert (root / "a.txt").read_text() == before.replace("twenty\n", "line 19\n")
+
+
+def test_a_change_that_was_made_after_the_view_was_read_is_refused_too(
+    agents: OpenWorkspace, run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the only one can be undone, and nothing else is there to undo partly."""
+    edit(agents, 5, "five\nsix")
+    (root / "a.txt").write_text((root / "a.txt").read_text().replace("six\n", "a person's\n"))
+    undo, view = Changes.undo, Changes.view
+
+    def late(self: Changes, *given: Any, **more: Any) -> UndoneChanges:
+        monkeypatch.setattr(Changes, "view", view)
+        return undo(self, *given, **more)
+
+    monkeypatch.setattr(Changes, "undo", late)
+    monkeypatch.setattr(Changes, "view", lambda *_: ())
+    ran = run("undo", "--task", "t1")
+    assert ran.status == 1
+    assert "is not undone. Its lines were changed since by another program." in ran.out
+    assert "--partly" not in ran.out
 
 
 def test_back_to_a_checkpoint(agents: OpenWorkspace, run: Run, root: Path) -> None:

@@ -883,8 +883,9 @@ class _Changes:
             )
         else:
             self._report("undone", done, parts)
-            if done.refused and not done.written:
-                self._say("cli.undo_partly", count=len(parts) - len(done.refused))
+            others = len(parts) - len(done.refused)
+            if done.refused and not done.written and others > 0:
+                self._say("cli.undo_partly", count=others)
             if not parts:
                 self._say("cli.changes_none")
         return 1 if done.refused or done.waiting else 0
@@ -898,7 +899,8 @@ class _Changes:
             self._say("cli.change_waits", id=hunk_id)
         for hunk, refusal in done.refused:
             self._say(left, place=_place(hunk), why=self._why(hunk, refusal))
-            _print_diff(parts[hunk.id].diff)
+            if part := parts.get(hunk.id):  # else it was made after the view was read
+                _print_diff(part.diff)
 
     def _why(self, hunk: ChangedHunk, refusal: Refusal) -> str:
         """Why a change was not undone."""
