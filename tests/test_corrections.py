@@ -781,3 +781,36 @@ def test_long_files_and_many_misses_are_refused_as_before(desk: OpenWorkspace) -
     many = [(f"s{number}()\n", "x\n") for number in range(20)]
     facts = call(desk, "apply_blocks", text=blocks(*many, path="w.txt"), apply="never")
     assert facts["status"] == "ok"
+
+
+PLACED = "if a:\n    x = 5\n    y = 6\nz = 1\n"
+BARE, INDENTED = "x = 5\ny = 6\n", "    x = 7\n    y = 8\n"
+AS_PLACED: dict[str, dict[str, Any]] = {
+    "prepare_file_range_edit": {"range": "2~3", "content": INDENTED, "expected_old": BARE},
+    "replace_text": {"old": BARE, "new": INDENTED},
+    "apply_blocks": {"text": blocks((BARE, INDENTED), path="w.txt")},
+    "apply_patch": {"patch": patch(signed(BARE, INDENTED), path="w.txt")},
+    "edit_file": {"edits": [{"oldText": BARE, "newText": INDENTED}]},
+    "BatchEdit": {"edits": [{"old_string": BARE, "new_string": INDENTED}]},
+}
+
+
+@pytest.mark.parametrize("tool", AS_PLACED)
+def test_a_new_text_that_is_indented_as_the_file_is_not_indented_again(
+    desk: OpenWorkspace, tool: str
+) -> None:
+    """Only the old text was quoted without its indentation: that is planned, and as it was sent."""
+    write(desk, PLACED)
+    given = {
+        **AS_PLACED[tool],
+        **({} if "text" in AS_PLACED[tool] or "patch" in AS_PLACED[tool] else {"path": "w.txt"}),
+    }
+    if tool.startswith(("apply", "prepare", "replace")):
+        given["apply"] = "auto"
+    desk.call("local", tool, given)
+    assert Path(desk.root, "w.txt").read_text() == PLACED, "it is looked at first"
+    (plan,) = desk.pending("local")
+    assert call(desk, "apply_file_modification", hunk_id=plan.id)["status"] == "ok"
+    assert Path(desk.root, "w.txt").read_text() == PLACED.replace("x = 5", "x = 7").replace(
+        "y = 6", "y = 8"
+    )

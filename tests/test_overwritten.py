@@ -344,6 +344,22 @@ def test_a_call_looks_only_at_what_is_short_where_a_long_file_was_saved_too(
     assert [path for _, path, _ in told(desk)] == ["long.py"]
 
 
+def test_a_file_whose_hour_is_over_stands_for_no_others(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in ("a.py", "b.py"):
+        edit(desk, path=path)
+    looked_at: list[str] = []
+    monkeypatch.setattr(
+        overwritten.Overwrites, "_at", lambda _, path, __: iter(looked_at.append(str(path)) or ())
+    )
+    looks = desk.desk.overwrites
+    looks._edited[RelPath.parse("a.py")] = looks._edited[RelPath.parse("a.py")]._replace(time_ms=0)
+    save(Path(desk.root, "a.py"), CODE)
+    looks.look_again()
+    assert looked_at == []
+
+
 def test_no_call_waits_while_others_are_looked_at(desk: OpenWorkspace) -> None:
     edit_id = edit(desk)
     begun, over = threading.Event(), threading.Event()

@@ -55,6 +55,24 @@ def test_the_thread_works_for_its_share_of_the_time() -> None:
     assert began[1] - began[0] >= 0.5
 
 
+def test_it_rests_also_from_what_was_given_meanwhile() -> None:
+    began: list[float] = []
+    ended = threading.Event()
+
+    def work() -> None:
+        began.append(time.monotonic())
+        if len(began) < 2:
+            later.do(work)
+            time.sleep(0.05)
+        else:
+            ended.set()
+
+    with Soon(0.001, share=0.1) as later:
+        later.do(work)
+        assert ended.wait(ENOUGH)
+    assert began[1] - began[0] >= 0.5
+
+
 def test_one_job_at_a_time_and_nobody_waits_for_another_for_long() -> None:
     done: list[int] = []
     begun, over = threading.Event(), threading.Event()

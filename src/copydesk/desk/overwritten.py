@@ -248,10 +248,11 @@ class Overwrites(Closing):
             self._services.records.withdraw(said)
             self._services.records.take(replace(said, reason="made again", told=True))
 
-    def _look(self, paths: Iterable[RelPath] = ()) -> None:
+    def _look(self, paths: Iterable[RelPath] | None = None) -> None:
         """Look at these files, or at those whose turn it is."""
         self._take_edits()
-        turn = {path: self._edited[path] for path in paths if path in self._edited} or self._turn()
+        chosen = self._turn() if paths is None else paths
+        turn = {path: self._edited[path] for path in chosen if path in self._edited}
         others = {path: one for path, one in self._edited.items() if path not in turn}
         self._edited = others | turn
         for path, edited in turn.items():

@@ -193,7 +193,7 @@ def checked_id(text: str) -> str:
 
 
 _SHOWN_ESCAPES = 8
-_SHOWN_EXPECTED = 2_000
+SHOWN_EXPECTED = 2_000
 """Characters shown, around the first difference, of the expected lines and of those found."""
 
 
@@ -317,8 +317,8 @@ def check_expected(expected_old: str, base: Text, place: Place) -> None:
         raise ContentChanged(
             "expected_old is not what stands there",
             planned_lines=place.named,
-            expected_old=cut(expected_old, _SHOWN_EXPECTED, at),
-            found=cut(theirs, _SHOWN_EXPECTED, at),
+            expected_old=cut(expected_old, SHOWN_EXPECTED, at),
+            found=cut(theirs, SHOWN_EXPECTED, at),
             cause=explain(mine, theirs) or None,
             stands_at=_stands_at(expected, base),
             version=base.version,

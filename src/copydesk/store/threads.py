@@ -545,7 +545,7 @@ class Soon(Closing):
         with self._changed:
             if work not in self._left:
                 if not self._left:
-                    self._due = max(time.monotonic() + self._seconds, self._rested)
+                    self._due = time.monotonic() + self._seconds
                 self._left.append(work)
             if self._pid != os.getpid() and not self._closed:  # it is the parent's thread
                 self._asleep = False
@@ -601,8 +601,8 @@ class Soon(Closing):
                     self._asleep = False
                     continue
                 used = now
-                if self._due > now:
-                    self._changed.wait(self._due - now)
+                if (due := max(self._due, self._rested)) > now:
+                    self._changed.wait(due - now)
                     continue
             self.now()
             over = time.monotonic()

@@ -82,6 +82,8 @@ def of_text(
     is_uneven = "indentation" in causes and indented_by(old, there) is None
     if changed is None or shift.there or is_uneven:
         return None
+    if _is_placed(*map(content_lines, (new, old, there))):
+        changed = new
     return Corrected(
         there,
         changed,
@@ -289,8 +291,19 @@ def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = F
     lines = range(places[0], places[0] + len(old)) if is_one else range(0)
     standing = () if len(places) > 1 else _standing(shown, content_lines(new), lines)
     there = tuple(at + 1 for at in standing)
-    moved = reindented(new, old, shown[lines.start : lines.stop]) if is_one and not there else None
-    return Shift(places, there, moved)
+    own = shown[lines.start : lines.stop]
+    is_clear = is_one and not there and not _is_placed(content_lines(new), old, own)
+    return Shift(places, there, reindented(new, old, own) if is_clear else None)
+
+
+def _is_placed(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether new lines are indented as those in the file already, and not as the old ones sent."""
+    leads = (
+        min((indentation(line) for line in lines if line.strip()), key=len, default="")
+        for lines in (new, old, there)
+    )
+    has, sent, wanted = leads
+    return has == wanted != sent
 
 
 def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:

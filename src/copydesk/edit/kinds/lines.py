@@ -7,6 +7,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import ClassVar
 
+from copydesk.edit.draft import SHOWN_EXPECTED
 from copydesk.edit.kinds.base import (
     Action,
     Composed,
@@ -126,11 +127,13 @@ class RangeEdit(Replacing):
         """Its content as the lines are that it names, if `expected_old` says them otherwise."""
         if not isinstance(refusal, ContentChanged):
             return None
+        if refusal.expected_old is None or len(refusal.expected_old) > SHOWN_EXPECTED:
+            return None
         place, shown = self.locate(base), lines_shown(base.whole())
         old, there, new = (
             "".join(f"{line}\n" for line in lines)
             for lines in (
-                content_lines(refusal.expected_old or ""),
+                content_lines(refusal.expected_old),
                 shown[place.start : place.stop],
                 content_lines(self.content),
             )
