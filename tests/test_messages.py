@@ -484,6 +484,7 @@ def story(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         yield call("apply_file_modification", hunk_id=one["hunk_id"])["summary"]
     yield from corrected(desk, root, lang)
     yield from past(desk, root, lang)
+    yield from at_once(desk, root, lang)
     yield from together(desk, root, lang)
     (root / "all.txt").write_text("1\n2\n3\n4\n5\n6\nneun\n7\nacht\n")
     yield from decided(desk, lang)
@@ -512,6 +513,26 @@ def corrected(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
         version = desk.call("local", "read_file", {"path": "near.py"}).fields["version"]
         given = {"path": "near.py", **lines, "version": version, "apply": "auto"}
         yield text("prepare_file_range_edit", **given)
+
+
+def at_once(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
+    """What is said of corrected edits that were written."""
+
+    def text(tool: str, **arguments: object) -> str:
+        given = {"apply": "auto", "report": "full", **arguments}
+        return desk.call("local", tool, given, lang=lang).text.partition("```diff")[0]
+
+    for name in ("in.txt", "too.txt"):
+        (root / name).write_text("if a:\n    x = 1\n    y = 2\n    z = 3\n")
+    old, new = "x = 1\ny = 2\n", "x = 2\ny = 2\n"
+    given = {"path": "in.txt", "range": "2~3", "content": new, "expected_old": old}
+    yield text("prepare_file_range_edit", **given)
+    yield text("replace_text", path="in.txt", old=new, new=old)
+    block = f"<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n"
+    yield text("apply_blocks", text=f"in.txt\n{block}too.txt\n{block}")
+    binary = "diff --git a/b.png b/b.png\nBinary files a/b.png and b/b.png differ\n"
+    there = "--- a/in.txt\n+++ b/in.txt\n@@ -4 +4 @@\n-    z = 3\n+    z = 4\n"
+    yield text("apply_diff", diff=there + binary, skip=["binary"])
 
 
 def looking(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
