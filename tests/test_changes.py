@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -169,6 +170,39 @@ def test_what_was_undone_and_made_again_is_of_who_made_it(
         expected = shown if number % 2 else []
         assert hunks(desk) == hunks(desk, Selection(task="A")) == expected
         assert hunks(desk, Selection(task=f"B{number}")) == []
+
+
+@pytest.mark.parametrize("apart", ["members", "tasks"])
+@pytest.mark.parametrize("depth", [2, 3])
+def test_moves_of_one_file_are_none_once_all_are_undone(
+    desk: OpenWorkspace, apart: str, depth: int
+) -> None:
+    names = ["b.txt", "k2.txt", "sub/k3.txt", "k4.txt"]
+    paths = [RelPath.parse(name) for name in names[: depth + 1]]
+    whose = [
+        {"by": ("rev", "local")[n % 2]} if apart == "members" else {"task": f"T{n}"}
+        for n in range(4)
+    ]
+    wanted = [
+        Selection(member=each["by"]) if "by" in each else Selection(task=each["task"])
+        for each in whose
+    ]
+    moves = [
+        write(desk, MoveFile(old, new), **whose[n]) for n, (old, new) in enumerate(pairwise(paths))
+    ]
+    agent = desk.member("local").because("", "T1" if apart == "tasks" else "")
+    undos: list[int] = []
+    for left, move in reversed([*enumerate(moves)]):
+        undone = desk.desk.undo(agent, "undo_file_modification", move)
+        assert isinstance(undone, Undone)
+        undos.append(undone.edit_id)
+        open_moves = [one for hunk in hunks(desk) for one in hunk.edits]
+        assert [one.edit_id for one in open_moves] == moves[:left]
+    assert [hunks(desk, each) for each in (ALL, *wanted)] == [[]] * 5
+    assert desk.desk.changes.tasks(desk.person("local")) == ()
+    for count, undo in enumerate(reversed(undos), 1):
+        assert isinstance(desk.desk.undo(agent, "undo_file_modification", undo), Undone)
+        assert [one.edit_id for hunk in hunks(desk) for one in hunk.edits] == moves[:count]
 
 
 @pytest.mark.parametrize("seed", range(5))

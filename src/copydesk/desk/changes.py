@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, Protocol
 from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision, Entry, Verdict
 from copydesk.desk.drafts import Services
 from copydesk.desk.gates import Edited, telling
-from copydesk.desk.history import MOST_SEARCHED, Undoing, entries
+from copydesk.desk.history import MOST_SEARCHED, History, Undoing, entries
 from copydesk.desk.member import Member, may_read
 from copydesk.desk.outcome import MEMBER, Applied, NotUndone, Planned, Transacted, Withheld
 from copydesk.desk.review import noted
@@ -832,9 +832,9 @@ class _Replay:
             self._text.change(changes, author)
 
     def _undone_by(self, edit: Entry) -> int:
-        """The edit that this one undid by its id, or 0; of a move, it names the old end."""
-        moves = (one for one, known in self._known.items() if known.moved and one < edit.edit_id)
-        return max(moves, default=0) if edit.moved and edit.undoes else edit.undoes
+        """The edit that this one undid by its id, or 0; 0 too for a move that is not in view."""
+        found = History(self._services).undone(edit)
+        return found if not edit.moved or found in self._known else 0
 
     def _name_after(self, step: TextStep, author: int) -> Sequence[bytes]:
         """The lines of the name after a step.

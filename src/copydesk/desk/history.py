@@ -158,6 +158,21 @@ class History:
         """The edit that undid this one and is in effect, or 0; raises as `entry`."""
         return taken_back_by(self._services.records, self.entry(member, edit_id).edit_id)
 
+    def undone(self, undo: Entry) -> int:
+        """The edit that this one undid, or 0; of a move, whose old end it names, the new end.
+
+        It is 0 too if the journal does not have both ends of the move that was undone.
+        """
+        if undo.moved is None or not undo.undoes:
+            return undo.undoes
+        source, ends = self._services.records.get(undo.undoes), [undo.path, undo.moved.other]
+        found = (
+            one.edit_id
+            for one in (self._services.records.of_group(source.group) if source else ())
+            if one.moved and not one.is_source and [one.moved.other, one.path] == ends
+        )
+        return next(found, 0)
+
     def not_found(self, member: Member, edit_id: int) -> EditNotFound:
         """The refusal for a missing edit, with the reason."""
         return EditNotFound(
