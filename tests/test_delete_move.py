@@ -446,6 +446,32 @@ def test_the_tools_answer_as_the_others_do(tmp_path: Path) -> None:
         assert (tmp_path / "b.bin").read_bytes() == b"\0\1"
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_move_is_made_again_by_the_name_it_was_told(tmp_path: Path, whole: bool) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    (tmp_path / "b.txt").write_text("two\n")
+    ways = ["apply_file_modification", "apply_file_modifications"]
+    undo = "undo_file_modification"
+    with tools(tmp_path, apply="ask") as opened:
+        ids = [
+            outcome(opened, "prepare_file_move", path=f"{name}.txt", to=f"{name}/e.txt")["hunk_id"]
+            for name in "ab"
+        ]
+        if whole:
+            rows = outcome(opened, ways[1], hunk_ids=ids)["hunks"]
+            told = [row["edit_id"] for row in rows]
+        else:
+            told = [outcome(opened, ways[0], hunk_id=ids[1])["edit_id"]]
+        given = {"edit_id": told[-1], "transaction": True}
+        undone = opened.call("local", undo, given).text
+        again = opened.call("local", undo, {**given, "again": True}).text
+        twice = [outcome(opened, undo, **given), outcome(opened, undo, **given, again=True)]
+        for edit in told:
+            assert f"undid edit {edit}" in undone
+            assert f"made edit {edit} again" in again
+        assert [one["status"] for one in twice] == ["ok"] * 2
+
+
 def test_a_taken_target_says_nothing_false_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

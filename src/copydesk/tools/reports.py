@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
 from copydesk import errors
-from copydesk.desk.backends.api import REFUSING, Decision
+from copydesk.desk.backends.api import REFUSING, Decision, Entry
 from copydesk.desk.backends.snapshots import Run
 from copydesk.desk.changes import FileChanges, UndoneChanges
 from copydesk.desk.gates import Findings
@@ -515,17 +515,31 @@ def undone(
 
 
 def undone_together(
-    tool: str, outcomes: Sequence[Undone], lang: Lang, length: Length | None = None, *, again: bool
+    tool: str,
+    outcomes: Sequence[Undone],
+    lang: Lang,
+    length: Length | None = None,
+    *,
+    redone: Callable[[Entry], int] | None,
 ) -> Answer:
-    """The answer to the undo of a transaction, its newest edit first; `again`: it redid one."""
+    """The answer to the undo of a transaction, its newest edit first.
+
+    If it made one again, `redone` tells which edit each undo that it took back had undone.
+    """
     answers = [
-        undone(tool, outcome, lang, length, again=outcome.entry.undoes * again)
+        undone(
+            tool,
+            outcome,
+            lang,
+            length,
+            again=(redone(outcome.entry) or outcome.entry.undoes) if redone else 0,
+        )
         for outcome in outcomes
     ]
     rows: list[Value] = [
         {key: answer.facts[key] for key in _UNDONE_ROW if key in answer.facts} for answer in answers
     ]
-    summary = say(f"undo.together{'.again' * again}", lang, {"edits": len(rows)})
+    summary = say(f"undo.together{'.again' if redone else ''}", lang, {"edits": len(rows)})
     head: Fields = {"status": "ok", "mode": tool, "changed": bool(rows)}
     whole = Answer(
         {**head, "edits": rows, "summary": summary}, "".join(answer.diff for answer in answers)

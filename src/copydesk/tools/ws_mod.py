@@ -110,7 +110,13 @@ class UndoCall(EditingCall):
         if len(outcome) == 1 and not is_whole:
             again = self.edit_id if self.again else 0
             return reports.undone(name, outcome[0], context.lang, self.report, again=again)
-        return reports.undone_together(name, outcome, context.lang, self.report, again=self.again)
+        return reports.undone_together(
+            name,
+            outcome,
+            context.lang,
+            self.report,
+            redone=context.desk.history.undone if self.again else None,
+        )
 
     def _made_again(self, context: Context, name: str) -> Answer:
         """Make, or plan, an edit again that another program has overwritten."""
