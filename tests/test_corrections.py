@@ -446,6 +446,11 @@ def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:
         ("import sys\n", "count = 1000\n", "count = 1000\n", False),
         ("first\nsecond\n", "first\n", "first\nother\n", False),
         ("first\nsecond\n", "", "first\n", False),
+        ("timeout = 30\n", "timeout = 60\n", "[a]\ntimeout = 31\n[b]\ntimeout = 60\nlast\n", False),
+        ("return compute(x, cached)\n", "return compute(x)\n", "return compute(x)\n", False),
+        ("import jsonn\n", "import os\n", "import os\nimport json\n", False),
+        ("import jsonn\n", "import os\n", "import os\n", False),
+        ("size = get(left, 1)\n", "size = get(right, 1)\n", "size = get(right, 1)\n", True),
     ],
 )
 @pytest.mark.parametrize("tool", ["apply_blocks", "apply_patch", "apply_diff"])
@@ -453,15 +458,59 @@ def test_one_line_is_there_already(
     desk: OpenWorkspace, tool: str, old: str, new: str, after: str, is_done: bool
 ) -> None:
     write(desk, after)
+    at = [*after.splitlines(), new.rstrip()].index(new.rstrip()) + 1
     given: dict[str, Any] = {
         "apply_blocks": {"text": blocks((old, new), path="w.txt")},
         "apply_patch": {"patch": patch(signed(old, new), path="w.txt")},
-        "apply_diff": {"diff": diffed(signed(old, new))},
+        "apply_diff": {"diff": diffed(signed(old, new), head=f"@@ -{at} +{at} @@")},
     }[tool]
     facts = call(desk, tool, **given, apply="auto")
     assert text(desk, "w.txt") == after
     assert (facts["status"] == "ok" and "already_there" in facts) is is_done, facts
     assert not is_done or facts["changed"] is False
+
+
+@each_row(
+    "other is_done",
+    [
+        (None, True),
+        ("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", False),
+        ("b.py\n<<<<<<< SEARCH\ny = 2\n=======\ny = 3\n>>>>>>> REPLACE\n", False),
+        ("b.py\n<<<<<<< SEARCH\nz = 2\n=======\nz = 3\n>>>>>>> REPLACE\n", False),
+        ("<<<<<<< SEARCH\nx = 0\n=======\nb = 1\nc = 2\n>>>>>>> REPLACE\n", True),
+    ],
+)
+def test_one_line_is_not_taken_for_there_beside_what_is_written(
+    desk: OpenWorkspace, other: str | None, is_done: bool
+) -> None:
+    write(desk, "a\ntimeout = 60\nb = 1\nc = 2\n")
+    mine = blocks(("timeout = 30\n", "timeout = 60\n"), path="w.txt")
+    facts = call(desk, "apply_blocks", text=mine + (other or ""), apply="auto")
+    assert (text(desk, "w.txt"), text(desk, "b.py")) == ("a\ntimeout = 60\nb = 1\nc = 2\n", XY)
+    assert (facts["status"] == "ok") is is_done, facts
+    if not is_done:
+        assert "not_found" in [one["reason"] for one in facts["rejected"] if one["path"] == "w.txt"]
+
+
+@each_row(
+    "hunk is_done",
+    [
+        ("@@ def f():\n", False),
+        ("@@ def g():\n", True),
+        ("@@\n", True),
+    ],
+)
+def test_one_line_is_there_only_where_the_patch_says(
+    desk: OpenWorkspace, hunk: str, is_done: bool
+) -> None:
+    write(desk, "def f():\n    pass\n\n\ndef g():\n    timeout = 60\n")
+    sent = patch(hunk + signed("    timeout = 30\n", "    timeout = 60\n"), path="w.txt")
+    facts = call(desk, "apply_patch", patch=sent, apply="auto")
+    assert (facts["status"] == "ok" and "already_there" in facts) is is_done, facts
+    head = f"@@ -{6 if is_done else 2} +6 @@"
+    sent = diffed(signed("    timeout = 30\n", "    timeout = 60\n"), head=head)
+    facts = call(desk, "apply_diff", diff=sent, apply="auto")
+    assert (facts["status"] == "ok" and "already_there" in facts) is is_done, facts
 
 
 @each_row("name", ["./b.py", "`b.py`", ".\\b.py", "'b.py'", "`./b.py`"])

@@ -16,7 +16,7 @@ from copydesk import errors
 from copydesk.desk.desk import as_corrected
 from copydesk.desk.outcome import Planned, Transacted, Withheld
 from copydesk.edit.kinds.base import Fixed
-from copydesk.edit.kinds.patch import in_order
+from copydesk.edit.kinds.patch import in_order, is_single
 from copydesk.edit.patch_parse import (
     EXECUTABLE,
     FilePatch,
@@ -156,6 +156,7 @@ class Patching:
         self._member = context.member.at_once()
         self._planned, self._terms = list[Planned](), list[Terms]()
         self._rejected, self._there = list[RejectedHunk](), list[RejectedHunk]()
+        self._lost = list[RejectedHunk]()
         self._refused: list[tuple[str, Refusal]] = []
 
     def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Answer:
@@ -201,6 +202,9 @@ class Patching:
             ]
             is_there = [len(lines) for lines in places] == [1] * len(patch.hunks)
             (self._there if is_there else self._rejected).extend(refusal.rejected)
+            for hunk in refusal.rejected if is_there else ():
+                if is_single(patch.hunks[hunk.hunk - 1]):  # certain only if nothing is written
+                    self._lost.append(replace(hunk, reason="not_found", lines=None))
         except (errors.Failed, errors.Busy):
             raise
         except Refusal as refusal:
@@ -306,6 +310,7 @@ class Patching:
     def _refusal(self) -> Answer | None:
         """The answer about the hunks that do not fit; None if all fit."""
         lang = self._context.lang
+        self._rejected += self._lost if self._planned or self._rejected else ()
         if len(self._rejected) == 1 and self._refused:
             path, refusal = self._refused[0]
             answer = reports.refused(self._name, path, refusal, lang, ("patch",))

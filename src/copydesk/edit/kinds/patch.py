@@ -132,7 +132,7 @@ class PatchEdit(BatchEdit):
     def places(self, base: Snapshot) -> tuple[Span, ...]:
         """Return the lines of each hunk; raises PatchRejected, listing all without a single one."""
         sought = _Sought(base, is_base=_is_blob(base.data, self.base))
-        places = [sought.place(hunk) for hunk in self.edits]
+        places = sought.checked(self.edits, [sought.place(hunk) for hunk in self.edits])
         parts = [(0, 0) if isinstance(place, _Misplaced) else place for place in places]
         lost = {at: place for at, place in enumerate(places) if isinstance(place, _Misplaced)}
         several = {at: one.lines for at, one in lost.items() if one.reason == "several_places"}
@@ -493,26 +493,52 @@ class _Sought:
         if elsewhere:
             return _Misplaced("not_at_end", elsewhere)
         new = content_lines(hunk.new)
-        is_told = self._is_made(hunk.old, hunk.new) if len(new) < 2 else any(map(str.strip, new))
+        is_told = self._may_be_made(hunk) if len(new) < 2 else any(map(str.strip, new))
         there = self.all_places(new) if is_told else []
         context = same_after(content_lines(hunk.old), new[:-1], 0, 0)
         return _Misplaced("already_there" if there else "not_found", [at + context for at in there])
 
-    def _is_made(self, old: str, new: str) -> bool:
-        """Whether one line was put for the old ones: it is like one of them, and they are nowhere.
+    def _may_be_made(self, hunk: PatchHunk) -> bool:
+        """Whether one line was put for the old ones: it is one of them but for a word or number.
 
-        It is there once and says something of its own, not only what many lines do.
+        It is there once, where the hunk says, and has words of its own, not only what many lines
+        do; the old ones are nowhere.
         """
-        line, gone = new.strip(), [one.strip() for one in content_lines(unnumbered(old) or old)]
-        is_alike = any(2 * sum(common_ends(one, line)) >= len(line) for one in gone)
+        line, places = hunk.new.strip(), self.all_places([hunk.new.rstrip("\r\n")])
+        gone = [one.strip() for one in content_lines(unnumbered(hunk.old) or hunk.old)]
         return (
-            is_alike
+            len(places) == 1
+            and hunk.line in (0, places[0] + 1)
             and len("".join(_WORD.findall(line))) >= 4
-            and len(self.all_places([new.rstrip("\r\n")])) == 1
-            and {fold(one) for one in gone if one}.isdisjoint(
-                map(fold, self._base.texts(0, self._base.line_count))
-            )
+            and any(_is_version(one, line) for one in gone)
+            and self._below(hunk.headers, places, is_inside=True) == places
+            and self._folded.isdisjoint(fold(one) for one in gone if one)
         )
+
+    @computed_once
+    def _folded(self) -> set[str]:
+        return set(map(fold, self._base.texts(0, self._base.line_count)))
+
+    def checked(
+        self, hunks: Sequence[PatchHunk], places: Sequence[Span | _Misplaced]
+    ) -> Sequence[Span | _Misplaced]:
+        """The places; one line counts as there only if all hunks are, and nothing else is meant."""
+        single = {
+            at: place.lines[0]
+            for at, place in enumerate(places)
+            if isinstance(place, _Misplaced) and place.reason == "already_there"
+            if is_single(hunks[at])
+        }
+        is_done = all(
+            isinstance(one, _Misplaced) and one.reason == "already_there" for one in places
+        )
+        if single and is_done:
+            base, lines = self._base, sorted(set(single.values()))
+            cuts = [Edit(base.start(line), base.start(line + 1), b"") for line in lines]
+            others = base.edited(ChangeSet.of(base.size, cuts))
+            is_done = not any(nearest_of(others, [hunks[at].old for at in single]))
+        left = {} if is_done else dict.fromkeys(single, _Misplaced("not_found"))
+        return [left.get(at, place) for at, place in enumerate(places)]
 
     def _insertion(self, hunk: PatchHunk) -> Span | _Misplaced:
         """The place of new lines without old ones: the end, or after the line they name."""
@@ -607,8 +633,13 @@ class _Sought:
             self._headed[header] = sorted(at for text, at in starting if _names(header, text))
         return self._headed[header]
 
-    def _below(self, headers: Sequence[str], places: list[int]) -> list[int] | _Misplaced:
-        """The places below all headers; only those in the last one's block, if there are any."""
+    def _below(
+        self, headers: Sequence[str], places: list[int], *, is_inside: bool = False
+    ) -> list[int] | _Misplaced:
+        """The places below all headers; only those in the last one's block, if there are any.
+
+        `is_inside`: only those, even if there are none.
+        """
         bodies = [range(self._base.line_count)]
         for header in headers:
             known = self._heads(header)
@@ -620,7 +651,7 @@ class _Sought:
         after = [at for at in places if at >= bodies[0].start]
         if not after:
             return _Misplaced("not_below_header", places)
-        return _within(after, bodies) or after
+        return _within(after, bodies) or ([] if is_inside else after)
 
 
 def _with_near(rejection: RejectedHunk, base: Snapshot, old: str, near: Near) -> RejectedHunk:
@@ -726,6 +757,24 @@ def _within(ordered: Sequence[int], bodies: Sequence[range]) -> list[int]:
 def _is_open(text: str) -> bool:
     """Whether the text ends without a line end, which only the end of a file may."""
     return bool(text) and not text.endswith("\n")
+
+
+def is_single(hunk: PatchHunk) -> bool:
+    """Whether at most one line comes for the old ones."""
+    return len(content_lines(hunk.new)) < 2
+
+
+def _is_version(old: str, new: str) -> bool:
+    """Whether a line is like an older one, with the same words but for a number or one of three."""
+    was, now = (re.findall(r"\w+", line) for line in (old, new))
+    changed = [pair for pair in zip(was, now, strict=False) if pair[0] != pair[1]]
+    is_number = all(one.isdigit() for pair in changed for one in pair)
+    return (
+        len(was) == len(now)
+        and len(changed) < 2
+        and (is_number or len(now) > 2)
+        and 2 * sum(common_ends(old, new)) >= len(new)
+    )
 
 
 def _names(header: str, line: str) -> bool:
