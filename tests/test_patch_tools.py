@@ -460,6 +460,53 @@ def test_what_is_no_text_is_skipped_where_the_caller_says_so(
     assert alone["error"] == "INVALID_PATCH"
 
 
+QUOTED = '"{}/\\303\\244 b/x.png"'
+
+
+@pytest.mark.parametrize(
+    ("skipped", "name"),
+    [
+        ("diff --git {0} {1}\nBinary files {0} and {1} differ\n".format(
+            QUOTED.format("a"), QUOTED.format("b")), "\u00e4 b/x.png"),
+        ("diff --git l l\nnew file mode 120000\n--- /dev/null\n+++ l\n@@ -0,0 +1 @@\n+t\n", "l"),
+        ("diff --git a/x b/y.png b/x b/y.png\nBinary files differ\n", "x b/y.png"),
+        ("diff --git a/x.png b/y.png\nsimilarity index 90%\nrename from x.png\nrename to y.png\n"
+         "Binary files a/x.png and b/y.png differ\n", "y.png"),
+        ("Binary files old/x.png and new/x.png differ\n", "x.png"),
+        ("Binary files a/x and y.png and b/x and y.png differ\n", "x and y.png"),
+        ("Binary files /dev/null and b/x.png differ\n", "x.png"),
+        ("Binary files a/x.png and /dev/null differ\n", "x.png"),
+        ("Binary files x.png.orig and x.png differ\n", "x.png"),
+        (f"Binary files {QUOTED.format('a')} and {QUOTED.format('b')} differ\n", "\u00e4 b/x.png"),
+    ],
+)  # fmt: skip
+def test_what_is_skipped_is_told_by_its_name(desk: OpenWorkspace, skipped: str, name: str) -> None:
+    Path(desk.root, "new.txt").write_text("one\n")
+    sent = skipped + "--- a/new.txt\n+++ b/new.txt\n@@ -1 +1 @@\n-one\n+two\n"
+    facts = call(desk, "apply_diff", diff=sent, apply="auto", skip=["binary"])
+    assert facts["skipped"] == [name], facts
+
+
+GONE = "diff --git a/l b/l\ndeleted file mode {}\n--- a/l\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n"
+CAME = "diff --git a/l b/l\nnew file mode {}\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+two\n"
+
+
+@pytest.mark.parametrize("modes", [("100644", "120000"), ("120000", "100644"), ("120000",) * 2])
+def test_a_file_that_becomes_a_symlink_is_skipped_as_a_whole(
+    desk: OpenWorkspace, modes: tuple[str, str]
+) -> None:
+    for name in ("l", "new.txt"):
+        Path(desk.root, name).write_text("one\n")
+    sent = "".join(half.format(mode) for half, mode in zip((GONE, CAME), modes, strict=True))
+    alone = call(desk, "apply_diff", diff=sent, apply="auto", skip=["binary"])
+    assert alone["error"] == "INVALID_PATCH"
+    sent += "--- a/new.txt\n+++ b/new.txt\n@@ -1 +1 @@\n-one\n+two\n"
+    facts = call(desk, "apply_diff", diff=sent, apply="auto", skip=["binary"])
+    assert facts["skipped"] == ["l"], facts
+    assert Path(desk.root, "l").read_text() == "one\n"
+    assert Path(desk.root, "new.txt").read_text() == "two\n"
+
+
 def test_it_is_a_toolset_of_its_own() -> None:
     assert "patch" in TOOLSETS
     catalog, own = Catalog(all_tools()), {"apply_patch", "apply_diff", "apply_blocks"}

@@ -441,15 +441,33 @@ def parse_diff(text: str, *, skips: bool = False) -> tuple[FilePatch, ...]:
         except PatchInvalid as refusal:
             if not skips or refusal.reason not in ("binary", "symlink"):
                 raise
-            name = line.rstrip().removesuffix(" differ").rpartition(" b/")[2]
-            left.append(FilePatch("skip", (name,), lines.number))
+            left.append(FilePatch("skip", (_skipped(line, lines.number),), lines.number))
             lines.at += 1
             lines.take_while(lambda line: line.startswith("index "))
             if refusal.reason == "symlink" and _is_header(lines):
                 _plain(lines)  # its target
+    skipped = {patch.path: patch for patch in left}  # also where it was or becomes a file
+    files = [patch for patch in files if skipped.keys().isdisjoint({patch.path, patch.to})]
     if not files:
         raise invalid("binary", left[0].line, left[0].path) if left else invalid("no_diff")
-    return (*once_each(files), *left)
+    return (*once_each(files), *skipped.values())
+
+
+def _skipped(line: str, number: int) -> str:
+    """The name of what is skipped, in the first line about it."""
+    names = line.rstrip().removeprefix("diff --git ")
+    with suppress(PatchInvalid):
+        return _both(names, number)
+    names = names.removeprefix("Binary files ").removesuffix(" differ")
+    for both in re.finditer(" and ", names):
+        halves = names[: both.start()], names[both.end() :]
+        old, new = _stripped(*(_unquoted(half, number) for half in halves))
+        if old == new or _NULL in (old, new):
+            return old if new == _NULL else new
+        tail = new.partition("/")[2]
+        if tail and tail == old.partition("/")[2]:
+            return tail
+    return names.rpartition(" and ")[2].rpartition(" b/")[2]
 
 
 def _is_header(lines: PatchLines, ahead: int = 0) -> bool:
