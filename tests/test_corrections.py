@@ -12,9 +12,12 @@ from copydesk.app.config import MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import DAY_MS
 from copydesk.edit.kinds.correction import renewed
+from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
 from copydesk.errors import HunkNotFound
+from copydesk.text.snapshot import Snapshot
 from copydesk.tools.messages import Lang
 from support.batch_calls import pairs
+from support.cost import steps
 from support.desks import FAST, Setup, call
 from support.rows import each_row
 
@@ -365,6 +368,7 @@ def test_a_hunk_that_fits_before_and_in_between_elsewhere_is_refused(desk: OpenW
         ("a = 5\nxx\nqq\n", [("qq", "a = 5\nyy"), ("a = 5", "g = 8")], [1, 3]),
         ("xx\nqq\na = 5\n", [("xx", "a = 5\nyy"), ("a = 5", "g = 8")], [3, 1]),
         ("a\nx\nb\nq\na\nb\n", [("a\nx\nb", "a\nb"), ("a\nb", "g")], [5, 1]),
+        ("f\na\nd\n", [("f", "f\nc\nf"), ("f\na\nd", "f\na\nq")], [1, 3]),
         # its own lines, those of an equal place, and those that stay beside new ones
         ("a\nx\na\n", [("a", "a\nn"), ("a", "a\nn")], None),
         ("a\nx\nb\n", [("a", "a\nn"), ("a\nn", "m"), ("b", "n")], None),
@@ -404,6 +408,24 @@ def test_a_block_without_lines_is_refused(desk: OpenWorkspace, old: str) -> None
         facts = by_blocks(desk, (search, ""), path="w.txt")
         assert facts["rejected"][0]["reason"] == "no_lines", facts
     assert by_blocks(desk, ("", ""), path=f"{len(old)}.txt")["status"] == "ok", "an empty file"
+
+
+@each_row("is_added", [False, True])
+def test_the_order_of_many_blocks_costs_as_much_as_their_lines(is_added: bool) -> None:
+    def checked(count: int) -> None:
+        hunks, lines = list[PatchHunk](), list[str]()
+        for number in range(count):
+            block = f"def f{number}():\n    return None\n\n"
+            lines.append(block + "    x = 1\n" * 50)
+            new = block.replace("    return", "    done()\n    return")
+            hunks.append(PatchHunk(block, f"{new}    return None\n\n" if is_added else new))
+        base, edit = Snapshot.of("".join(lines).encode()), PatchEdit("x", (*hunks,))
+        costs[count] = steps(lambda: edit.check_order(base, edit.places(base)))
+
+    costs: dict[int, int] = {}
+    for count in (20, 40, 80):
+        checked(count)
+    assert costs[80] - costs[40] <= 2.2 * (costs[40] - costs[20]) + 200, costs
 
 
 def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:

@@ -8,12 +8,13 @@ keep their bytes.
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
 from copydesk.edit.kinds.base import (
@@ -243,23 +244,40 @@ class PatchEdit(BatchEdit):
 
     def check_order(self, base: Snapshot, parts: Sequence[Span]) -> None:
         """Raise PatchRejected for a hunk that fits lines which those before it make, too."""
-        made, before = set[str](), list[Edit]()
-        rows = zip(self.edits, parts, self._changes(base, parts), strict=True)
-        for at, (hunk, (first, last), (edits, _)) in enumerate(rows):
+        gaps = [
+            (at, first + a, first + b, content_lines(hunk.new)[c:d])
+            for at, (hunk, (first, _)) in enumerate(zip(self.edits, parts, strict=True))
+            for a, b, c, d in _gaps(hunk.signs, content_lines(hunk.old), content_lines(hunk.new))
+        ]
+        gone = {line: at for at, start, stop, _ in gaps for line in range(start, stop)}
+        put = {start: at for at, start, _, _ in gaps}
+        added = {start: [_Line(text, at) for text in new] for at, start, _, new in gaps}
+        lines, starts = list[_Line](), list[int]()  # all that are there at any time, in order
+        for number, text in enumerate((*base.texts(0, base.line_count), "")):
+            starts.append(len(lines))
+            lines += (*added.get(number, ()), _Line(text, -1, gone.get(number, sys.maxsize)))
+        counts = Counter(line.text for line in lines)
+        made: dict[tuple[str, ...], list[tuple[int, int]]] = {}  # what each gap adds, or joins
+        for at, start, _, new in gaps:
+            above = islice(_there(lines, range(starts[start] - 1, -1, -1), at + 1), 1)
+            below = islice(_there(lines, range(starts[start], len(lines)), at + 1), len(new) + 1)
+            for one, other in pairwise((*above, *below)):
+                made.setdefault((lines[one].text, lines[other].text), []).append((at, other))
+            for index in range(starts[start], starts[start] + len(new)):
+                made.setdefault((lines[index].text,), []).append((at, index))
+        for at, (hunk, (first, _)) in enumerate(zip(self.edits, parts, strict=True)):
             old = content_lines(hunk.old)
-            if hunk.line != first + 1 and made.intersection(old):
-                total = ChangeSet.of(base.size, before)
-                now, back = base.edited(total), [total.invert(base.data)]
-                known = [
-                    follow(base.start(line), base.start(line + len(old)), back)
-                    for line in _Sought(base, is_base=False).all_places(old)
-                ]
-                for line in _Sought(now, is_base=False).all_places(old):
-                    if Followed(now.start(line)) not in known:
+            near = range(first, first + len(old) + 1)
+            others = {hunks.get(line, at) for hunks in (gone, put) for line in near} - {at}
+            is_only = not others and min(map(counts.__getitem__, old), default=0) < 2
+            if hunk.line == first + 1 or is_only:
+                continue
+            keys = enumerate(pairwise(old), 1) if len(old) > 1 else [(0, tuple(old))]
+            for offset, key in keys:
+                for _, index in (one for one in made.get(key, ()) if one[0] < at):
+                    if _fits(lines, index, old, offset, at):
+                        line = sum(1 for _ in _there(lines, range(index), at)) - offset
                         raise PatchRejected((self._rejected(at, "several_places", (first, line)),))
-            before += edits
-            # the line below may meet others
-            made.update(content_lines(hunk.new), base.texts(last, min(last + 1, base.line_count)))
 
     def check_whole(self, base: Snapshot, line: int) -> None:
         """Raise PatchRejected unless the hunks remove all text; `line` is that of the patch."""
@@ -451,6 +469,31 @@ def _in_order_of(choices: Sequence[Sequence[int]], sizes: Sequence[int]) -> list
     for places, size in zip(choices[::-1], sizes[::-1], strict=True):
         last += [at for at in places[::-1] if not last or at + size <= last[-1]][:1]
     return first if len(first) == len(choices) and first == last[::-1] else None
+
+
+class _Line(NamedTuple):
+    """A line, and the numbers of the hunks that make it and remove it."""
+
+    text: str
+    since: int
+    until: int = sys.maxsize
+
+
+def _there(lines: Sequence[_Line], indices: range, at: int) -> Iterator[int]:
+    """Yield those of the indices whose lines are there when hunk `at` is made."""
+    return (one for one in indices if lines[one].since < at <= lines[one].until)
+
+
+def _fits(lines: Sequence[_Line], index: int, old: Sequence[str], offset: int, at: int) -> bool:
+    """Whether old lines are there when hunk `at` is made, that of the offset at an index."""
+    above = _there(lines, range(index - 1, -1, -1), at)
+    below = _there(lines, range(index, len(lines)), at)
+    return next(_there(lines, range(index, index + 1), at), None) is not None and all(
+        lines[found].text == text
+        for side, texts in ((below, old[offset:]), (above, old[:offset][::-1]))
+        for text in texts
+        for found in (next(side, -1),)
+    )
 
 
 class _Misplaced(NamedTuple):
