@@ -639,6 +639,16 @@ def test_blank_lines_of_the_context_may_differ(
     assert text(desk, "w.txt") == BLANK.replace(*after)
 
 
+def test_a_corrected_sequence_is_a_correction_to_the_desk(desk: OpenWorkspace) -> None:
+    pairs = (("x = 1\n", "x = 1\nz = 3\n"), ("  z = 3\n  y = 2\n", "  z = 4\n"))
+    facts = call(desk, "apply_blocks", text=blocks(*pairs, path="b.py"), apply="never")
+    (row,) = facts["hunks"]
+    assert row["cause"] == ["indentation"]
+    (plan,) = [one for one in desk.desk.waiting(desk.member("local")) if one.id == row["hunk_id"]]
+    assert plan.is_correction
+    assert plan.expires_ms - plan.created_ms == 10 * 60_000
+
+
 def test_a_refusal_begins_with_the_places(desk: OpenWorkspace) -> None:
     pairs = (("def f(this):\n", "x\n"), ("def g(those):\n", "y\n"))
     answer = desk.call("local", "apply_blocks", {"text": blocks(*pairs)})

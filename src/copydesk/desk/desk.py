@@ -118,9 +118,18 @@ class FileDesk:
         self.overwrites = Overwrites(services, self.history, self.contents)
 
     def prepare(
-        self, member: Member, tool: str, request: Request, terms: Terms = NO_TERMS
+        self,
+        member: Member,
+        tool: str,
+        request: Request,
+        terms: Terms = NO_TERMS,
+        *,
+        fixed: Fixed | None = None,
     ) -> Planned | Applied:
-        """Plan the edit, or make it at once if asked to and certain; or raise its refusals."""
+        """Plan the edit, or make it at once if asked to and certain; or raise its refusals.
+
+        `fixed`: the caller has corrected it so.
+        """
         now_ms = self._services.clock()
         existing: Plan | None = None
         if terms.existing_hunk_id is not None:
@@ -134,6 +143,7 @@ class FileDesk:
             drafted = DraftedRequest(draft, request.path, draft.place)
         else:
             drafted = self._drafting.of(member, request, terms)
+            drafted = replace(drafted, fixed=fixed or drafted.fixed)
             draft = drafted.draft
         real = self._drafting.real
         if existing and real(existing.request.path) != real(draft.request.path):

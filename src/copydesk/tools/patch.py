@@ -301,9 +301,10 @@ class Patching:
     def _prepare(
         self, request: Request, terms: Terms | None = None, fixed: Fixed | None = None
     ) -> Planned:
-        planned = self._context.desk.prepare(self._member, self._name, request)
+        known = fixed if fixed and fixed.causes else None
+        planned = self._context.desk.prepare(self._member, self._name, request, fixed=known)
         assert isinstance(planned, Planned), "it was not to be written"
-        self._planned.append(replace(planned, fixed=fixed) if fixed and fixed.causes else planned)
+        self._planned.append(planned)
         self._terms.append(replace(terms or Terms(), version=planned.draft.base.version))
         return planned
 
