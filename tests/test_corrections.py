@@ -649,6 +649,19 @@ def test_a_corrected_sequence_is_a_correction_to_the_desk(desk: OpenWorkspace) -
     assert plan.expires_ms - plan.created_ms == 10 * 60_000
 
 
+@each_row("given", ["", "x = 9\n"])
+def test_an_empty_new_file_does_not_empty_one_that_is_there(
+    desk: OpenWorkspace, given: str
+) -> None:
+    write(desk, TWINS)
+    call(desk, "read_file", path="w.txt")
+    body = "".join(f"+{line}\n" for line in given.splitlines())
+    sent = f"*** Begin Patch\n*** Add File: w.txt\n{body}*** End Patch"
+    facts = call(desk, "apply_patch", patch=sent, apply="auto")
+    assert text(desk, "w.txt") == (given or TWINS), facts
+    assert given or facts["error"] == "FILE_EXISTS"
+
+
 def test_a_refusal_begins_with_the_places(desk: OpenWorkspace) -> None:
     pairs = (("def f(this):\n", "x\n"), ("def g(those):\n", "y\n"))
     answer = desk.call("local", "apply_blocks", {"text": blocks(*pairs)})

@@ -243,8 +243,10 @@ class Patching:
         if patch.kind == "add" and not self._is_there(patch.path):
             self._prepare(fixed.request, fixed=fixed)
             return
-        planned = self._prepare(RangeEdit(path, "~", fixed.request.text or ""), fixed=fixed)
-        if patch.kind == "add" and not self._context.desk.has_seen(self._member, planned):
+        text = fixed.request.text or ""
+        planned = self._prepare(RangeEdit(path, "~", text), fixed=fixed)
+        is_meant = text and self._context.desk.has_seen(self._member, planned)
+        if patch.kind == "add" and not is_meant:
             raise errors.FileExists(planned.draft.base.size)
 
     def _prepare_in_order(
