@@ -662,6 +662,14 @@ def test_an_empty_new_file_does_not_empty_one_that_is_there(
     assert given or facts["error"] == "FILE_EXISTS"
 
 
+@each_row("path", ["it's", "'t", "`b", 'what\'s "new"', "c'"])
+def test_only_a_pair_of_quotes_is_no_part_of_a_name(desk: OpenWorkspace, path: str) -> None:
+    Path(desk.root, path).write_text("old\n")
+    sent = f"--- {path}\n+++ {path}\n@@ -1 +1 @@\n-old\n+new\n"
+    assert call(desk, "apply_diff", diff=sent, apply="auto").get("changed"), path
+    assert text(desk, path) == "new\n"
+
+
 def test_a_refusal_begins_with_the_places(desk: OpenWorkspace) -> None:
     pairs = (("def f(this):\n", "x\n"), ("def g(those):\n", "y\n"))
     answer = desk.call("local", "apply_blocks", {"text": blocks(*pairs)})

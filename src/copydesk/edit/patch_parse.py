@@ -128,9 +128,13 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
     return once_each(tuple(by_path.values()))
 
 
+_PAIR = re.compile("([`\"'])(.+)\\1")
+
+
 def _spelled(name: str) -> tuple[str, ...]:
     """The names that may be meant: without quotes and `./`, and with slashes; then as given."""
-    plain = name.strip("`\"'").replace("\\", "/").removeprefix("./")
+    inner = _PAIR.fullmatch(name)
+    plain = (inner[2] if inner else name).replace("\\", "/").removeprefix("./")
     return tuple(dict.fromkeys((plain or name, name)))
 
 
