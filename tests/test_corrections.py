@@ -670,6 +670,24 @@ def test_only_a_pair_of_quotes_is_no_part_of_a_name(desk: OpenWorkspace, path: s
     assert text(desk, path) == "new\n"
 
 
+@each_row(
+    "pairs said unsaid",
+    [
+        ([("", "x = 1\ny = 2\nnew\n")], "becomes the whole file", "corrected to"),
+        ([("", "new\n")], "end of the file", "corrected to"),
+        ([("x = 0\n", "x = 1\ny = 2\n"), ("y = 2\n", "y = 3\n")], "there already", "corrected to"),
+    ],
+)
+def test_what_was_not_corrected_is_not_said_to_be(
+    desk: OpenWorkspace, pairs: list[tuple[str, str]], said: str, unsaid: str
+) -> None:
+    Path(desk.root, "b.py").write_text(XY)
+    given = {"text": blocks(*pairs, path="b.py"), "apply": "auto"}
+    answer = desk.call("local", "apply_blocks", given)
+    assert said in answer.text, answer.text
+    assert unsaid not in answer.text, answer.text
+
+
 def test_a_refusal_begins_with_the_places(desk: OpenWorkspace) -> None:
     pairs = (("def f(this):\n", "x\n"), ("def g(those):\n", "y\n"))
     answer = desk.call("local", "apply_blocks", {"text": blocks(*pairs)})

@@ -43,7 +43,7 @@ from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 from copydesk.tools.diff_model import View, shorten, view_of, views_of
-from copydesk.tools.messages import say, say_reason
+from copydesk.tools.messages import has, say, say_reason
 from copydesk.tools.refusals import (
     cause_words,
     check_row,
@@ -1682,7 +1682,10 @@ def remarks(draft: Draft, fields: Fields, lang: Lang) -> tuple[str, ...]:
 
 def corrected_words(causes: Sequence[str], lang: Lang) -> str:
     """Why the old text of an edit was not in the file as given, for one that was corrected."""
-    return say("corrected", lang, {"causes": cause_words(causes, lang)})
+    own = [f"corrected.{cause}" for cause in causes if has(f"corrected.{cause}")]
+    left = [cause for cause in causes if f"corrected.{cause}" not in own]
+    said = [say("corrected", lang, {"causes": cause_words(left, lang)})] if left else []
+    return " ".join([*said, *(say(name, lang) for name in own)])
 
 
 def warned_in(fields: Fields) -> tuple[str, ...]:
