@@ -24,7 +24,7 @@ test: $(VENV)/.test
 	$(BIN)/pytest -n auto -m "not slow"
 
 # a good part of their time these wait: for the disk, a lock, another process
-WAITING = $$($(BIN)/python -c "import os; print(os.cpu_count() * 3)")
+WAITING = $$($(BIN)/python -c "import os; print(os.cpu_count() * 2)")
 
 test-slow: $(VENV)/.dev
 	PYTHON=$(abspath $(BIN)/python) sh tests/conformance/setup.sh
