@@ -33,6 +33,15 @@ LONG_MS = 60_000
 _names = itertools.count()
 
 
+ALL_KEYS = """
+local rows = {}
+for _, key in ipairs(redis.call('KEYS', '*')) do
+    rows[#rows + 1] = {key, redis.call('DUMP', key), redis.call('PTTL', key)}
+end
+return rows
+"""
+
+
 @dataclass
 class RedisServer:
     """A server that can be killed and started again; what it was told, it has again then.
@@ -91,8 +100,9 @@ class RedisServer:
         """All that it knows: each key with its value and how long it lasts yet, in ms, 0 for ever."""
         import redis
 
-        with redis.Redis.from_url(self.url) as client:
-            found = {key: (client.dump(key), client.pttl(key)) for key in client.scan_iter()}
+        with redis.Redis.from_url(self.url) as client:  # at one moment, as a replica has it
+            rows = client.eval(ALL_KEYS, 0)
+        found = {key: (held, left) for key, held, left in rows}
         forever, gone = -1, -2
         return {
             key: (held, 0 if left == forever else max(left, 1))
@@ -104,12 +114,11 @@ class RedisServer:
         """Set it back to what it knew."""
         import redis
 
-        with redis.Redis.from_url(self.url) as client:
-            client.flushall()
+        with redis.Redis.from_url(self.url) as client, client.pipeline() as pipe:
+            pipe.flushall()
             for key, (value, left_ms) in known.items():
-                client.restore(
-                    key, left_ms, value, replace=True
-                )  # another thread may write already
+                pipe.restore(key, left_ms, value, replace=True)
+            pipe.execute()
 
     def end_leases(self, name: str, after_ms: int = 0) -> None:
         """All leases of a workspace run out now, or soon, as those of a dead process do in time."""
