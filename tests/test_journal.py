@@ -257,6 +257,11 @@ def test_the_next_entry_of_a_path_is_found(journal: Records) -> None:
     assert journal.of_hunk("bbbbbbbb") is None
 
 
+def test_each_of_many_entries_is_kept(on_disk: SqliteRecords) -> None:
+    ids = [on_disk.open(entry()) for _ in range(50)]
+    check_states(on_disk, *((edit_id, "open") for edit_id in ids[::-1]))
+
+
 @pytest.mark.slow
 @SHARED
 def test_many_entries_are_told_in_their_order(journal: Records) -> None:
