@@ -308,6 +308,20 @@ def test_every_call_settles_it_first(root: Path, count: int, name: str) -> None:
     }
 
 
+def test_what_is_said_to_stay_open_is_not_settled_for_ever(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a server that has lost a part of what it knew."""
+    given = {"path": "a", "apply": "auto"}
+    with open_workspace(str(root), FAST) as opened:
+        edit = outcome(opened, "prepare_file_append", **given, content="x\n")
+        with monkeypatch.context() as patched:
+            patched.setattr(opened.journal, "open_at", lambda _: (int(edit["edit_id"]),))
+            refused = outcome(opened, "prepare_file_append", **given, content="y\n")
+            assert "it stays open" in json.dumps(refused)
+        assert outcome(opened, "prepare_file_append", **given, content="y\n")["status"] == "ok"
+
+
 @pytest.mark.parametrize(("name", "settles"), [("d/other", True), ("apart", False)])
 def test_who_writes_a_file_with_two_names_settles_what_is_open_under_the_other(
     root: Path, name: str, settles: bool

@@ -713,6 +713,7 @@ LIVING_SECONDS = 0.5
 """How long a start waits in all for locks of others; who still holds one then is alive."""
 
 _RECOVERY_ATTEMPTS = 5
+_SETTLED_AGAIN = 20  # times that a writer settles what was open at its files when it came
 _MOVING = "another program changes the file again and again"
 
 
@@ -981,8 +982,9 @@ class Locks:
         until = self._of_thread.until = Deadline(self._queues.seconds)
         due, self._of_thread.due = self._of_thread.due, ()
         # Locks go before what is open is settled: recovery takes those of all files of that
-        # transaction, in order. It ends, since `_settle` raises for what stays open.
-        while True:
+        # transaction, in order. `_settle` raises for what stays open; but a server that has lost a
+        # part of what it knew may still say that something is.
+        for _ in range(_SETTLED_AGAIN):
             for entry in due:
                 self._settle(entry)
             with ExitStack() as held:
@@ -993,6 +995,7 @@ class Locks:
                     yield
                     return
             due = tuple(filter(None, map(self._journal.get, left)))
+        raise Failed("recover an unfinished write", f"{next(iter(tickets))}: it stays open")
 
     @contextmanager
     def of_inode(self, inode: Inode, ticket: Ticket, caller: Caller = NOBODY) -> Generator[None]:
