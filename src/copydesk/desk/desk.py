@@ -217,10 +217,8 @@ class FileDesk:
 
     def has_seen(self, member: Member, planned: Planned) -> bool:
         """Whether the member was shown a line of the text that a plan is for."""
-        base, real = (
-            planned.draft.base,
-            planned.real or self._drafting.real(planned.draft.request.path),
-        )
+        base = planned.draft.base
+        real = planned.real or self._drafting.real(planned.draft.request.path)
         lines, bases = (0, base.line_count), self._services.bases
         return unshown(bases, member, real, base.version, lines, is_old=False) != (lines,)
 

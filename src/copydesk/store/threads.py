@@ -563,13 +563,13 @@ class Soon(Closing):
             with self._changed:
                 works, self._left = self._left, []
             for work in works:
-                _run(work)
+                _logged(work)
 
     def at_once(self, work: Callable[[], None]) -> None:
         """Run a job in the calling thread, if no other one runs; only a moment is waited for it."""
         if self._working.acquire(timeout=_MOMENT_SECONDS):
             try:
-                _run(work)
+                _logged(work)
             finally:
                 self._working.release()
 
@@ -609,7 +609,8 @@ class Soon(Closing):
             self._rested = over + (over - now) * (1 / self._share - 1)
 
 
-def _run(work: Callable[[], None]) -> None:
+def _logged(work: Callable[[], None]) -> None:
+    """Run a job; what fails is logged."""
     try:
         work()
     except Exception:  # a bug in one job must not end the others or the thread
