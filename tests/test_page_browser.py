@@ -378,6 +378,21 @@ def test_a_thousand_plans_are_listed_and_filtered(scene: Scene) -> None:
     api.expect(page.locator("#rows > li:not(.group)")).to_have_count(21, timeout=PATIENCE_MS)
 
 
+def test_what_is_typed_before_the_script_ran_filters(scene: Scene) -> None:
+    for name in ("one.md", "two.md"):
+        scene.prepare(name)
+    page = scene.person()
+    held: list[Any] = []
+    page.route("**/static/desk.js", lambda route: held.append(route))
+    page.goto(scene.room.address, wait_until="commit")
+    rows = page.locator("#rows > li:not(.group)")
+    api.expect(rows).to_have_count(2, timeout=PATIENCE_MS)
+    page.locator("#filter").fill("two")
+    (script,) = held
+    script.continue_()
+    api.expect(rows).to_have_count(1, timeout=PATIENCE_MS)
+
+
 def test_a_plan_in_conflict_is_planned_anew(scene: Scene) -> None:
     hunk = scene.lines("a.txt", "2", "TWO")
     scene.agent.desk.show(scene.agent.member(AGENT), hunk)

@@ -542,6 +542,7 @@ if (one("#notify-on")) {
   one("#notify-on").checked = notifies();
   one("#notify-on").disabled = !self.Notification;
 }
+if (one("#filter") && one("#filter").value !== one("#filter").defaultValue) filter(); // typed before this script ran
 if (one(".narrow") && matchMedia("(max-width: 52rem)").matches && !one("#filters [name=path]").value) one(".narrow").open = false;
 for (const plan of all(".plan[data-sign]")) if (sessionStorage.getItem(viewedKey(plan))) tellViewed(plan, true);
 if (one("#files") && matchMedia("(max-width: 64rem)").matches) one("#files").open = false;
