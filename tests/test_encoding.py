@@ -9,7 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from copydesk.errors import BinaryFile, EncodingRefused, InvalidArgs
-from copydesk.text.encoding import UNKNOWN, Encoding, Escapes, checked_name, detect, unescaped
+from copydesk.text.encoding import (
+    UNKNOWN,
+    UTF8,
+    Encoding,
+    Escapes,
+    checked_name,
+    detect,
+    encoding_of_diff,
+    unescaped,
+)
 from support.rows import each_row
 
 NAMES = (
@@ -195,6 +204,12 @@ def test_names_refused(name: str) -> None:
         checked_name(name)
     assert found.value.argument == "encodings"
     assert found.value.reason.encode()
+
+
+def test_a_diff_is_of_the_encoding_that_is_named_unless_its_lines_are_not() -> None:
+    diff = "@@ -1 +1 @@\n-caf\xe9\n+caf\xe8\n"
+    assert encoding_of_diff(diff.encode("latin-1"), "latin-1").decode(b"\xe9") == "\xe9"
+    assert encoding_of_diff(diff.encode(), "utf-16-le") == UTF8
 
 
 def test_half_a_code_unit_does_not_decode_even_if_it_is_ascii() -> None:

@@ -216,6 +216,13 @@ def test_remove_after_later_changes_and_without_its_record(person: Person, case:
     assert full[0] == full[1]
 
 
+def test_a_file_that_init_made_is_removed_as_the_undo_of_that_edit(person: Person) -> None:
+    person.init("--client", "claude-code")
+    person.init("--remove")
+    edits = json.loads(person.run("history", "--json")[1])
+    assert [edit["undoes"] for edit in edits] == [1, 0]
+
+
 OTHERS_NAME = b'{"mcpServers": {"copydesk": {"command": "x"}}}'
 INLINE = b"mcp_servers = { a = { command = 'x' } }\n"
 WRONG: dict[str, tuple[str, bytes, str]] = {
@@ -654,6 +661,7 @@ def test_toml_values_are_found_where_they_are() -> None:
     found = put_toml(text.format("", '{z = "}"}'), ("s", "c"), {"x": "new", "n": ["q"]})
     assert found == text.format('n = ["q"]\n', '"new"')
     assert remove_toml(found, ("s", "c")) == "a.b = 1\n[d]\nx = 1\n"
+    assert put_toml("a = 1", ("s",), {"x": 1}) == "a = 1\n\n[s]\nx = 1\n", "without a last line end"
     text = "a = 1\n\n[s.c]\nx = 1 # its own\n# between\ny = 2\n\n# of z\n[z]\nx = 1\n"
     assert remove_toml(text, ("s", "c")) == "a = 1\n\n# of z\n[z]\nx = 1\n", "as tomlkit does not"
 
