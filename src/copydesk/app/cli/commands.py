@@ -59,7 +59,6 @@ from copydesk.errors import InvalidArgs, Refusal
 from copydesk.notes.tools import (
     block_fields,
     coverage_fields,
-    covered_lines,
     label,
     notes_of,
     unread_lines,
@@ -758,35 +757,6 @@ def _append(opened: OpenWorkspace, options: argparse.Namespace, kind: str, targe
     )
 
 
-def _notes_search(opened: OpenWorkspace, options: argparse.Namespace) -> int:
-    query = " ".join(options.words)
-    if options.json:
-        return _notes_call(
-            opened,
-            options,
-            "searchBlocks",
-            {
-                "query": query,
-                "limit": options.most,
-                "name": options.name,
-                "folder": options.folder,
-            },
-        )
-    lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
-    within = within_of(options.name, options.folder)
-    rows = [
-        (block.id, label(block.kind, lang), block.hpath, _first_line(block))
-        for block in reading.search(member, query, options.most, within)
-    ]
-    if rows:
-        out(terminal.table([("BLOCK", "TYPE", "DOCUMENT", "TEXT"), *rows]))
-    else:
-        tell(say("notes.found_none", lang, {"count": 0, "query": query}))
-    for words in covered_lines(reading.covered(member), lang):
-        tell(words)
-    return 0
-
-
 def _notes_call(
     opened: OpenWorkspace, options: argparse.Namespace, tool: str, arguments: Mapping[str, object]
 ) -> int:
@@ -849,6 +819,15 @@ _NOTES_CALLS: Mapping[str, Callable[[argparse.Namespace], tuple[str, Mapping[str
             "location": options.location,
         },
     ),
+    "search": lambda options: (
+        "searchBlocks",
+        {
+            "query": " ".join(options.words),
+            "limit": options.most,
+            "name": options.name,
+            "folder": options.folder,
+        },
+    ),
 }
 """The commands that are one call of a tool: which one, and its arguments."""
 
@@ -856,7 +835,6 @@ _NOTES_COMMANDS: dict[str, Callable[[OpenWorkspace, argparse.Namespace], int]] =
     "ls": _notes_list,
     "append": _notes_append,
     "daily": _notes_daily,
-    "search": _notes_search,
 }
 
 
