@@ -142,10 +142,6 @@ class Block:
         self.index = self.indent = self.width = self.mark = 0
         self.closed, self.loose = True, False
 
-    def __repr__(self) -> str:
-        name = f"{self.kind}/{self.subtype}" if self.subtype else self.kind
-        return f"<{name} {self.start}:{self.stop}>"
-
     @property
     def end(self) -> int:
         """The byte after the block and its attributes."""
