@@ -275,6 +275,78 @@ def test_small_texts(
     ] == expected
 
 
+WHOLE = """\
+def configure(app, settings):
+    logger = get_logger(settings.name)
+    for plugin in settings.plugins:
+        app.register(plugin)
+    database = connect(settings.database_url)
+    app.state.cache = make_cache(settings.cache_size)
+    if settings.debug:
+        app.add_middleware(DebugMiddleware)
+    app.add_middleware(SessionMiddleware)
+    return app
+"""
+CHANGED = """\
+import web
+
+
+def configure(app, settings):
+    log = structured(settings)
+    for name, extension in discover().items():
+        extension.install(into=app)
+    app.pool = Pool.of(settings)
+    app.state.cache = make_cache(settings.cache_size)
+    if settings.debug:
+        app.add_middleware(DebugMiddleware)
+    app.add_middleware(SessionMiddleware)
+    log.done()
+    return app
+
+
+def other(app):
+    return app
+"""
+
+
+def test_the_lines_of_a_function_that_are_there_are_told() -> None:
+    found = nearest(Snapshot.of(CHANGED.encode()), WHOLE)
+    assert found is not None
+    assert (found.start, found.stop, found.alike) == (3, 14, ())
+    assert found.diff[-1].endswith("; equal: 1~1 at 4~4, 6~9 at 9~12, 10~10 at 14~14)")
+
+
+RARE = """\
+def read_config(path, strict):
+    table = toml.load(path)
+    keyring = default_keyring(system_folder)
+    return data
+""" + "".join(
+    f"""
+
+def read_{name}(path):
+    with open(path) as stream:
+        data = json.load(stream)
+    touch(path)
+    return data
+"""
+    for name in ("state", "cache", "users")
+)
+
+
+def test_rare_words_decide_before_letters_that_are_alike() -> None:
+    sought = """\
+def read_config(path):
+    with open(path) as stream:
+        data = json.load(stream)
+    keyring = default_keyring(system_folder)
+    return data
+"""
+    found = nearest(Snapshot.of(RARE.encode()), sought)
+    assert found is not None
+    assert (found.start, found.stop) == (0, 4)
+
+
 @pytest.mark.parametrize(
     ("sought", "have", "limits", "expected"),
     [

@@ -115,10 +115,11 @@ _INDENTATION = 4
 class Correction:
     """A passage of a file that reads the same as a text that was not found.
 
-    Bytes [start, stop) are `text`; of these, [first, last) are without white space at the ends.
-    `alike` are the bytes where other passages start that may be meant as well; if there are any,
-    none is certain. Of two corrections the one with the lower `rank` is meant if the first
-    `_SURE_RANK` numbers of theirs differ; else neither is certain.
+    Bytes [start, stop) are `text`, which has returns left before a line end as the file has them;
+    of these, [first, last) are without white space at the ends. `alike` are the bytes where other
+    passages start that may be meant as well; if there are any, none is certain. Of two corrections
+    the one with the lower `rank` is meant if the first `_SURE_RANK` numbers of theirs differ; else
+    neither is certain.
     """
 
     start: int
@@ -287,13 +288,14 @@ class _Folded:
         if not ranked:
             return None
         rank, best = min(ranked, key=lambda one: (one[0], one[1].start))
-        causes = explain(needle.sought, best.text)
+        own = best.text.replace("\r\n", "\r\r\n")  # a return left before a line end is of the text
+        causes = explain(needle.sought, own)
         if needle.numbered:
             causes = ("line_numbers", *causes)
         equal = [one for key, one in ranked if key[:_RANKED] == rank[:_RANKED]]
         alike = tuple(sorted(one.first for one in equal if one is not best))
         own_rank = (needle.sought != needle.text or needle.numbered or self._escapes, *rank)
-        return replace(best, causes=causes, alike=alike, rank=own_rank)
+        return replace(best, text=own, causes=causes, alike=alike, rank=own_rank)
 
     def _byte(self, at: int) -> tuple[int, int]:
         """Return the bytes [start, stop) of the character whose folded form includes byte `at`."""
@@ -795,7 +797,7 @@ def _equal(data: bytes, text: str, found: Correction, room: int, *, once: bool) 
     alike = tuple(data.count(b"\n", 0, at) for at in found.alike[:_NEAREST_LINES])
     start = data.count(b"\n", 0, found.first)
     stop = start + data.count(b"\n", found.first, found.last) + 1
-    lines, have = text.removesuffix("\n").split("\n"), found.text.removesuffix("\n").split("\n")
+    lines, have = (one.removesuffix("\n").split("\n") for one in (text, _text(raw)))
     percent = min(round(100 * _likeness(lines, have)), 99)
     diff = _diff(text, have, room, is_open=not found.text.endswith("\n"))
     return Near(start, stop, percent, diff, found.causes, corrected, alike)
@@ -814,24 +816,25 @@ def _most_like(data: bytes, text: str, spots: list[Candidate], room: int) -> Nea
     for spot in spots[: _SPOTS_OF_LONG if size > _LONG else _SPOTS]:
         have = _window(data, spot, len(lines), size)
         likeness = _likeness(lines, have)
-        ranked.append((likeness, -abs(sum(map(len, have)) - len(sought)), spot, have))
+        if likeness >= _WORTH:
+            ranked.append((likeness, -abs(sum(map(len, have)) - len(sought)), spot, have))
         if size > _LONG and likeness > _SURE:
             break
     if not ranked:
         return None
-    best, _, spot, have = max(ranked, key=itemgetter(0, 1))
-    if best < _WORTH:
-        return None
+    # what only few places have counts before letters that are alike, which tell lines next to it
+    likely = max(ranked, key=lambda one: (one[2].weight * one[0], one[1]))[2].line
+    beside = (one for one in ranked if abs(one[2].line - likely) < len(lines))
+    best, _, spot, have = max(beside, key=itemgetter(0, 1))
     first = spot.line
     if len(lines) >= _LEAST_LINES:
         first, have = _extent(data, spot, lines, have)
     above, have = _trimmed(lines, have)
     start, stop = first + above, first + above + len(have)
     is_open = stop > data.count(b"\n") and not data.endswith(b"\n")
-    diff = _diff(text, have, room, is_open=is_open)
-    likely = {each.line: likeness for likeness, _, each, _ in ranked}
-    alike = {at for at, likeness in likely.items() if likeness > best - _AS_GOOD}
-    others = tuple(sorted(alike - {spot.line, start}))
+    diff = _diff(text, have, room, is_open=is_open, first=start)
+    alike = {each.line for likeness, _, each, _ in ranked if likeness > best - _AS_GOOD}
+    others = tuple(sorted(at for at in alike if not start - len(lines) < at < stop))
     return Near(start, stop, min(round(100 * best), 99), diff, alike=others)
 
 
@@ -849,10 +852,10 @@ def _extent(
     lines = [line.decode("utf-8", "backslashreplace") for line in raw[: 3 * count]]
     bare = [line.strip() for line in lines]
     low, high = spot.line - first, spot.line - first + len(have)
-    if have[0].strip() != sought[0].strip():
+    if sought[0] not in have:
         above = (at for at in range(low - 1, -1, -1) if bare[at] == sought[0].strip())
         low = next(above, low)
-    if have[-1].strip() != sought[-1].strip():
+    if sought[-1] not in have:
         below = (at for at in range(high, len(lines)) if bare[at] == sought[-1].strip())
         high = next(below, high - 1) + 1
     return first + low, lines[low:high]
@@ -959,7 +962,9 @@ def _remarked(lines: list[str], room: int, *, open_end: bool) -> tuple[str, ...]
     return f"- {shown}", f"+ {shown}", remark
 
 
-def _diff(text: str, have: list[str], room: int, *, is_open: bool) -> tuple[str, ...]:
+def _diff(
+    text: str, have: list[str], room: int, *, is_open: bool, first: int | None = None
+) -> tuple[str, ...]:
     """Return the lines that differ; `is_open`: those of the file have no line end at their end."""
     sought, closed = text.removesuffix("\n").split("\n"), text.endswith("\n")
     same = list(have)
@@ -967,19 +972,26 @@ def _diff(text: str, have: list[str], room: int, *, is_open: bool) -> tuple[str,
         same[0] = sought[0]  # the text may start and end within a line
     if not closed and len(have) == len(sought) > 1 and have[-1].startswith(sought[-1]):
         same[-1] = sought[-1]
-    diff = line_difference(sought, have, same, room)
+    diff = line_difference(sought, have, same, room, first)
     return diff or _remarked(sought, room, open_end=closed and is_open)
 
 
 def line_difference(
-    sought: list[str], have: list[str], same: list[str] | None = None, room: int | None = None
+    sought: list[str],
+    have: list[str],
+    same: list[str] | None = None,
+    room: int | None = None,
+    first: int | None = None,
 ) -> tuple[str, ...]:
     """The short diff of `Near`: the lines that differ between `sought` and `have`.
 
     `same`: the lines of `have` with what is to count as equal; they are shown as in `have`.
+    `first`: the line of the first of them, 0-based; if not all that differ are shown, it is told
+    which lines are equal.
     """
     room = _SHOWN if room is None else room
-    gaps = list(align(sought, same or have).gaps())
+    alignment = align(sought, same or have)
+    gaps = list(alignment.gaps())
     count = sum(g.base_stop - g.base_start + g.now_stop - g.now_start for g in gaps)
     width = max(room // max(min(count, _DIFF_LINES), 1), _LEAST_WIDTH)
     shown: list[str] = []
@@ -989,7 +1001,13 @@ def line_difference(
             break
         shown.append(line)
     if count > len(shown):
-        shown.append(f"… ({count - len(shown)} more lines differ)")
+        equal = [
+            f"{base + 1}~{base + size} at {first + now + 1}~{first + now + size}"
+            for base, now, size in alignment.runs
+            if first is not None and any(map(str.strip, sought[base : base + size]))
+        ]
+        also = f"; equal: {', '.join(equal[:_DIFF_LINES])}" * bool(equal)
+        shown.append(f"… ({count - len(shown)} more lines differ{also})")
     return tuple(shown)
 
 
