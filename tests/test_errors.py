@@ -210,6 +210,22 @@ def test_refusal_of_others(
     check_refusal(desk.call(who, tool, given), code, **facts)
 
 
+@pytest.mark.parametrize("tool", [APPLY, f"{APPLY}s", "discard_hunk"])
+def test_a_plan_of_another_toolset_names_the_tool_to_call(desk: OpenWorkspace, tool: str) -> None:
+    def given(hunk: str) -> dict[str, Any]:
+        return {"hunk_ids": [hunk]} if tool.endswith("s") else {"hunk_id": hunk}
+
+    hunk = plan_of(desk)
+    summary = str(desk.call("local", f"team_mgmt_{tool}", given(hunk)).facts["summary"])
+    assert summary.endswith(f"Call {tool} now.")
+    assert not desk.call("local", tool, given(hunk)).is_error
+    arguments = {"path": "n.md", "content": "x\n"}
+    hunk = str(desk.call("local", "team_mgmt_prepare_file_append", arguments).facts["hunk_id"])
+    summary = str(desk.call("local", tool, given(hunk)).facts["summary"])
+    assert summary.endswith(f"Call team_mgmt_{tool} now.")
+    assert not desk.call("local", f"team_mgmt_{tool}", given(hunk)).is_error
+
+
 Meanwhile = Callable[[OpenWorkspace, str, Path], object]
 CHANGED = {"context_match": "rejected", "planned_lines": "2~2", "expected_old": "    return 1\n"}
 OVERTAKEN: list[tuple[Meanwhile, str, dict[str, Any]]] = [

@@ -133,6 +133,11 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             return {"failing": len(rejected)}
         case errors.RangeOutOfBounds(total_lines=total):
             return {"next_line": total + 1, "variant": "some" if total else "empty"}
+        case errors.WrongMode(called_with=called) if called.endswith(
+            ("_hunk", "modification", "modifications")
+        ):
+            other = called.removeprefix("team_mgmt_")
+            return {"variant": "now", "other": f"team_mgmt_{called}" if other == called else other}
         case errors.ContentRequired(total_lines=total) if total:
             return {"variant": "end"}
         case errors.AnchorNotFound(closest=(near, *_), cause=cause) if not refusal.before_start:
