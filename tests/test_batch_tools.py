@@ -182,7 +182,13 @@ def test_no_match(desk: OpenWorkspace) -> None:
     edits = (("def one", "x"), ("def too():", "x"), ("return 2", "x"))
     data = batch_refused(desk, "PARTIAL_MATCH_FAIL", text, *edits)["data"]
     none, several = data["failures"]
-    assert data == {"applied": False, "failed_index": 1, "failures": [none, several]}
+    where = ["a.txt:4~4 - def too(): + def two():", "a.txt:5, 6"]
+    assert data == {
+        "applied": False,
+        "where": where,
+        "failed_index": 1,
+        "failures": [none, several],
+    }
     assert none == {
         "index": 1,
         "reason": "no match",
@@ -646,7 +652,8 @@ def test_a_refusal_is_short_and_quick(desk: OpenWorkspace, text: str, old: str) 
         answer = desk.call("local", "BatchEdit", {"path": "a.txt", "edits": pairs((old, "x"))})
     assert answer.fields["error"]["code"] == "PARTIAL_MATCH_FAIL"
     (failure,) = answer.data["data"]["failures"]
-    corrected = failure.get("corrected_old_string") or ""  # the text to send again, whole
-    drawn = answer.data["data"].get("hunk_id", "-")  # it costs 2 to 7 tokens, each time
+    data = answer.data["data"]  # the text to send again, whole, or the diff of what is planned
+    corrected = failure.get("corrected_old_string") or data.get("corrected_diff") or ""
+    drawn = data.get("hunk_id", "-")  # it costs 2 to 7 tokens, each time
     told = answer.text.replace(drawn, "f04ea19a")
     assert tokens(told) - tokens(json.dumps(corrected)) < 300

@@ -245,6 +245,124 @@ def test_tools_that_always_write_plan_them_too(desk: OpenWorkspace, tool: str, n
     assert text(desk, path) == after
 
 
+PREPARING: dict[str, dict[str, Any]] = {
+    "replace_text": {"old": '        print("hi")\n', "new": "        show()\n"},
+    "prepare_batch_edit": {"edits": pairs(('        print("hi")\n', "        show()\n"))},
+    "prepare_file_insert_after": {"anchor": 'print("hi")', "content": "        show()\n"},
+    "prepare_file_block_replace": {
+        "start_anchor": "def g", "end_anchor": 'print("hi")', "content": "x\n",
+    },
+    "prepare_file_range_edit": {
+        "range": "7", "expected_old": '        print("hi")\n', "content": "        show()\n",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("report", ["", "full", "brief"])
+@pytest.mark.parametrize("tool", [*PREPARING, "apply_blocks", "apply_patch", "apply_diff"])
+def test_a_planned_correction_is_told_by_id_cause_and_diff(
+    desk: OpenWorkspace, tool: str, report: str
+) -> None:
+    pair = ('        print("hi")\n', "        show()\n")
+    patches: dict[str, dict[str, Any]] = {
+        "apply_blocks": {"text": blocks(pair)},
+        "apply_patch": {"patch": patch(signed(*pair))},
+        "apply_diff": {"diff": diffed(signed(*pair), path="a.py", head="@@ -7 +7 @@")},
+    }
+    given = {"path": "a.py", **PREPARING[tool]} if tool in PREPARING else patches[tool]
+    answer = desk.call("local", tool, {**given, "report": report})
+    facts = answer.data
+    assert (facts["status"], facts["changed"]) == ("ok", False)
+    (row,) = facts["hunks"]
+    assert (row["path"], row["cause"]) == ("a.py", ["quotes"])
+    assert "evidence" not in answer.text
+    assert "normalized" not in answer.text
+    assert "existing_hunk_id" not in answer.text
+    for told in (row["hunk_id"], "curly quotation marks", "@@ -", "apply_file_modification"):
+        assert told in answer.text
+
+
+@pytest.mark.parametrize("tool", WRITING)
+def test_tools_that_always_write_show_the_diff_of_the_correction(
+    desk: OpenWorkspace, tool: str
+) -> None:
+    """And no text to send again."""
+    _, old, new, _, _ = PLANNED["quotes in a line that changes"]
+    given: dict[str, Any] = {
+        "Edit": {"old_string": old, "new_string": new},
+        "str_replace_based_edit_tool": {"command": "str_replace", "old_str": old, "new_str": new},
+        "edit_file": {"edits": [{"oldText": old, "newText": new}]},
+    }.get(tool, {"edits": pairs((old, new))})
+    answer = desk.call("local", tool, {"path": "a.py", **given})
+    (failure,) = answer.data["data"]["failures"]
+    assert failure["cause"] == ["quotes"]
+    assert not {"difference", "corrected_old_string"}.intersection(failure)
+    assert "corrected_old_string" not in answer.text
+    shown = "\n".join(str(block["text"]) for block in answer.blocks) or answer.text
+    for line in ("-        print(\u201chi\u201d)", "+        show(\u201chi\u201d)"):
+        assert line in shown
+
+
+@pytest.mark.parametrize("tool", ["apply_blocks", "apply_patch", "apply_diff"])
+def test_what_is_there_already_is_told_in_brief_too(desk: OpenWorkspace, tool: str) -> None:
+    pair = ("        b = 1\n        return b\n", "        a = 1\n        return a\n")
+    given: dict[str, dict[str, Any]] = {
+        "apply_blocks": {"text": blocks(pair)},
+        "apply_patch": {"patch": patch(signed(*pair))},
+        "apply_diff": {"diff": diffed(signed(*pair), path="a.py", head="@@ -3,2 +3,2 @@")},
+    }
+    facts = call(desk, tool, **given[tool], report="brief")
+    assert (facts["status"], facts["changed"]) == ("ok", False)
+    assert facts["already_there"][0]["path"] == "a.py"
+
+
+RETURNS = b"first line here\r\r\nsecond line here\r\r\nthird\r\r\n"
+
+
+@pytest.mark.parametrize("tool", ["replace_text", "Edit", "apply_blocks"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_returns_that_are_doubled_are_named_and_can_be_sent_again(
+    desk: OpenWorkspace, tool: str, end: str
+) -> None:
+    file = Path(desk.root, "w.txt")
+    file.write_bytes(RETURNS)
+
+    def send(old: str) -> dict[str, Any]:
+        given: dict[str, dict[str, Any]] = {
+            "replace_text": {"path": "w.txt", "old": old, "new": "x\n", "apply": "auto"},
+            "Edit": {"path": "w.txt", "old_string": old, "new_string": "x\n"},
+            "apply_blocks": {"text": blocks((old, "x\n"), path="w.txt"), "apply": "auto"},
+        }
+        facts = call(desk, tool, **given[tool])
+        return facts.get("data", facts)
+
+    facts = send(f"first line here{end}second line here{end}")
+    (miss,) = facts.get("failures") or facts["rejected"]
+    assert miss["cause"] == ["carriage_return"]
+    own = "first line here\r\r\nsecond line here\r\r\n"
+    corrected = miss.get("corrected_old_string") or miss["corrected_lines"]
+    assert corrected == own
+    assert file.read_bytes() == RETURNS
+    send(corrected)
+    assert b"first" not in file.read_bytes()
+
+
+@pytest.mark.parametrize("tool", ["apply_blocks", "BatchEdit", "MultiEdit", "prepare_batch_edit"])
+def test_all_places_that_do_not_fit_come_first(desk: OpenWorkspace, tool: str) -> None:
+    made = (
+        ("        a = 1\n        return 9\n", "x\n"),
+        ("    def h(self):\n        print(7)\n", "y\n"),
+    )
+    given = (
+        {"text": blocks(*made)}
+        if tool == "apply_blocks"
+        else {"path": "a.py", "edits": pairs(*made)}
+    )
+    head = desk.call("local", tool, given).text[:300]
+    for told in ("a.py:3~4 ", "-         return 9", "a.py:6~7 ", "-     def h(self):"):
+        assert told in head, head
+
+
 def test_a_dry_run_plans_nothing(desk: OpenWorkspace) -> None:
     _, old, new, _, _ = PLANNED["quotes"]
     facts = call(desk, "Edit", path="a.py", old_string=old, new_string=new, dry_run=True)

@@ -400,10 +400,18 @@ def with_plan(
     failure: errors.PartialMatchFail,
     expected: Preconditions | None = None,
 ) -> errors.PartialMatchFail:
-    """The refusal with the plan of the corrected edit, if that is safe."""
+    """The refusal with the plan of the corrected edit, if that is safe, and no text for another."""
     with suppress(Refusal):
-        hunk_id = plan_of(context, name, request, Terms(expected=expected)).plan.id
-        return errors.PartialMatchFail(failure.failed_index, failure.failures, hunk_id)
+        planned = plan_of(context, name, request, Terms(expected=expected))
+        return replace(
+            failure,
+            failures=tuple(
+                replace(one, difference=None, corrected_old_string=None) if one.cause else one
+                for one in failure.failures
+            ),
+            hunk_id=planned.plan.id,
+            corrected_diff=shown_diff(planned.draft.diff, planned.draft.base.encoding)[0],
+        )
     return failure
 
 

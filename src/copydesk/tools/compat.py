@@ -222,9 +222,10 @@ def refused(
 
 
 def near_miss(failure: errors.PartialMatchFail, own: str) -> tuple[str, ...]:
-    """The closest text to one that was not found, and how they differ."""
+    """The closest text to one that was not found, and how they differ, or the corrected edit."""
     near = failure.failures[0]
-    return ("\n".join(filter(None, (own, *(near.difference or ()), near.corrected_old_string))),)
+    told = own, *(near.difference or ()), near.corrected_old_string, failure.corrected_diff
+    return ("\n".join(filter(None, told)),)
 
 
 def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lang: Lang) -> Answer:

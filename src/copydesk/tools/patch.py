@@ -173,7 +173,8 @@ class Patching:
         answer = planned_or_written(
             self._context, self._name, plan, length, auto=auto, saying="patch.planned"
         )
-        if length != "brief" or answer.line or answer.facts["status"] != "ok":
+        # what is corrected has to be looked at, and the rest is short
+        if length != "brief" or answer.line or not {"error", "changed"}.isdisjoint(answer.facts):
             return answer
         lines = [
             f"planned {item.plan.id} · {item.plan.request.path}"

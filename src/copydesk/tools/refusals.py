@@ -28,6 +28,7 @@ from copydesk.tools.report import (
 
 _SAID_CAUSES = 3  # texts missing from the file whose causes are given
 _SAID = 10  # numbers in a list in words
+_MOST_PLACES, _DIFFERENCE = 10, 40  # texts that do not fit, and characters of a line of one
 
 
 def refusal_words(
@@ -125,19 +126,20 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
                 "old": old,
                 "reader": reader,
                 **_near_words(failure, lang),
+                **({"variant": "planned"} if refusal.hunk_id and failure.cause else {}),
             }
         case errors.PartialMatchFail(failures=failures):
             indices = _first_few((failure.index for failure in failures), lang)
             return {"failing": len(failures), "indices": indices}
         case errors.PatchRejected(rejected=rejected):
             return {"failing": len(rejected)}
-        case errors.RangeOutOfBounds(total_lines=total):
-            return {"next_line": total + 1, "variant": "some" if total else "empty"}
         case errors.WrongMode(called_with=called) if called.endswith(
             ("_hunk", "modification", "modifications")
         ):
             other = called.removeprefix("team_mgmt_")
             return {"variant": "now", "other": f"team_mgmt_{called}" if other == called else other}
+        case errors.RangeOutOfBounds(total_lines=total):
+            return {"next_line": total + 1, "variant": "some" if total else "empty"}
         case errors.ContentRequired(total_lines=total) if total:
             return {"variant": "end"}
         case errors.AnchorNotFound(closest=(near, *_), cause=cause) if not refusal.before_start:
@@ -240,6 +242,22 @@ Refusal.words = lambda refusal: in_library(
 )
 
 
+def places_of(refusal: Refusal, path: str | None) -> Fields:
+    """Where the first of several texts that do not fit may be meant, and how they differ there."""
+    failing: tuple[FailedEdit | RejectedHunk, ...] = ()
+    if isinstance(refusal, errors.PatchRejected):
+        failing = refusal.rejected
+    elif isinstance(refusal, errors.PartialMatchFail) and not refusal.hunk_id:
+        failing = refusal.failures
+    rows: list[Value] = []
+    for one in failing[:_MOST_PLACES]:
+        name = one.path if isinstance(one, RejectedHunk) else cut(path or "", LONGEST)
+        lines = one.nearest_lines or ", ".join(map(str, one.lines or ()))
+        differing = (line[:_DIFFERENCE].rstrip() for line in (one.difference or ())[:2])
+        rows.append(" ".join((f"{name}:{lines}" if lines else name, *differing)))
+    return {"where": rows} if len(rows) > 1 else {}
+
+
 def facts_of(refusal: Refusal) -> Fields:
     """The facts of a refusal as they are shown."""
     return {name: _value(fact, name) for name, fact in refusal.facts().items()}
@@ -314,8 +332,8 @@ def in_envelope(
     words = refusal_words(refusal, lang, voices)
     error: Fields = {"code": code_of(refusal), "message": words}
     envelope = Envelope("error", words, arguments, _resolved(refusal, path), error=error)
-    facts = facts_of(refusal)
-    return Answer({"applied": False, **facts} if writes else facts, envelope=envelope)
+    facts: Fields = {"applied": False} if writes else {}
+    return Answer({**facts, **places_of(refusal, path), **facts_of(refusal)}, envelope=envelope)
 
 
 def code_of(refusal: Refusal) -> str:

@@ -49,6 +49,7 @@ from copydesk.tools.refusals import (
     check_row,
     check_words,
     facts_of,
+    places_of,
     refusal_words,
 )
 from copydesk.tools.report import (
@@ -83,7 +84,6 @@ HEAD_TOKENS = 250  # tokens of the head of an answer and its next steps
 LIST_HEAD_TOKENS = 500  # the same for a list, including notices
 REPLACE_TEXT = ReplaceText.voices  # the wording of that tool's refusals
 _CUT: Fields = {"diff_truncated": True}
-_MOST_PLACES, _DIFFERENCE = 10, 40  # hunks that do not fit, and characters of a line of one
 _MOST_UNCOUNTED = 10  # a brief answer with more lines starts with their count
 
 
@@ -147,7 +147,10 @@ def _done(word: str, what: str, edit_id: int, version: str) -> str:
 
 
 def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = None) -> Answer:
-    """The answer with a plan, in full unless `length` is brief."""
+    """The answer with a plan, in full unless `length` is brief.
+
+    That of a corrected edit is always the same: its id, the cause, and the diff.
+    """
     draft, plan, row = outcome.draft, outcome.plan, row_of(outcome.draft.request)
     path, base, refusal = plan.request.path, draft.base, outcome.refusal
     why = [
@@ -156,6 +159,7 @@ def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = Non
     ]
     summary = "plan.nothing" if draft.replaces_nothing else row.plan_words(draft)
     diff, was_cut, display = _diff(draft.diff, base.encoding, lang)
+    is_full = outcome.fixed is None
     fields: Fields = {
         "status": "ok",
         "mode": tool,
@@ -163,14 +167,14 @@ def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = Non
         "hunk_id": plan.id,
         "expires_at_ms": plan.expires_ms,
         "action": draft.action,
-        **row.planned(draft, draft.request, lang),
+        **(row.planned(draft, draft.request, lang) if is_full else {}),
         "version": base.version,
         **warnings(draft, lang, outcome.signs),
         **_declined(outcome.declined),
-        **({"changed": False} if outcome.fixed or draft.replaces_nothing else {}),
-        **({} if outcome.fixed is None else {"hunks": [_corrected_row(outcome)]}),
-        **({"normalized": normalized(draft)} if row.of_text else {}),
-        **row.evidence(draft),
+        **({} if is_full and not draft.replaces_nothing else {"changed": False}),
+        **({} if is_full else {"hunks": [_corrected_row(outcome)]}),
+        **({"normalized": normalized(draft)} if row.of_text and is_full else {}),
+        **(row.evidence(draft) if is_full else {}),
         **was_cut,
         "summary": " ".join((*why, say(summary, lang, row.numbers(draft)))),
     }
@@ -178,14 +182,14 @@ def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = Non
         say(
             "next.apply", lang, {"apply": f"{_prefix(tool)}apply_file_modification", "id": plan.id}
         ),
-        say("next.replan", lang, {"tool": tool, "id": plan.id}),
+        *([say("next.replan", lang, {"tool": tool, "id": plan.id})] if is_full else []),
     )
     view = View(
         path, base.version, base.line_count, "old", 0, partial(row.shown, draft), outcome.real
     )
     rest = _rest(tool, plan.id, lang)
     whole = Answer(fields, diff, display=display, next_steps=steps, rest=rest, views=(view,))
-    if length != "brief":
+    if length != "brief" or not is_full:
         return whole
     said = (*why, *remarks(draft, fields, lang))
     return _sized(whole, length, f"planned {plan.id} · {row.where(draft, '')}", said)
@@ -556,18 +560,8 @@ def refused(
     tool: str, path: str | None, refusal: Refusal, lang: Lang, voices: Sequence[str] = ()
 ) -> Answer:
     """The answer of a refusal, in the wording of `voices`."""
-    head = known(path=path and cut(path, LONGEST))
-    if isinstance(refusal, errors.PatchRejected) and len(refusal.rejected) > 1:
-        head["where"] = [*_places_of(refusal.rejected)]
+    head = {**known(path=path and cut(path, LONGEST)), **places_of(refusal, path)}
     return _refused(tool, refusal, head, refusal_words(refusal, lang, (*_callers(tool), *voices)))
-
-
-def _places_of(rejected: Sequence[errors.RejectedHunk]) -> Iterator[str]:
-    """The place of each of the first hunks that do not fit, and how it differs, in one line."""
-    for hunk in rejected[:_MOST_PLACES]:
-        lines = hunk.nearest_lines or ", ".join(map(str, hunk.lines or ()))
-        differing = (line[:_DIFFERENCE].rstrip() for line in (hunk.difference or ())[:2])
-        yield " ".join((f"{hunk.path}:{lines}" if lines else hunk.path, *differing))
 
 
 def _refused(
