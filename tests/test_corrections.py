@@ -173,6 +173,35 @@ def test_the_setting_plans_them(tmp_path: Path) -> None:
         assert accepted(desk, facts)["changed"]
 
 
+@pytest.mark.parametrize("tool", AT_ONCE)
+def test_a_call_says_whether_they_are_planned(tmp_path: Path, tool: str) -> None:
+    """Its word counts and not the setting, as that of `apply` does."""
+    DESK.lay_files(tmp_path)
+    given = {**AT_ONCE[tool], "apply": "auto"}
+    with open_workspace(str(tmp_path), FAST) as desk:
+        facts = call(desk, tool, **given, corrections="plan")
+        assert facts["auto_apply_reason"] == "the old text is not in the file as given"
+        assert text(desk) == TEXT
+        call(desk, "discard_hunk", hunk_id=facts["hunks"][0]["hunk_id"])
+        assert call(desk, tool, **given, corrections="never")["error"] == "INVALID_ARGS"
+    with open_workspace(str(tmp_path), replace(FAST, corrections="plan")) as desk:
+        assert call(desk, tool, **given, corrections="")["auto_apply"] == "declined"
+        assert call(desk, tool, **given, corrections="auto")["changed"]
+        assert text(desk) == DONE
+
+
+def test_no_list_of_tools_pays_for_a_rare_argument(desk: OpenWorkspace) -> None:
+    taken = {
+        name
+        for name, tool in desk.catalog.tools.items()
+        if "corrections" in tool.schema["properties"]
+    }
+    assert {*AT_ONCE, "prepare_file_range_edit", "prepare_file_insert_after"} < taken
+    for name in taken:
+        assert "corrections" not in desk.catalog.tools[name].listed_schema("en")["properties"]
+        assert "corrections" in desk.catalog.tools[name].described_schema("zh")["properties"]
+
+
 PLANNED: dict[str, tuple[str, str, str, str, str]] = {
     "quotes": (
         "a.py", '        print("hi")\n', '        print("hi")\n        print(3)\n', "quotes",

@@ -23,7 +23,7 @@ from copydesk.app.config import Config
 from copydesk.app.reference import DIALECTS, all_tools, definitions
 from copydesk.app.workspace import open_workspace
 from copydesk.tools.arguments import listed, with_null
-from copydesk.tools.catalog import SELF_EVIDENT, Tool
+from copydesk.tools.catalog import SELF_EVIDENT, UNLISTED, Tool
 from copydesk.tools.report import Lang
 from support.cost import spread
 from support.mcp_calls import CALLS, FILE, opened_at
@@ -140,6 +140,8 @@ def test_mcp(tool: Tool) -> None:
         assert found_hints == (tool.destroys, tool.idempotent)
     described = tool.described_schema("en")
     assert bare(described) == bare(tool.schema)
+    for name in UNLISTED & described["properties"].keys():
+        del described["properties"][name]
     assert bare(found["inputSchema"]) == bare(listed(with_null(described)))
 
 
@@ -419,7 +421,8 @@ def test_a_sentinel_means_not_given(tool: Tool, given: dict[str, object], tmp_pa
     assert (status == "error") == (tool.plain_name in REFUSED), expected
     for dialect, form in (("mcp", "inputSchema"), ("openai-strict", "parameters")):
         others = dict(sentinels(one(tool, dialect)[form], given))
-        assert others.keys() | given.keys() == tool.schema["properties"].keys()
+        unlisted = UNLISTED if dialect == "mcp" else frozenset[str]()
+        assert others.keys() | given.keys() == tool.schema["properties"].keys() - unlisted
         for pick in (0, 1, -1):
             sent = {name: values[min(pick, len(values) - 1)] for name, values in others.items()}
             assert call(tool, {**given, **sent}) == expected, (dialect, sent)

@@ -65,6 +65,9 @@ SELF_EVIDENT = frozenset(
 )
 """Arguments whose texts only the reference and the manuals have."""
 
+UNLISTED = frozenset(("corrections",))
+"""Rare arguments that only the reference and the manuals name: a list is paid for each time."""
+
 _SEVERAL = re.compile(r'"hunk_ids": \[([^]]*)\]')
 # a tool's name, but no part of a path
 _OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(STAND_INS)})(?![\w/\"-]|\.\w)")
@@ -189,6 +192,10 @@ class ToolCall(Arguments, ABC):
         """Run the call; `name` is the tool's own name, with the prefix of a mirror toolset."""
 
 
+Corrections = Literal["auto", "plan"]
+"""Whether a certain correction of an old text may be written at once; without, as is set."""
+
+
 class EditingCall(ToolCall):
     """A call that plans or writes; `why` is saved with the edit."""
 
@@ -252,8 +259,10 @@ class Tool:
         return described(self.schema, {**texts(lang).arguments, **self._texts(lang).arguments})
 
     def listed_schema(self, lang: Lang) -> dict[str, Any]:
-        """The schema as clients get it, without texts that say no more than a name does."""
+        """The schema as clients get it: without rare arguments, and texts that a name says too."""
         schema = with_null(self.described_schema(lang))
+        for name in UNLISTED & schema["properties"].keys():
+            del schema["properties"][name]
         for name in SELF_EVIDENT & schema["properties"].keys():
             schema["properties"][name].pop("description", None)
         return listed(schema)
@@ -307,6 +316,9 @@ class Catalog:
             given = vars(call)  # live: a call for several files sets `path` to that of a refusal
             if isinstance(call, EditingCall) and call.why:
                 context = replace(context, member=context.member.because(call.why))
+            if corrections := getattr(call, "corrections", None):
+                member = replace(context.member, corrects=corrections == "auto")
+                context = replace(context, member=member)
             with telling() as checked:
                 answer = call.run(context, tool.called)
         except Refusal as refusal:

@@ -40,7 +40,7 @@ from copydesk.errors import ApprovalRequired, Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
-from copydesk.tools.catalog import EDIT, Context, EditingCall, Tool
+from copydesk.tools.catalog import EDIT, Context, Corrections, EditingCall, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Length
 
@@ -52,6 +52,7 @@ class _PatchCall(EditingCall):
 
     apply: Literal["never", "auto"] | None = None
     report: Length | None = None
+    corrections: Corrections | None = None
 
     _form: ClassVar[tuple[str, Parse]]
 

@@ -58,7 +58,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import EDIT, Context, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import EDIT, Context, Corrections, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.patch import planned_or_written
@@ -607,6 +607,7 @@ class PrepareEditCall(PrepareCall):
     version: str | None = None
     expected_old: str | None = None
     apply: Literal["never", "auto"] | None = None
+    corrections: Corrections | None = None
 
 
 class _PrepareFileCall(PrepareCall):
@@ -754,6 +755,7 @@ class ReplaceTextCall(PrepareCall):
     all: bool = False
     version: str | None = None
     apply: Literal["auto", "never"] = "auto"
+    corrections: Corrections | None = None
 
     def request(self, context: Context) -> Request:
         return self._in(context.path(self.path))
