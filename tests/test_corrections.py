@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import DAY_MS
 from copydesk.edit.kinds.correction import renewed
 from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
-from copydesk.errors import HunkNotFound
+from copydesk.errors import Failed, HunkNotFound
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools.messages import Lang
 from support.batch_calls import pairs
@@ -1026,6 +1027,195 @@ def test_reviewers_see_a_correction_once_it_is_accepted(
     review.approve(bo, hunk_id, shown.before, shown.after)
     assert call(desk, "apply_file_modification", by="ann", hunk_id=hunk_id)["status"] == "ok"
     assert text(desk) == DONE
+
+
+TWO = [("a\n", "A\n"), ("c\n", "C\n")]  # hunks of w.txt, of which the second is misspelled first
+PARTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "apply_blocks": lambda *pairs: {"text": blocks(*pairs, path="w.txt")},
+    "apply_patch": lambda *pairs: {
+        "patch": patch(*(signed(*pair) for pair in pairs), path="w.txt")
+    },
+    "apply_diff": lambda *pairs: {"diff": diffed(*(signed(*pair) for pair in pairs))},
+}
+MISSPELLED = [TWO[0], ("cee\n", "C\n")]
+BOTH = TWINS.replace("a", "A").replace("c", "C")
+
+
+def kept_of(desk: OpenWorkspace, tool: str, by: str = "local") -> list[str]:
+    """The plans of what fits of a patch, of which the second hunk does not."""
+    facts = call(desk, tool, by=by, **PARTS[tool](*MISSPELLED), apply="auto")
+    assert (facts["error"], [one["hunk"] for one in facts["rejected"]]) == ("PATCH_REJECTED", [2])
+    assert text(desk, "w.txt") == TWINS
+    return [one["hunk_id"] for one in facts["fits"]]
+
+
+@pytest.mark.parametrize("tool", PARTS)
+def test_what_fits_of_a_refused_patch_is_kept_and_written_with_the_rest(
+    desk: OpenWorkspace, tool: str
+) -> None:
+    answer = desk.call("local", tool, {**PARTS[tool](*MISSPELLED), "apply": "auto"})
+    (fits,) = answer.data["fits"]
+    hunk_id = fits["hunk_id"]
+    assert fits == {
+        "hunk_id": hunk_id, "path": "w.txt", "action": "replace", "hunks": [1], "lines": ["1~1"],
+    }  # fmt: skip
+    assert f'with "with": ["{hunk_id}"]' in answer.text
+    done = call(desk, tool, **PARTS[tool](TWO[1]), apply="auto", **{"with": [hunk_id]})
+    assert (done["changed"], len(done["hunks"])) == (True, 2), done
+    assert len(done["transaction_id"]) == 16
+    assert done["diff"].count("diff --git") == 1  # one change of the file
+    assert text(desk, "w.txt") == BOTH
+    undo = {"edit_id": done["hunks"][0]["edit_id"], "transaction": True}
+    assert call(desk, "undo_file_modification", **undo)["changed"]
+    assert text(desk, "w.txt") == TWINS
+
+
+@pytest.mark.parametrize("tool", PARTS)
+def test_it_is_planned_with_the_rest_where_plans_are_asked_for(
+    desk: OpenWorkspace, tool: str
+) -> None:
+    kept = kept_of(desk, tool)
+    plan = call(desk, tool, **PARTS[tool](TWO[1]), apply="never", **{"with": [*kept, *kept]})
+    ids = [one["hunk_id"] for one in plan["hunks"]]
+    assert (ids[0], len(ids)) == (kept[0], 2)
+    assert text(desk, "w.txt") == TWINS
+    assert call(desk, "apply_file_modifications", hunk_ids=ids)["changed"]
+    assert text(desk, "w.txt") == BOTH
+
+
+def test_what_is_kept_is_a_question_to_its_owner_for_ten_minutes(desk: OpenWorkspace) -> None:
+    (hunk_id,) = kept_of(desk, "apply_patch", "ann")
+    plan = desk.registry.plan(hunk_id, 0)
+    assert 600_000 <= plan.expires_ms - plan.created_ms < 660_000
+    assert reviewed(desk, "ann") == [hunk_id]
+    assert reviewed(desk) == []
+    rest = {**PARTS["apply_patch"](TWO[1]), "apply": "auto", "with": [hunk_id]}
+    answer = call(desk, "apply_patch", by="ann", **rest)
+    assert (answer["status"], answer["error"]) == ("pending", "APPROVAL_REQUIRED")
+    assert len(reviewed(desk)) == 2
+    assert text(desk, "w.txt") == TWINS
+
+
+def test_a_patch_that_is_refused_again_keeps_more(desk: OpenWorkspace) -> None:
+    (first,) = kept_of(desk, "apply_patch")
+    again = patch(signed("d\n", "D\n"), signed("cee\n", "C\n"), path="w.txt")
+    facts = call(desk, "apply_patch", patch=again, apply="auto", **{"with": [first]})
+    assert facts["error"] == "PATCH_REJECTED"
+    told = [(one["hunk_id"] == first, one.get("hunks"), one["lines"]) for one in facts["fits"]]
+    assert told == [(True, None, ["1~1"]), (False, [1], ["7~7"])]
+    ids = [one["hunk_id"] for one in facts["fits"]]
+    rest = {**PARTS["apply_patch"](TWO[1]), "apply": "auto", "with": ids}
+    assert call(desk, "apply_patch", **rest)["changed"]
+    assert text(desk, "w.txt") == BOTH.replace("d", "D")
+
+
+def test_a_file_whose_hunk_is_lost_keeps_its_name_and_others_are_kept_whole(
+    desk: OpenWorkspace,
+) -> None:
+    form = (
+        "*** Begin Patch\n*** Update File: w.txt\n*** Move to: v.txt\n{}*** Delete File: b.py\n"
+        "*** Add File: new.txt\n+n\n*** Update File: t.c\n*** Move to: u.c\n*** End Patch"
+    )
+    body = "".join(f"@@\n{signed(*pair)}" for pair in MISSPELLED)
+    facts = call(desk, "apply_patch", patch=form.format(body), apply="auto")
+    told = [(one["path"], one["action"], one.get("lines")) for one in facts["fits"]]
+    assert told == [
+        ("w.txt", "replace", ["1~1"]),
+        ("b.py", "file_delete", None),
+        ("new.txt", "append", ["1~1"]),
+        ("t.c", "file_move", None),
+    ]
+    ids = [one["hunk_id"] for one in facts["fits"]]
+    rest = "*** Begin Patch\n*** Update File: w.txt\n*** Move to: v.txt\n@@\n-c\n+C\n*** End Patch"
+    given = {"patch": rest, "apply": "auto", "with": ids}
+    assert "not shown" in call(desk, "apply_patch", **given)["auto_apply_reason"]
+    call(desk, "read_file", path="b.py")
+    assert call(desk, "apply_patch", **given)["changed"]
+    assert text(desk, "v.txt") == BOTH
+    assert text(desk, "u.c") == TABS
+    assert not Path(desk.root, "b.py").exists()
+
+
+def test_what_was_corrected_is_sent_again(desk: OpenWorkspace) -> None:
+    both = blocks((OLD, NEW)) + blocks(TWO[0], ("zz\n", "y\n"), path="w.txt")
+    facts = call(desk, "apply_blocks", text=both, apply="auto")
+    assert [one["path"] for one in facts["fits"]] == ["w.txt"]
+    assert call(desk, "list_pending")["count"] == 1
+
+
+def test_a_kept_plan_that_no_longer_fits_refuses_all(desk: OpenWorkspace) -> None:
+    kept = kept_of(desk, "apply_patch")
+    write(desk, other := TWINS.replace("a", "b"))
+    rest = {**PARTS["apply_patch"](TWO[1]), "apply": "auto", "with": kept}
+    facts = call(desk, "apply_patch", **rest)
+    assert (facts["error"], facts["hunk_id"]) == ("CONTENT_CHANGED", kept[0])
+    assert text(desk, "w.txt") == other
+    assert [one["hunk_id"] for one in call(desk, "list_pending")["hunks"]] == kept
+    write(desk, f"new\n{TWINS}")
+    assert call(desk, "apply_patch", **rest)["changed"]
+    assert text(desk, "w.txt") == f"new\n{BOTH}"
+
+
+@each_row("hunk", ["-a\n+B\n", "-a\n-x\n+y\n", "-a\n+A\n"])
+def test_a_place_that_a_kept_plan_changes_is_not_changed_beside_it(
+    desk: OpenWorkspace, hunk: str
+) -> None:
+    kept = kept_of(desk, "apply_patch")
+    for apply in ("never", "auto"):
+        given = {"patch": patch(hunk, path="w.txt"), "apply": apply, "with": kept}
+        facts = call(desk, "apply_patch", **given)
+        assert (facts["error"], facts["argument"]) == ("INVALID_ARGS", "with")
+        assert facts["reason"].startswith(f"has {kept[0]}, which changes a place")
+        assert text(desk, "w.txt") == TWINS
+    assert [one["hunk_id"] for one in call(desk, "list_pending")["hunks"]] == kept
+    call(desk, "discard_hunk", hunk_id=kept[0])
+
+
+def test_two_insertions_at_one_place_are_refused(desk: OpenWorkspace) -> None:
+    insert = patch(" a\n+1\n", "-zz\n+y\n", path="w.txt")
+    (kept,) = call(desk, "apply_patch", patch=insert, apply="auto")["fits"]
+    other = patch("+2\n x\n b\n", path="w.txt")
+    ids = [kept["hunk_id"]]
+    facts = call(desk, "apply_patch", patch=other, apply="auto", **{"with": ids})
+    assert facts["argument"] == "with"
+    assert text(desk, "w.txt") == TWINS
+
+
+@each_row(
+    "hunk_id by error reason",
+    [
+        ("abcdef12", "local", "HUNK_NOT_FOUND", "unknown"),
+        ("kept", "bo", "WRONG_OWNER", None),
+        ("12", "local", "INVALID_HUNK_ID", None),
+        ("gone", "local", "HUNK_NOT_FOUND", "discarded"),
+    ],
+)
+def test_an_id_that_is_no_plan_of_the_caller_refuses_all(
+    desk: OpenWorkspace, hunk_id: str, by: str, error: str, reason: str | None
+) -> None:
+    (kept,) = kept_of(desk, "apply_patch")
+    if hunk_id == "gone":
+        call(desk, "discard_hunk", hunk_id=kept)
+    count = call(desk, "list_pending")["count"]
+    ids = [kept if hunk_id in ("kept", "gone") else hunk_id]
+    rest = {**PARTS["apply_patch"](TWO[1]), "apply": "auto", "with": ids}
+    facts = call(desk, "apply_patch", by=by, **rest)
+    assert (facts["error"], facts.get("reason")) == (error, reason)
+    assert text(desk, "w.txt") == TWINS
+    assert call(desk, "list_pending")["count"] == count
+
+
+def test_a_plan_that_cannot_be_kept_is_not_named(
+    desk: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(plan: object) -> None:
+        raise Failed("write", "ENOSPC")
+
+    monkeypatch.setattr(desk.desk, "set_aside", refuse)
+    facts = call(desk, "apply_patch", **PARTS["apply_patch"](*MISSPELLED), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED"
+    assert "fits" not in facts
+    assert call(desk, "list_pending")["count"] == 0
 
 
 def test_a_correction_that_was_written_and_undone_waits_for_reviewers(desk: OpenWorkspace) -> None:

@@ -155,6 +155,8 @@ class Stage:
         report = self.opened.call("local", tool, arguments)
         self.answer = dict(report.data)
         if report.is_error:
+            for row in self.answer.get("fits", ()):
+                self.known["hunk_id"] = row["hunk_id"]
             return
         given = {**self.answer, **self.answer.get("data", {}), **self.answer.get("stats", {})}
         wanted = ("hunk_id", "edit_id", "version")

@@ -533,6 +533,8 @@ def at_once(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     binary = "diff --git a/b.png b/b.png\nBinary files a/b.png and b/b.png differ\n"
     there = "--- a/in.txt\n+++ b/in.txt\n@@ -4 +4 @@\n-    z = 3\n+    z = 4\n"
     yield text("apply_diff", diff=there + binary, skip=["binary"])
+    fitting = "--- a/in.txt\n+++ b/in.txt\n@@ -1 +1 @@\n-if a:\n+if b:\n@@ -9 +9 @@\n-zz\n+y\n"
+    yield text("apply_diff", diff=fitting)
 
 
 def looking(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:

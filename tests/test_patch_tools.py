@@ -184,7 +184,7 @@ def test_a_missing_file_is_not_deleted_and_added(desk: OpenWorkspace) -> None:
     assert call(desk, "apply_patch", patch=text, apply="auto")["error"] == "FILE_NOT_FOUND"
 
 
-def test_one_hunk_that_does_not_fit_leaves_every_file_and_no_plan(desk: OpenWorkspace) -> None:
+def test_one_hunk_that_does_not_fit_leaves_every_file(desk: OpenWorkspace) -> None:
     text = PATCH.replace("-echo 1", "-  echo 1")
     found = call(desk, "apply_patch", patch=text, apply="auto")
     assert (found["status"], found["error"]) == ("error", "PATCH_REJECTED")
@@ -196,8 +196,8 @@ def test_one_hunk_that_does_not_fit_leaves_every_file_and_no_plan(desk: OpenWork
     both = call(desk, "apply_patch", patch=text.replace("crlf.txt", "crlf.text"))
     told = [(one["path"], one.get("refused_as")) for one in both["rejected"]]
     assert told == [("crlf.text", "FILE_NOT_FOUND"), ("run.sh", None)]
+    assert [one["path"] for one in both["fits"]] == ["a.py", "sub/dir/new.txt", "gone.bin"]
     assert files(desk.root) == START
-    assert desk.pending("local") == ()
 
 
 @each_row(
@@ -219,6 +219,9 @@ def test_a_file_that_is_refused_refuses_the_patch(
     assert (found["error"], found["path"]) == (error, path)
     assert found["summary"].startswith(f"{path}: ")
     assert files(desk.root) == START
+    (fits,) = found["fits"]  # and no part of the file that is refused
+    assert fits["path"] == "n"
+    call(desk, "discard_hunk", hunk_id=fits["hunk_id"])
     assert desk.pending("local") == ()
 
 
@@ -551,6 +554,10 @@ def test_the_command_has_the_exit_codes_and_the_words_of_apply_patch(
     assert (status, out) == (1, b"")
     assert b"PATCH_REJECTED" in complaint
     assert shell("apply-patch", PATCH.replace("a.py", "b.py"))[0] == 1
+    fitting = "*** Begin Patch\n*** Add File: x\n+x\n*** Delete File: y\n*** End Patch\n"
+    status, out, _ = shell("apply-patch", "--json", given=fitting)
+    assert (status, b"fits" in out) == (1, False)
+    assert b"kept" not in b"".join(shell("apply-patch", given=fitting)[1:])
     assert shell("apply-patch")[0] == 2
     assert shell("apply-patch", "a", "b")[0] == 2
     assert files(tmp_path) == AFTER

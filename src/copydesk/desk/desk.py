@@ -92,7 +92,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH, Snapshot, Source, computed_once, newline_style
 
 _CORRECTED_MS = 600_000
-"""The life of a plan whose old text was corrected."""
+"""The life of a plan whose old text was corrected, or of which other hunks were refused."""
 
 _MOST_NAMED = 5
 """The most runs of unseen lines that are listed."""
@@ -373,6 +373,16 @@ class FileDesk:
             plan = self._services.records.plan(plan.id, self._services.clock())
             self._services.records.end(plan.id, "discarded", self._services.clock())
         return plan
+
+    def own(self, member: Member, tool: str, hunk_id: str) -> Planned:
+        """The member's own plan, as it was shown; of what is none it raises as `apply` does."""
+        self._drafting.own_plan(member, hunk_id, tool)
+        return self.show(member, hunk_id)
+
+    def set_aside(self, plan: Plan) -> Plan:
+        """Keep a plan for its owner alone until they accept it, as long as a correction."""
+        until_ms = self._services.clock() + _CORRECTED_MS
+        return self._reserved(replace(plan, expires_ms=until_ms, is_correction=True), plan)
 
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
         """All members' plans on files this one may read (there or below), oldest first."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from inspect import get_annotations
+from keyword import iskeyword
 from math import isfinite
 from types import UnionType
 from typing import (
@@ -44,8 +45,8 @@ class Arguments:
 
     The type of an attribute says what is accepted: `str`, `bool`, `Count`, `int`, a `Literal`, a
     tuple of them or of a TypedDict of texts, or `int | str`; add `| None` if there is no other
-    default. `raw` has all arguments as they arrived, even those that mean "not given". `open`:
-    unknown arguments are ignored.
+    default. One that Python takes for a keyword has a `_` at its end. `raw` has all arguments as
+    they arrived, even those that mean "not given". `open`: unknown arguments are ignored.
     """
 
     open: ClassVar[bool] = False
@@ -236,7 +237,13 @@ def read(kind: type[A], arguments: object) -> A:
     for name in required:
         if name not in values:
             raise InvalidArgs(name, "is required")
-    return kind(raw, {name: _read_at(name, forms[name].read, values[name]) for name in values})
+    return kind(
+        raw,
+        {
+            name + "_" * iskeyword(name): _read_at(name, forms[name].read, values[name])
+            for name in values
+        },
+    )
 
 
 def schema_of(kind: type[Arguments]) -> Schema:
@@ -255,8 +262,12 @@ def _signature_of(kind: type[Arguments]) -> tuple[dict[str, _Form], list[str], S
     bases = kind.__mro__[: kind.__mro__.index(Arguments)]
     names = [name for base in bases for name in get_annotations(base)]
     last = reversed(dict.fromkeys(reversed(names)))  # a base's own, where two have it
-    hinted = {name: hints[name] for name in last if get_origin(hints[name]) is not ClassVar}
-    defaults = {name: getattr(kind, name, ...) for name in hinted}
+    hinted = {
+        name.removesuffix("_"): hints[name]
+        for name in last
+        if get_origin(hints[name]) is not ClassVar
+    }
+    defaults = {name: getattr(kind, name + "_" * iskeyword(name), ...) for name in hinted}
     required = [name for name, default in defaults.items() if default is ...]
     forms = {name: _form_of(name, hint) for name, hint in hinted.items()}
     shown = {

@@ -1,12 +1,13 @@
 """The tools of the patch toolset: patches of several files, as one transaction.
 
-Invariant: every hunk is planned before anything is written, and if one does not fit, no plan
-remains.
+Invariant: every hunk is planned before anything is written; if one does not fit, nothing is, and
+only the plans that the answer names remain, for a call that sends the others again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,7 @@ from copydesk.edit.request import (
     DeleteFile,
     MoveFile,
     PatchEdit,
+    Place,
     RangeEdit,
     Request,
     Terms,
@@ -42,7 +44,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
 from copydesk.tools.catalog import EDIT, Context, Corrections, EditingCall, Tool
 from copydesk.tools.messages import say
-from copydesk.tools.report import Answer, Length
+from copydesk.tools.report import Answer, Length, Value, known
 
 Parse = Callable[..., tuple[FilePatch, ...]]
 
@@ -53,6 +55,7 @@ class _PatchCall(EditingCall):
     apply: Literal["never", "auto"] | None = None
     report: Length | None = None
     corrections: Corrections | None = None
+    with_: tuple[str, ...] = ()
 
     _form: ClassVar[tuple[str, Parse]]
 
@@ -66,7 +69,7 @@ class _PatchCall(EditingCall):
         every = parse(text, skips=True) if getattr(self, "skip", ()) else parse(text)
         patches = tuple(patch for patch in every if patch.kind != "skip")
         check_count(argument, sum(len(patch.hunks) for patch in patches))
-        answer = Patching(context, name).run(
+        answer = Patching(context, name, self.with_).run(
             patches, self.report, auto=(self.apply or context.apply) == "auto"
         )
         if left := [patch.path for patch in every if patch.kind == "skip"]:
@@ -121,13 +124,14 @@ def planned_or_written(
     *,
     auto: bool,
     saying: str = "transaction.planned",
+    given: Sequence[Planned] = (),
 ) -> Answer:
     """The answer to a call that makes several plans, which are written together if `auto`.
 
     `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
-    that are neither written nor told are discarded.
+    that are neither written nor told are discarded, but for `given` ones, that were there before.
     """
-    planned, keep = list[Planned](), False
+    planned, keep = [*given], False
     try:
         declined = plan(planned)
         if isinstance(declined, Answer):
@@ -144,20 +148,34 @@ def planned_or_written(
         answer = reports.withheld(name, outcome, context.lang)
         return answer if keep else replace(answer, next_steps=())
     finally:
-        for item in () if keep else planned:
+        for item in () if keep else planned[len(given) :]:
             with suppress(Refusal):
                 context.desk.discard(context.member, item.plan.id)
 
 
-class Patching:
-    """The plans of one patch and their application. `name` is the tool's name."""
+def _changed(item: Planned) -> set[tuple[RelPath, str, int]]:
+    """The places that a plan changes: the file, the text, and where in that."""
+    return {
+        (item.plan.request.path, item.draft.base.digest, edit.start)
+        for edit in item.draft.change.edits
+    }
 
-    def __init__(self, context: Context, name: str) -> None:
+
+class Patching:
+    """The plans of one patch and their application. `name` is the tool's name.
+
+    `ids` are those of plans that belong to it: they are written with the patch, or nothing is.
+    """
+
+    def __init__(self, context: Context, name: str, ids: Sequence[str] = ()) -> None:
         self._context, self._name = context, name
         self._member = context.member.at_once()
-        self._planned, self._terms = list[Planned](), list[Terms]()
+        self._planned = self._given = [
+            context.desk.own(context.member, name, hunk_id) for hunk_id in dict.fromkeys(ids)
+        ]
+        self._terms = [Terms(version=item.draft.base.version) for item in self._given]
         self._rejected, self._there = list[RejectedHunk](), list[RejectedHunk]()
-        self._lost = list[RejectedHunk]()
+        self._lost, self._fitting = list[RejectedHunk](), list[tuple[Planned, list[int]]]()
         self._refused: list[tuple[str, Refusal]] = []
 
     def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Answer:
@@ -167,12 +185,27 @@ class Patching:
             self._planned = planned
             for patch in patches:
                 self._plan(patch)
-            desk, asked = self._context.desk, zip(planned, self._terms, strict=True)
-            reasons = (desk.declined(self._context.member, *pair) for pair in asked)
+            new = {place for item in planned[len(self._given) :] for place in _changed(item)}
+            if clash := next((item for item in self._given if new & _changed(item)), None):
+                raise errors.InvalidArgs(
+                    "with",
+                    f"has {clash.plan.id}, which changes a place that the patch changes;"
+                    " send its hunks instead of the id",
+                )
+            reasons = (
+                self._context.desk.declined(self._context.member, *pair)
+                for pair in zip(planned, self._terms, strict=True)
+            )
             return self._refusal() or (next(filter(None, reasons), None) if auto else None)
 
         answer = planned_or_written(
-            self._context, self._name, plan, length, auto=auto, saying="patch.planned"
+            self._context,
+            self._name,
+            plan,
+            length,
+            auto=auto,
+            saying="patch.planned",
+            given=self._given,
         )
         # what is corrected has to be looked at, and the rest is short
         if length != "brief" or answer.line or not {"error", "changed"}.isdisjoint(answer.facts):
@@ -185,6 +218,7 @@ class Patching:
         return replace(answer, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
 
     def _plan(self, patch: FilePatch) -> None:
+        first = len(self._planned)
         try:
             match patch.kind:
                 case "delete":
@@ -204,25 +238,78 @@ class Patching:
             ]
             is_there = [len(lines) for lines in places] == [1] * len(patch.hunks)
             (self._there if is_there else self._rejected).extend(refusal.rejected)
+            if not is_there and patch.kind == "update":
+                self._plan_rest(patch, {hunk.hunk for hunk in refusal.rejected})
             for hunk in refusal.rejected if is_there else ():
                 if is_single(patch.hunks[hunk.hunk - 1]):  # certain only if nothing is written
                     self._lost.append(replace(hunk, reason="not_found", lines=None))
         except (errors.Failed, errors.Busy):
             raise
         except Refusal as refusal:
-            at = patch.hunks[0].at if patch.hunks else patch.line
             self._rejected.append(
-                RejectedHunk(patch.path, 0, "file_refused", at, refused_as=refusal.code)
+                RejectedHunk(
+                    patch.path,
+                    0,
+                    "file_refused",
+                    patch.hunks[0].at if patch.hunks else patch.line,
+                    refused_as=refusal.code,
+                )
             )
-            path = patch.to if patch.to and isinstance(refusal, errors.FileExists) else patch.path
-            self._refused.append((path, refusal))
+            is_target = patch.to and isinstance(refusal, errors.FileExists)
+            self._refused.append((patch.to if is_target else patch.path, refusal))
+        else:
+            self._fit(first, patch)
+
+    def _fit(self, first: int, patch: FilePatch, lost: Collection[int] = ()) -> None:
+        """Note that the plans from this one on are of hunks that fit, if none is corrected."""
+        self._fitting += [
+            (item, [number for number, _ in enumerate(patch.hunks, 1) if number not in lost])
+            for item in self._planned[first:]
+            if item.fixed is None
+        ]
+
+    def _plan_rest(self, patch: FilePatch, lost: Collection[int]) -> None:
+        """Plan the hunks of a file that fit without the lost ones; its mode and name wait."""
+        first = len(self._planned)
+        rest = tuple(hunk for number, hunk in enumerate(patch.hunks, 1) if number not in lost)
+        with suppress(Refusal):
+            self._update(replace(patch, hunks=rest, mode="", to=""))
+            self._fit(first, patch, lost)
+
+    def _keeping(self, refusal: Answer) -> Answer:
+        """The refusal; it names the plans of what fits, kept for a call that has the rest."""
+        kept: list[tuple[Planned, list[int] | None]] = [(item, None) for item in self._given]
+        for item, hunks in self._fitting:
+            with suppress(Refusal):
+                self._context.desk.set_aside(item.plan)
+                self._planned.remove(item)
+                kept.append((item, hunks))
+        rows: list[Value] = [
+            known(
+                hunk_id=item.plan.id,
+                path=str(item.plan.request.path),
+                action=item.plan.action,
+                hunks=hunks,
+                lines=None
+                if item.plan.request.is_operation
+                else [Place(*run, run).named for run in item.draft.place.runs],
+            )
+            for item, hunks in kept
+        ]
+        said = say(
+            "patch.fits",
+            self._context.lang,
+            {"ids": json.dumps([item.plan.id for item, _ in kept])},
+        )
+        return reports.with_notices(refusal, "fits", rows, [said]) if rows else refusal
 
     def _update(self, patch: FilePatch) -> None:
         path = self._context.path_below(patch.path)
         if patch.hunks:
-            hunks = patch.hunks, patch.base, patch.after
             try:
-                planned = self._prepare_first(patch, lambda name: PatchEdit(name, *hunks))
+                planned = self._prepare_first(
+                    patch, lambda name: PatchEdit(name, patch.hunks, patch.base, patch.after)
+                )
             except errors.PatchRejected as refusal:
                 if not patch.in_order or not self._prepare_in_order(patch, refusal):
                     raise
@@ -320,13 +407,16 @@ class Patching:
             path, refusal = self._refused[0]
             answer = reports.refused(self._name, path, refusal, lang, ("patch",))
             facts = dict(answer.facts)
-            return replace(answer, source={**facts, "summary": "{path}: {summary}".format(**facts)})
+            facts["summary"] = "{path}: {summary}".format(**facts)
+            return self._keeping(replace(answer, source=facts))
         if self._rejected:
-            return reports.refused(
-                self._name, None, errors.PatchRejected(tuple(self._rejected)), lang, ("patch",)
-            )
-        is_done = self._there and not self._planned
-        return reports.already_there(self._name, self._there, lang) if is_done else None
+            refusal = errors.PatchRejected(tuple(self._rejected))
+            return self._keeping(reports.refused(self._name, None, refusal, lang, ("patch",)))
+        return (
+            reports.already_there(self._name, self._there, lang)
+            if self._there and not self._planned
+            else None
+        )
 
 
 def patch() -> tuple[Tool, ...]:

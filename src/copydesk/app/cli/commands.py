@@ -334,8 +334,17 @@ def _apply_patch(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         raise UsageError("the patch is empty", "copydesk apply-patch < patch.txt")
     call = partial(opened.call, opened.config.member, lang=options.lang)
     answer = call("apply_patch", {"patch": patch, "apply": "never"})
-    if is_refused(answer):
-        return _print_report(options, answer)
+    if is_refused(answer):  # here nobody can send the rest of it
+        for row in cast("Sequence[Mapping[str, str]]", answer.fields.get("fits", ())):
+            opened.desk.discard(opened.caller, row["hunk_id"])
+        return _print_report(
+            options,
+            replace(
+                answer,
+                source={key: fact for key, fact in answer.facts.items() if key != "fits"},
+                notices=(),
+            ),
+        )
     hunks = cast("Sequence[Mapping[str, str]]", answer.fields.get("hunks", ()))
     if not hunks or any("cause" in hunk or "warnings" in hunk for hunk in hunks):
         _print_report(options, answer)
