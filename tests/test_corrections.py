@@ -1181,6 +1181,23 @@ def test_two_insertions_at_one_place_are_refused(desk: OpenWorkspace) -> None:
     assert text(desk, "w.txt") == TWINS
 
 
+def test_hunks_that_rely_on_the_same_lines_are_refused_as_such(desk: OpenWorkspace) -> None:
+    """What stands between two plans is in no file, and is not shown as what is there."""
+    kept = kept_of(desk, "apply_patch")
+    rest = patch(f" a\n{signed('x', 'y')}", path="w.txt")
+    facts = call(desk, "apply_patch", patch=rest, apply="auto", **{"with": kept})
+    assert facts["reason"] == "another plan of this call changes lines that it relies on"
+    assert "Make one edit of both" in facts["summary"]
+    assert not {"current", "version"} & facts.keys()
+    assert text(desk, "w.txt") == TWINS
+    plan = call(desk, "apply_patch", patch=rest, apply="never", **{"with": kept})
+    write(desk, TWINS.replace("a\nx", "a\nz"))  # now it is the file that it does not fit
+    ids = [one["hunk_id"] for one in plan["hunks"]]
+    facts = call(desk, "apply_file_modifications", hunk_ids=ids)
+    assert facts["current"].startswith("1\ta\n2\tz\n"), facts
+    assert facts["version"] == call(desk, "read_file", path="w.txt")["version"]
+
+
 @each_row(
     "hunk_id by error reason",
     [

@@ -533,8 +533,15 @@ def at_once(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:
     binary = "diff --git a/b.png b/b.png\nBinary files a/b.png and b/b.png differ\n"
     there = "--- a/in.txt\n+++ b/in.txt\n@@ -4 +4 @@\n-    z = 3\n+    z = 4\n"
     yield text("apply_diff", diff=there + binary, skip=["binary"])
-    fitting = "--- a/in.txt\n+++ b/in.txt\n@@ -1 +1 @@\n-if a:\n+if b:\n@@ -9 +9 @@\n-zz\n+y\n"
-    yield text("apply_diff", diff=fitting)
+    there, other = (
+        f"--- a/in.txt\n+++ b/in.txt\n@@ -1 +1 @@\n{lines}"
+        for lines in ("-if a:\n+if b:\n", " if a:\n-    x = 1\n+    x = 5\n")
+    )
+    fitting = desk.call(
+        "local", "apply_diff", {"diff": there + "@@ -9 +9 @@\n-zz\n+y\n"}, lang=lang
+    )
+    yield fitting.text
+    yield text("apply_diff", diff=other, **{"with": [fitting.facts["fits"][0]["hunk_id"]]})
 
 
 def looking(desk: OpenWorkspace, root: Path, lang: Lang) -> Iterator[str]:

@@ -608,6 +608,16 @@ class Applying:
                     draft = self._drafting.of_new(plan.request)
             except Refusal as refusal:
                 item.refusal = refusal
+                if inverses and isinstance(refusal, ContentChanged) and refusal.current:
+                    # What it shows is a text between two plans, which is in no file.
+                    item.refusal = ContentChanged(
+                        "another plan of this call changes lines that it relies on",
+                        planned_lines=plan.place.named,
+                    )
+                    try:
+                        self._alone(file, plan)
+                    except Refusal as alone:
+                        item.refusal = alone
                 if now is not None and is_one and len(outcome.files) == 1:
                     last = now.line_count
                     start, stop = min(plan.place.start, last), min(plan.place.stop, last)
