@@ -186,7 +186,7 @@ class FileDesk:
         if plan.request.reads != "nothing":
             at = real(plan.request.path) if plan.request.in_notes else drafted.real
             self._drafting.remember_planned(draft.base, at)
-        return Planned(plan, draft, declined, refusal, drafted.real, checks, signs, fixed)
+        return Planned(plan, draft, drafted.real, declined, refusal, checks, signs, fixed)
 
     def _write_now(
         self, member: Member, plan: Plan, draft: Draft, existing: Plan | None
@@ -211,16 +211,15 @@ class FileDesk:
 
     def declined(self, member: Member, planned: Planned, terms: Terms) -> str | None:
         """Why a plan may not be written without being shown first; None if it may."""
-        draft, real = planned.draft, planned.real or self._drafting.real(planned.plan.request.path)
-        drafted = DraftedRequest(draft, real, draft.place, planned.fixed)
+        draft = planned.draft
+        drafted = DraftedRequest(draft, planned.real, draft.place, planned.fixed)
         return self._declined(member, drafted, terms, planned.signs)
 
     def has_seen(self, member: Member, planned: Planned) -> bool:
         """Whether the member was shown a line of the text that a plan is for."""
         base = planned.draft.base
-        real = planned.real or self._drafting.real(planned.draft.request.path)
         lines, bases = (0, base.line_count), self._services.bases
-        return unshown(bases, member, real, base.version, lines, is_old=False) != (lines,)
+        return unshown(bases, member, planned.real, base.version, lines, is_old=False) != (lines,)
 
     def read(
         self,
@@ -405,12 +404,12 @@ class FileDesk:
             authorized(self._services.files, member, one, "read") for one in plan.request.paths
         )
         if plan.request.in_notes:
-            return Planned(plan, self.blocks().draft(member, plan.request))
+            return Planned(plan, self.blocks().draft(member, plan.request), real)
         draft = self._drafting.as_planned(plan, real)
         if draft is None:
             draft = self._drafting.at_hand(member, plan.request, lambda now: draft_plan(plan, now))
         checks = self._services.checks.judge(*Edited.of_plan(real, draft))
-        return Planned(plan, draft, checks=checks, signs=signs_in(member, draft))
+        return Planned(plan, draft, real, checks=checks, signs=signs_in(member, draft))
 
     def drop_texts(self) -> None:
         """Drop the texts in memory that answer later calls, as some were forgotten."""

@@ -167,17 +167,17 @@ class Drafted:
 class Planned(Drafted):
     """A pending plan.
 
-    `declined`: why `auto`, if requested, did not write; `refusal`: the error when it tried. `real`:
-    the real path, if it was looked up. `checks` are the new findings in the text as it would be;
-    None if no check applies. `signs` say why the new text may not be what is meant.
-    `fixed`: the request was corrected to this one.
+    `real` is the real path. `declined`: why `auto`, if requested, did not write; `refusal`: the
+    error when it tried. `checks` are the new findings in the text as it would be; None if no check
+    applies. `signs` say why the new text may not be what is meant. `fixed`: the request was
+    corrected to this one.
     """
 
     plan: Plan
     draft: Draft
+    real: RelPath
     declined: str | None = None
     refusal: Refusal | None = None
-    real: RelPath | None = None
     checks: tuple[CheckFinding, ...] | None = None
     signs: tuple[str, ...] = ()
     fixed: Fixed | None = None
