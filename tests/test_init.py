@@ -475,6 +475,20 @@ def test_an_installation_that_moved_and_options_that_were_added(person: Person) 
     assert now == {**entry, "command": own}
 
 
+def test_an_entry_that_starts_a_module_which_is_gone(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = (sys.executable, "-m", "copydesk")
+    monkeypatch.setattr("copydesk.app.cli.init.own_command", lambda: own)
+    (made,) = person.init("--client", "claude-code")
+    path = Path(made["path"])
+    wanted = path.read_text()
+    path.write_text(wanted.replace('"copydesk",', '"copydesk.app.cli",', 1))
+    assert path.read_text() != wanted
+    person.init("--client", "claude-code")
+    assert path.read_text() == wanted
+
+
 def test_a_file_that_others_share(person: Person) -> None:
     for client, root in (("claude-code", "${CLAUDE_PROJECT_DIR:-.}"), ("gemini-cli", None)):
         (made,) = person.init("--client", client, "--portable")

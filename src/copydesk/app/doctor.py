@@ -581,16 +581,15 @@ def _clients(root: str, config: Config) -> Iterator[Finding]:
     for client, path, name, entry in entries:
         what, where = f"client {client.name}", f"{setup.shown(path)}: {name}"
         command, *args = words_of(entry)
-        first = own_first if command == own else []
         words = [root if word == client.root_text else word for word in args]
         mend = f"copydesk init --client {client.name}"
         if os.path.basename(command) == "uvx":
             yield Finding(what, True, f"{where} is started by uvx; not tried")
-        elif not is_own(entry) or words[: len(first)] != first:
+        elif not is_own(entry):
             # A file of the workspace may come from elsewhere: start nothing else.
             fact = f"{where} starts {command}, which is not this copydesk"
             yield Finding(what, False, fact, mend)
-        elif words[len(first) : len(first) + 1] != ["mcp"]:
+        elif words[len(own_first) : len(own_first) + 1] != ["mcp"]:
             yield Finding(what, False, f"{where} does not start copydesk mcp", mend)
         else:
             yield _started(what, where, [own, *words], root)

@@ -738,8 +738,13 @@ def words_of(entry: Mapping[str, Value]) -> list[str]:
 
 def is_own(entry: Mapping[str, Value]) -> bool:
     """Whether the entry starts the running copydesk, directly or by its name."""
-    program = shutil.which(words_of(entry)[0])
-    return program is not None and os.path.realpath(program) == os.path.realpath(own_command()[0])
+    (command, *args), (own, *first) = words_of(entry), own_command()
+    program = shutil.which(command)
+    return (
+        program is not None
+        and os.path.realpath(program) == os.path.realpath(own)
+        and args[: len(first)] == first  # else Python may start another module
+    )
 
 
 Status = Literal["add", "update", "same", "remove", "absent", "refused"]
