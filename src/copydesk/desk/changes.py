@@ -145,8 +145,7 @@ class FileChanges:
     @property
     def lines(self) -> tuple[int, int]:
         """How many lines were added and removed."""
-        hunks = self.hunks
-        return sum(len(hunk.new) for hunk in hunks), sum(len(hunk.old) for hunk in hunks)
+        return sum(len(one.new) for one in self.hunks), sum(len(one.old) for one in self.hunks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,7 +575,7 @@ class Changes:
             with suppress(Refusal):  # it cannot be read, or is another file by now
                 replay = _Replay(self._services, track, own, committed.get(track.path))
                 for key, ids in groups.items():
-                    file = None if ids.isdisjoint(track.ids) else replay.changes(ids)
+                    file = None if ids.isdisjoint(replay.known) else replay.changes(ids)
                     found.setdefault(key, []).extend([file] if file else ())
         return {key: files for key, files in found.items() if files}
 
@@ -726,14 +725,15 @@ class _Replay:
     the author of each line; `_now` is the text that it has, None without a file. `by_lines`: the
     lines are those of its text; else a text is one line, its digest. `_last` is the text before the
     file was last removed, without what members wrote; `_undone` are the hunks that an edit undid.
-    `_origins` are, of each edit, the one that it undid or, as an undo of an undo, made again.
+    `known` are the edits by their ids; `_origins` are, of each edit, the one that it undid or, as
+    an undo of an undo, made again.
     """
 
     def __init__(
         self, services: Services, track: _Track, decided: Sequence[Decision], head: Committed | None
     ) -> None:
         self._services, self._path = services, track.path
-        self._known = {edit.edit_id: edit for edit in track.edits}
+        self.known = {edit.edit_id: edit for edit in track.edits}
         self._ours = _ids(_of_members(track.edits)).__contains__
         self._encoding = services.encoding_of(track.path)
         self._removed = track.removed
@@ -812,20 +812,21 @@ class _Replay:
             self._name = left
         else:
             self._name.change(_gaps(self._name.lines, name), author)
-        new = _lines(after)
         if edit is None or before is None or after is None or edit.moved:
-            changes = [*_gaps(self._text.lines, new)]
+            changes = [*_gaps(self._text.lines, _lines(after))]
         elif self.by_lines:  # as the edit was made, which comparing its lines may not tell
             found = regions(before, edit.inverse.invert(after.data))
             changes = [(region.start, region.stop, region.new) for region in found]
         else:  # others made what the edit was made on
             self._text.change(_gaps(self._text.lines, _lines(before)), BASE)
-            changes = [*_gaps(self._text.lines, new)]
+            changes = [*_gaps(self._text.lines, _lines(after))]
         if after is None:
             self._last = self._text.without((), self._ours)
         hunks = self._text.net(ours)[1] if undone or by_id else ()
         left = self._text.without(hunks if by_id else _matched(undone, hunks), ours)
-        if hunks and sorted(left.lines) == sorted(new):  # beside others' lines either order may be
+        if hunks and sorted(left.lines) == sorted(
+            new := _lines(after)
+        ):  # beside others' lines either order may be
             left.change(_gaps(left.lines, new), origin or author)
             self._text = left
         else:
@@ -834,7 +835,7 @@ class _Replay:
     def _undone_by(self, edit: Entry) -> int:
         """The edit that this one undid by its id, or 0; 0 too for a move that is not in view."""
         found = History(self._services).undone(edit)
-        return found if not edit.moved or found in self._known else 0
+        return found if not edit.moved or found in self.known else 0
 
     def _name_after(self, step: TextStep, author: int) -> Sequence[bytes]:
         """The lines of the name after a step.
@@ -942,7 +943,7 @@ class _Replay:
 
     def _hunk(self, kind: Kind, identity: str, net: NetHunk) -> ChangedHunk:
         """The hunk of these lines; its id is made of its `identity`, which no other one has."""
-        by = {self._known[one].member if one in self._known else MEMBER for one in net.touched_by}
+        by = {self.known[one].member if one in self.known else MEMBER for one in net.touched_by}
         facts = str(self._path), kind, identity, sorted(net.authors)
         return ChangedHunk(
             id=hashlib.sha256(repr(facts).encode()).hexdigest()[:8],
@@ -952,7 +953,7 @@ class _Replay:
             new=tuple(net.new) if self.by_lines else (),
             old_line=net.old_line,
             new_line=net.new_line,
-            edits=tuple(self._known[one] for one in sorted(net.authors) if one in self._known),
+            edits=tuple(self.known[one] for one in sorted(net.authors) if one in self.known),
             touched_by=tuple(sorted(by)),
             net=net,
         )

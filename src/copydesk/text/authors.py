@@ -113,46 +113,20 @@ class Authored:
         near: dict[int, list[NetHunk]] = {}  # by author, those that no older line parts
         took: set[int] = set()
         for start, stop in self._stretches(ours):
-            hunk = NetHunk(len(base), now_line, runs=(start, stop))
-            since, lost, is_new = 0, False, False  # of the part behind the last line that stands
-            olds: set[tuple[int, ...]] = set()  # by whom the old lines were written
-            over: set[int] = set()  # who wrote over lines of ours that are there again
-            for run in self._runs[start:stop]:
-                turns = [run.by[at] for at in run.turns(ours)]
-                was_there = len(run.without(ours)) % 2
-                is_new = is_new or (run.is_there and not was_there)
-                if run.is_there and was_there:
-                    if lost and not is_new:  # others decided what is here now
-                        del hunk.old[since:]
-                    since, lost, is_new = len(hunk.old) + len(run.lines), False, False
-                if was_there:
-                    hunk.old += run.lines
-                    olds.add(run.by)
-                if run.is_there:
-                    hunk.new += run.lines
-                    over.update(one for one in turns[1:] if not ours(one))
-                elif was_there:
-                    took.add(turns[-1])
-                elif turns and not ours(turns[-1]):
-                    hunk.touched_by.add(turns[-1])
-                    lost = True
-                if not was_there and turns and not ours(turns[0]):  # others put it back
-                    hunk.touched_by.add(turns[0])
-                hunk.authors |= {one for one in run.by if ours(one)}
-            if len(olds) > 1:  # one may have come in place of the other
-                hunk.touched_by |= over.intersection(chain.from_iterable(olds))
-            if lost and not is_new:
-                del hunk.old[since:]
-            for author in hunk.authors:
-                near.setdefault(author, []).append(hunk)
-            head, tail = common_ends(hunk.old, hunk.new)
-            now_line += len(hunk.new)
-            base += hunk.old
-            if hunk.old != hunk.new:
-                hunk.old_line, hunk.new_line = hunk.old_line + head, hunk.new_line + head
-                hunk.old = hunk.old[head : len(hunk.old) - tail]
-                hunk.new = hunk.new[head : len(hunk.new) - tail]
-                found.append(hunk)
+            # Without ours nothing is here but what others removed: so in most of a long text.
+            if any(ours(one) for run in self._runs[start:stop] for one in run.by):
+                hunk = NetHunk(len(base), now_line, runs=(start, stop))
+                _fill(hunk, self._runs[start:stop], ours, took)
+                for author in hunk.authors:
+                    near.setdefault(author, []).append(hunk)
+                now_line += len(hunk.new)
+                base += hunk.old
+                if hunk.old != hunk.new:
+                    head, tail = common_ends(hunk.old, hunk.new)
+                    hunk.old_line, hunk.new_line = hunk.old_line + head, hunk.new_line + head
+                    hunk.old = hunk.old[head : len(hunk.old) - tail]
+                    hunk.new = hunk.new[head : len(hunk.new) - tail]
+                    found.append(hunk)
             for run in self._runs[stop : stop + 1]:  # the one that is context
                 for author in [one for one in near if run.was_there(one)]:
                     _share(near.pop(author), author in took)
@@ -235,6 +209,39 @@ class Authored:
         return self.settled(hunks if is_same else filter(has, hunks), ours)
 
 
+def _fill(hunk: NetHunk, runs: Iterable[_Run], ours: Callable[[int], bool], took: set[int]) -> None:
+    """Put in a hunk what some runs make of it; add to `took` who of ours removed others' lines."""
+    since, lost, is_new = 0, False, False  # of the part behind the last line that stands
+    olds: set[tuple[int, ...]] = set()  # by whom the old lines were written
+    over: set[int] = set()  # who wrote over lines of ours that are there again
+    for run in runs:
+        turns = [run.by[at] for at in run.turns(ours)]
+        was_there = len(run.without(ours)) % 2
+        is_new = is_new or (run.is_there and not was_there)
+        if run.is_there and was_there:
+            if lost and not is_new:  # others decided what is here now
+                del hunk.old[since:]
+            since, lost, is_new = len(hunk.old) + len(run.lines), False, False
+        if was_there:
+            hunk.old += run.lines
+            olds.add(run.by)
+        if run.is_there:
+            hunk.new += run.lines
+            over.update(one for one in turns[1:] if not ours(one))
+        elif was_there:
+            took.add(turns[-1])
+        elif turns and not ours(turns[-1]):
+            hunk.touched_by.add(turns[-1])
+            lost = True
+        if not was_there and turns and not ours(turns[0]):  # others put it back
+            hunk.touched_by.add(turns[0])
+        hunk.authors |= {one for one in run.by if ours(one)}
+    if len(olds) > 1:  # one may have come in place of the other
+        hunk.touched_by |= over.intersection(chain.from_iterable(olds))
+    if lost and not is_new:
+        del hunk.old[since:]
+
+
 def _share(parts: Sequence[NetHunk], took: bool) -> None:
     """If an author of these parts `took` out lines of others, all of them are touched where one is.
 
@@ -298,6 +305,6 @@ def _merged(runs: Iterable[_Run]) -> list[_Run]:
     merged: list[_Run] = []
     for _, same in groupby((run for run in runs if run.lines), lambda run: run.by):
         first, *others = same
-        lines = [*chain(first.lines, *(run.lines for run in others))] if others else first.lines
-        merged.append(first._replace(lines=lines))
+        lines = chain(first.lines, *(run.lines for run in others))
+        merged.append(_Run([*lines], first.by) if others else first)
     return merged
