@@ -418,16 +418,16 @@ class _Losses:
         self._authored = Authored(steps[0].old if steps else ())
         self._counts: dict[int, int] = {}
         self._left: dict[int, int] = {}
-        self._seen: set[bytes] = set()
+        self._seen = set(steps[0].old if steps else ())
         for step, later in zip_longest(steps, steps[1:]):
             self._take(step, later)
 
     def _take(self, step: TextStep, later: TextStep | None) -> None:
         """Take in a step; `later` is the next one, if there is one."""
-        self._seen.update(step.old)
         edit = step.edit
         if edit is None and not self.standing:
             self._authored = Authored(step.lines)
+            self._seen.update(step.lines)
             return
         alignment = align(step.old, step.lines)
         if edit is None:
@@ -441,6 +441,7 @@ class _Losses:
             (gap.base_start, gap.base_stop, step.lines[gap.now_start : gap.now_stop])
             for gap in alignment.gaps()
         ]
+        self._seen.update(chain.from_iterable(new for _, _, new in changes))
         self._authored.change(changes, BASE if edit is None else edit.edit_id)
         self._counts = self._authored.counts()
         for edit_id in [*self.lost]:
