@@ -111,6 +111,16 @@ def test_where_blocks_stand(text: str, expected: list[str]) -> None:
     assert spans(parse(text)) == expected
 
 
+@each_row("text start", [
+    ("   a\n   | b |\n   |---|\n   | c |\n", 5),
+    ("[a]: b\n   c\n   d\n", 7),
+    ("[a]: b\n   [c]: d\n   e\n   f\n", 7),
+])  # fmt: skip
+def test_what_follows_text_is_shown_as_where_it_is_parsed_alone(text: str, start: int) -> None:
+    alone = parse(text[start:], part=True)
+    assert told(parse(text))[1:] == told(alone)
+
+
 @each_row("text expected", [
     ("---\nid: x\n---\na", {"x": "d"}),
     ("---\nid: 'x y'\n---\n", {"x y": "d"}),

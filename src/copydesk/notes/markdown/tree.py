@@ -109,8 +109,8 @@ def split_definitions(parser: Parser, node: Node) -> bool:
             whole = holder.close_with(DEFINITION, pieces[0], pieces[count - 1])
             whole.first, whole.column = node.first, node.column
             del pieces[:count]
-            node.start = node.first = pieces[0] if pieces else -1
-            node.column = 0
+            node.start = pieces[0] if pieces else -1
+            node.first, node.column = _first_of(parser, holder, node.start), 0
         if not pieces:
             node.stop = -1
         holder.append(node)
@@ -139,8 +139,19 @@ def table_start(parser: Parser, container: Node) -> int:
     del pieces[-2:]
     container.stop = pieces[-1]
     parser.finish(container)
-    parser.tip = parser.tip.append(Node(TABLE, parser.tip, start, 0, start, stop))
+    parser.tip = parser.tip.append(
+        Node(TABLE, parser.tip, _first_of(parser, parser.tip, start), 0, start, stop)
+    )
     return LEAF
+
+
+def _first_of(parser: Parser, holder: Node, start: int) -> int:
+    """Where a block begins that is split off the text above it.
+
+    In the document that is before its indentation, as where it is parsed without that text; what
+    is in a container never is.
+    """
+    return line_start(parser.data, start) if holder is parser.root else start
 
 
 def _cells(row: bytes) -> int:
