@@ -101,7 +101,14 @@ def stage_at(root: Path, store: str, **settings: Any) -> Iterator[Stage]:
 
         def home(_: object) -> OpenNotes:
             found = store_of(kernel, split=split_blocks)
-            return OpenNotes(found, split_as("siyuan"), is_id, kernel_path, in_files=False)
+            return OpenNotes(
+                found,
+                split_as("siyuan"),
+                mixes_tasks=False,
+                valid=is_id,
+                path_of=kernel_path,
+                in_files=False,
+            )
 
         with open_workspace(str(root), config, shared=False, open_notes=home) as opened:
             yield Stage(opened, root, kernel, kernel.box())

@@ -119,8 +119,9 @@ def configured_notes(
     return OpenNotes(
         several(stores),
         split_as(settings.profile),
-        lambda text: is_id(text) or is_address(text),
-        lambda box, path: RelPath.parse(path) if path else roots[box],
+        mixes_tasks=settings.profile == "gfm",
+        valid=lambda text: is_id(text) or is_address(text),
+        path_of=lambda box, path: RelPath.parse(path) if path else roots[box],
         in_files=True,
     )
 
@@ -133,7 +134,14 @@ def kernel_notes(config: Config) -> OpenNotes:
     from copydesk.notes.protocol import is_id
 
     store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)
-    return OpenNotes(store, split_as("siyuan"), is_id, kernel_path, in_files=False)
+    return OpenNotes(
+        store,
+        split_as("siyuan"),
+        mixes_tasks=False,
+        valid=is_id,
+        path_of=kernel_path,
+        in_files=False,
+    )
 
 
 def kernel_path(box: str, path: str) -> RelPath:

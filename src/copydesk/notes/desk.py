@@ -88,14 +88,15 @@ from copydesk.text.relpath import RelPath
 class OpenNotes:
     """An open store, with what the desk needs to know about it.
 
-    `split` is how it parses a text; `valid` says what can be one of its ids; `path_of` maps a
-    notebook and a path in it (empty for the notebook itself) to the document's path, as access
-    lists and the journal use it. `in_files`: the documents are files of the workspace, and are
-    written as such.
+    `split` is how it parses a text; `mixes_tasks`: a list may have tasks and plain items. `valid`
+    says what can be one of its ids; `path_of` maps a notebook and a path in it (empty for the
+    notebook itself) to the document's path, as access lists and the journal use it. `in_files`: the
+    documents are files of the workspace, and are written as such.
     """
 
     store: NoteStore
     split: SplitBlocks
+    mixes_tasks: bool
     valid: Callable[[str], bool]
     path_of: Callable[[str, str], RelPath]
     in_files: bool
@@ -719,7 +720,9 @@ class NotesDesk:
             there = home.store.blocks(ids)
             self.reading.check_blocks(member, there.values(), "read", operation)
             tree = tree_of(home.store, there, hunks)
-            plan = plan_blocks(hunks, tree, home.split, strict=request.strict)
+            plan = plan_blocks(
+                hunks, tree, home.split, mixes_tasks=home.mixes_tasks, strict=request.strict
+            )
             prepared = _prepared(home.store, plan, update_links=request.update_links)
             if not request.drop_anchors:
                 home.store.check_links(prepared)
@@ -855,7 +858,9 @@ class NotesDesk:
         if is_list and any(piece.kind != "l" for piece in home.split(markdown)):
             items = [item.markdown for item in home.store.children(target_id)]
             markdown = as_item(markdown, items)
-        changes = appending(home.store, home.split, target_id, markdown)
+        changes = appending(
+            home.store, home.split, target_id, markdown, mixes_tasks=home.mixes_tasks
+        )
         return self._prepared_changes(member, changes, path)
 
     def _made_document(

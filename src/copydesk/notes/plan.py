@@ -314,7 +314,9 @@ class Insertion:
 class WorkingCopy:
     """The blocks after the hunks so far: deleted ones keep their place, new ones have names."""
 
-    def __init__(self, tree: BlockTree, split: SplitBlocks, *, strict: bool) -> None:
+    def __init__(
+        self, tree: BlockTree, split: SplitBlocks, *, mixes_tasks: bool, strict: bool
+    ) -> None:
         self.order = Order(tree.children)
         self.inserted: dict[str, Insertion] = {}
         self.updated: dict[str, BlockHunk] = {}
@@ -324,7 +326,7 @@ class WorkingCopy:
         self.grown: dict[str, None] = {}  # the parents of new blocks, as an ordered set
         self.blocks = dict(tree.blocks)  # with the parents that they have now
         self._tree = BlockTree(self.blocks, tree.children)
-        self._split, self._strict = split, strict
+        self._split, self._mixes_tasks, self._strict = split, mixes_tasks, strict
         # the claims of hunks, which a refused hunk keeps too
         self._written: dict[str, BlockHunk] = {}
         self._moved: dict[str, BlockHunk] = {}
@@ -503,8 +505,8 @@ class WorkingCopy:
         block = self.blocks.get(self._end(parent, target, target.id) or "")
         if block is None or block.id in self.deleted or block.id in self.updated:
             return ""
-        pieces = self._split(text)
-        return block.id if len(pieces) == 1 and joins_list(pieces[0], block, self._split) else ""
+        joins = [joins_list(piece, block, self._mixes_tasks) for piece in self._split(text)]
+        return block.id if joins == [True] else ""
 
     def _insert(
         self, new: Insertion, parent: str, previous: str | None, pieces: Iterable[BlockText]
@@ -554,10 +556,15 @@ class BlockPlan:
 
 
 def plan_blocks(
-    hunks: Sequence[BlockHunk], tree: BlockTree, split: SplitBlocks, *, strict: bool = True
+    hunks: Sequence[BlockHunk],
+    tree: BlockTree,
+    split: SplitBlocks,
+    *,
+    mixes_tasks: bool = True,
+    strict: bool = True,
 ) -> BlockPlan:
     """Plan all hunks; BlockDiffRefused lists all that fail. Linear, except for comparing texts."""
-    working = WorkingCopy(tree, split, strict=strict)
+    working = WorkingCopy(tree, split, mixes_tasks=mixes_tasks, strict=strict)
     problems: list[Problem] = []
     taken: list[BlockHunk] = []
     compared = 0

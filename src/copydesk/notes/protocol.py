@@ -548,11 +548,12 @@ SplitBlocks = Callable[[str], Sequence[BlockText]]
 
 
 def appending(
-    store: NoteStore, split: SplitBlocks, block_id: str, markdown: str
+    store: NoteStore, split: SplitBlocks, block_id: str, markdown: str, *, mixes_tasks: bool
 ) -> tuple[Change, ...]:
     """Append a text in a container, to the section of a heading, or after another block.
 
-    Items at its start join a list of their subtype that is at the end.
+    Items at its start join a list of their subtype that is at the end; `mixes_tasks` as in
+    `joins_list`.
     """
     block = store.blocks([block_id]).get(block_id)
     within = block is None or block.kind in CONTAINERS
@@ -561,7 +562,7 @@ def appending(
     side: Side = "last_in" if within else "after"
     last = store.blocks([last_id]).get(last_id)
     pieces = split(markdown)
-    if not pieces or last is None or not joins_list(pieces[0], last, split):
+    if not pieces or last is None or not joins_list(pieces[0], last, mixes_tasks):
         return (InsertText(markdown, side, block_id if within else last_id),)
     first, *rest = pieces
     joins = InsertText(first.markdown, "last_in", last_id)
@@ -569,13 +570,15 @@ def appending(
     return (joins, InsertText(others, "after", last_id)) if rest else (joins,)
 
 
-def joins_list(piece: BlockText, last: NoteBlock, split: SplitBlocks) -> bool:
-    """Whether the items of a new list belong to the list after which it comes."""
-    is_same = piece.subtype == last.subtype != "" or (
-        plain_subtype(piece.markdown) == plain_subtype(last.markdown)
-        and len(split("- a\n- [ ] b")) == 1  # a list may have both
+def joins_list(piece: BlockText, last: NoteBlock, mixes_tasks: bool) -> bool:
+    """Whether the items of a new list belong to the list after which it comes.
+
+    `mixes_tasks`: in this store's Markdown a list may have tasks and plain items.
+    """
+    return piece.kind == last.kind == "l" and (
+        piece.subtype == last.subtype != ""
+        or (mixes_tasks and plain_subtype(piece.markdown) == plain_subtype(last.markdown))
     )
-    return is_same and piece.kind == last.kind == "l"
 
 
 def plain_subtype(markdown: str) -> str:

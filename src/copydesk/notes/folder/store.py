@@ -376,7 +376,11 @@ class FolderStore:
         if note is None:
             return self._made(path, name, markdown)
         split = partial(pieces, profile=self._documents.profile)
-        changes = appending(self, split, note.id, markdown) if markdown.strip() else ()
+        changes = (
+            appending(self, split, note.id, markdown, mixes_tasks=self._documents.profile == "gfm")
+            if markdown.strip()
+            else ()
+        )
         prepared = self.prepare(changes)
         assert isinstance(prepared.held, HeldFiles)
         ids = chain.from_iterable(prepared.held.ids)

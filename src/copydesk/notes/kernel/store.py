@@ -729,7 +729,9 @@ class KernelStore:
         there = self._kernel.select(f"SELECT id FROM blocks WHERE {where} LIMIT 100000", "id")
         note, done = self._daily_note(box), ChangesDone(())
         if markdown.strip():
-            done = self.execute(self.prepare(appending(self, self._split, note, markdown)), keep)
+            done = self.execute(
+                self.prepare(appending(self, self._split, note, markdown, mixes_tasks=False)), keep
+            )
         undo = done.undo if [note] in there else self._undo_of_new(note)
         return ChangesDone(((note, *chain.from_iterable(done.ids)),), undo)
 
