@@ -19,7 +19,7 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision
 from copydesk.desk.changes import ChangedHunk, Changes, FileChanges, Selection
 from copydesk.desk.member import SELF
-from copydesk.desk.outcome import Applied, NotUndone, Undone
+from copydesk.desk.outcome import Applied, NotUndone, Transacted, Undone
 from copydesk.edit.kinds.files import DeleteFile, MoveFile
 from copydesk.edit.kinds.lines import RangeEdit
 from copydesk.edit.kinds.patch import PatchEdit, PatchHunk
@@ -677,6 +677,35 @@ def test_directories_go_with_the_task_that_made_them(desk: OpenWorkspace) -> Non
     assert len(done.written) == 7
     left = sorted(str(path.relative_to(root)) for path in root.glob("[no][0-9l]*/**/*"))
     assert left == ["n2/theirs", "n2/theirs/e.txt", "old/d.txt"]
+
+
+@pytest.mark.usefixtures("small_limit")
+def test_directories_of_a_large_file_go_with_both_its_names(desk: OpenWorkspace) -> None:
+    new, hunk = RelPath.parse("n1/m/large.txt"), PatchHunk("", "line\n" * LARGE_LINES)
+    write(desk, PatchEdit(new, (hunk,), creates=True))
+    write(desk, MoveFile(new, RelPath.parse("n2/k/large.txt")))
+    assert view_of(desk).undo(desk.person("local"), ALL).written
+    assert not [*Path(desk.root).glob("n*")]
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+def test_directories_go_once_a_person_has_approved_their_undo(
+    desk: OpenWorkspace, *, is_together: bool
+) -> None:
+    root, person, careful = Path(desk.root), desk.person("local"), desk.member("careful")
+    for path in ("n1/e.txt", "n1/m/w.txt", "n3/m/e.txt"):
+        write(desk, PatchEdit(RelPath.parse(path), (PatchHunk("", "new\n"),), creates=True))
+    write(desk, MoveFile(RelPath.parse("n3/m/e.txt"), RelPath.parse("n4/e.txt")))
+    write(desk, MoveFile(RelPath.parse("b.txt"), RelPath.parse("n5/z/b.txt")))
+    waiting = view_of(desk).undo(careful, ALL).waiting
+    assert (root / "n3/m").is_dir()
+    for plan in desk.pending("careful"):
+        shown = desk.desk.review.show(person, plan.id)
+        desk.desk.review.approve(person, plan.id, shown.before, shown.after)
+    for some in [waiting] if is_together else [[one] for one in waiting]:
+        done = desk.desk.apply_all(careful, "apply_file_modifications", some)
+        assert isinstance(done, Transacted)
+    assert sorted(path.name for path in root.glob("[bn]*")) == ["b.txt"]
 
 
 def test_a_directory_stays_while_its_file_is_not_undone(desk: OpenWorkspace) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, Generic, TypeVar
 
 from copydesk.desk.backends.api import (
@@ -737,6 +737,9 @@ class Applying:
                 self.note(item.plan, "fuzz")
         for file in outcome.files:
             self._note_changes(file)
+        for path, count in dict.fromkeys(chain(*(item.plan.emptied for item in outcome.items))):
+            with suppress(Refusal):
+                self._services.files.remove_parents(path, count)
 
     def _alone(self, file: _File, plan: Plan) -> Draft:
         """The plan on the file as it was read, without the others."""

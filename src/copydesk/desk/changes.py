@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, islice
+from itertools import accumulate, islice
 from typing import Literal, NamedTuple, Protocol
 
 from copydesk.desk.backends.api import DAY_MS, HOUR_MS, Decision, Entry, Verdict
@@ -321,33 +321,18 @@ class Changes:
         ]
         if refused and not partly:
             return UndoneChanges(refused=tuple(refused))
-        wanted: list[_Wanted] = []
-        opaque: list[ChangedHunk] = []
-        for file, some in chosen:
-            free = [hunk for hunk in some if not hunk.touched_by]
-            if file.by_lines:
-                wanted += _undoing(file, free)
-            else:
-                opaque += free
+        free = [(file, [hunk for hunk in some if not hunk.touched_by]) for file, some in chosen]
+        emptied = _emptied(hunk for _, some in free for hunk in some)
+        wanted = [
+            one for file, some in free if file.by_lines for one in _undoing(file, some, emptied)
+        ]
+        opaque = [hunk for file, some in free if not file.by_lines for hunk in some]
         whole = self._undone_edits(member, opaque)
         refused += whole.refused
         if refused and not partly:
             return UndoneChanges(refused=tuple(refused))
         done = self._written(member, wanted, refused, "undone", partly=partly)
-        done = replace(done, written=whole.written + done.written)
-        left = {hunk.id for hunk, _ in done.refused}
-        if done.written:
-            self._remove_directories(
-                hunk for _, some in chosen for hunk in some if hunk.id not in left
-            )
-        return done
-
-    def _remove_directories(self, undone: Iterable[ChangedHunk]) -> None:
-        """Remove those that were made for files that are gone from there, the last made first."""
-        named = (hunk.edits for hunk in undone if hunk.kind in ("create", "move"))
-        for edit in sorted(chain.from_iterable(named), key=lambda edit: -edit.edit_id):
-            with suppress(Refusal):
-                self._services.files.remove_parents(edit.path, edit.made_directories)
+        return replace(done, written=whole.written + done.written)
 
     def _undone_edits(self, member: Member, hunks: Sequence[ChangedHunk]) -> UndoneChanges:
         """Undo the edits of these hunks as the journal has them, all or none."""
@@ -1057,7 +1042,22 @@ def _ended(file: FileChanges, hunk: ChangedHunk) -> bytes:
     return old + file.now.dominant_newline if is_open else old
 
 
-def _undoing(file: FileChanges, hunks: Sequence[ChangedHunk]) -> Iterator[_Wanted]:
+def _emptied(hunks: Iterable[ChangedHunk]) -> tuple[tuple[RelPath, int], ...]:
+    """The directories that were made for files which an undo removes or moves, last made first.
+
+    A person may approve one file's undo before another's: each takes those that are empty by then.
+    """
+    edits = [edit for hunk in hunks if hunk.kind in ("create", "move") for edit in hunk.edits]
+    return tuple(
+        (edit.path, edit.made_directories)
+        for edit in sorted(edits, key=lambda edit: -edit.edit_id)
+        if edit.made_directories
+    )
+
+
+def _undoing(
+    file: FileChanges, hunks: Sequence[ChangedHunk], emptied: tuple[tuple[RelPath, int], ...]
+) -> Iterator[_Wanted]:
     """Yield the requests that undo these hunks of a file."""
     texts = [hunk for hunk in hunks if hunk.kind == "text"]
     if texts:
@@ -1066,13 +1066,13 @@ def _undoing(file: FileChanges, hunks: Sequence[ChangedHunk]) -> Iterator[_Wante
         yield patch_of(file.path, file.now, change, created=False), NO_TERMS, texts
     for hunk in hunks:
         if hunk.kind == "create":
-            yield DeleteFile(file.path), Terms(version=file.now.version), [hunk]
+            yield DeleteFile(file.path), Terms(file.now.version, emptied=emptied), [hunk]
         elif hunk.kind == "remove":
             change = ChangeSet.of(0, [Edit(0, 0, file.base.data)])
             created = patch_of(file.path, file.now, change, created=True)
             yield replace(created, executable=bool(file.mode & 0o111)), NO_TERMS, [hunk]
         elif hunk.kind == "move" and file.was is not None:
-            yield MoveFile(file.path, file.was), NO_TERMS, [hunk]
+            yield MoveFile(file.path, file.was), Terms(emptied=emptied), [hunk]
 
 
 def _checkpoint(said: Decision) -> Checkpoint:

@@ -172,6 +172,7 @@ class FileDesk:
             task=member.task or (existing.task if existing else ""),
             transaction=member.transaction or (existing.transaction if existing else ""),
             is_correction=fixed is not None,
+            emptied=terms.emptied,
         )
         declined = self._declined(member, drafted, terms, signs) if terms.auto else None
         refusal: Refusal | None = None

@@ -439,6 +439,9 @@ class Undoing:
                 if refusal.code in ("EDIT_NOT_FOUND", "ACCESS_DENIED"):
                     raise
                 return NotUndone(at_work, refusal)
+        for one in reversed(edits):  # empty directories of files that are gone from there again
+            with suppress(Refusal):
+                self._services.files.remove_parents(one.path, one.made_directories)
         written = {one.undoes: one for one in entries if not one.is_source}
         for each, step in made:
             if isinstance(step, Move):
@@ -534,9 +537,6 @@ class Undoing:
         digest = written.after if written is not None else ""
         if isinstance(after, Excerpt) and digest:
             after = after.known_as(digest)
-        if at == entry.path and entry.made_directories:  # empty ones, of a file that is gone again
-            with suppress(Refusal):
-                self._services.files.remove_parents(at, entry.made_directories)
         if entry.moved is not None:
             self._drafting.note_moved(member.name, at, MoveFile(at, entry.moved.other), back.base)
         elif entry.kind == "edit" and not entry.mode_changed:

@@ -27,6 +27,7 @@ from copydesk.text.change import ChangeSet
 from copydesk.text.diff import FileEdit, Region, regions, runs_of, same_after
 from copydesk.text.encoding import NO_ESCAPES, Encoding, Escapes
 from copydesk.text.nearest import explain
+from copydesk.text.relpath import RelPath
 from copydesk.text.search import find_all
 from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text, computed_once
 
@@ -132,7 +133,8 @@ class Plan:
     file. `why` is the owner's reason for it, `task` the label of what the owner was working on.
     Plans of one `transaction` were made by one call, or are to be written together.
     `is_correction`: its old text was corrected, and until its owner accepts that, only they know of
-    it.
+    it. `emptied`: so many directories above each of these paths go with its file, those that are
+    empty then.
     """
 
     id: str
@@ -153,6 +155,7 @@ class Plan:
     task: str = ""
     transaction: str = ""
     is_correction: bool = False
+    emptied: tuple[tuple[RelPath, int], ...] = ()
 
     def __repr__(self) -> str:
         where = f"{self.request.path}:{self.place.named}"

@@ -92,7 +92,7 @@ class Terms:
     of the lines to be replaced. `existing_hunk_id`: the plan to prepare again. `auto`: write at
     once if the edit is certain. `expected`: the file's state when the edit is planned.
     `expected_olds`: the old text of each of several ranges. `corrects`: an old text that is not in
-    the file as written may be corrected.
+    the file as written may be corrected. `emptied`: as in `Plan`.
     """
 
     version: str | None = None
@@ -102,6 +102,7 @@ class Terms:
     expected: Preconditions | None = None
     expected_olds: tuple[str | None, ...] = ()
     corrects: bool = True
+    emptied: tuple[tuple[RelPath, int], ...] = ()
 
 
 NO_TERMS = Terms()
