@@ -1235,6 +1235,50 @@ def test_a_plan_that_cannot_be_kept_is_not_named(
     assert call(desk, "list_pending")["count"] == 0
 
 
+def test_a_kept_plan_that_is_planned_with_the_rest_is_like_any_other(desk: OpenWorkspace) -> None:
+    """Else reviewers see, and may let write, the half of a patch."""
+    kept = kept_of(desk, "apply_patch", "ann")
+    rest = {**PARTS["apply_patch"](TWO[1]), "apply": "never", "with": kept}
+    plan = call(desk, "apply_patch", by="ann", **rest)
+    ids = [one["hunk_id"] for one in plan["hunks"]]
+    assert reviewed(desk) == ids
+    first, second = (desk.registry.plan(one, 0) for one in ids)
+    assert not first.is_correction
+    assert first.expires_ms >= second.expires_ms - 60_000
+
+
+def test_what_was_kept_before_is_kept_as_long_as_what_is_kept_now(desk: OpenWorkspace) -> None:
+    (first,) = kept_of(desk, "apply_patch")
+    plan = desk.registry.plan(first, 0)
+    desk.registry.put(replace(plan, expires_ms=plan.expires_ms - 500_000))
+    again = patch(signed("d\n", "D\n"), signed("cee\n", "C\n"), path="w.txt")
+    facts = call(desk, "apply_patch", patch=again, apply="auto", **{"with": [first]})
+    old, new = (desk.registry.plan(one["hunk_id"], 0) for one in facts["fits"])
+    assert abs(old.expires_ms - new.expires_ms) < 60_000
+
+
+def test_a_kept_deletion_of_a_file_that_the_diff_showed_is_certain(desk: OpenWorkspace) -> None:
+    gone = "--- a/b.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-x = 1\n-y = 2\n"
+    bad = diffed(signed("cee\n", "C\n"))
+    (fits,) = call(desk, "apply_diff", diff=gone + bad, apply="auto")["fits"]
+    rest = {"diff": diffed(signed(*TWO[1])), "apply": "auto", "with": [fits["hunk_id"]]}
+    assert call(desk, "apply_diff", **rest)["changed"]
+    assert not Path(desk.root, "b.py").exists()
+
+
+@pytest.mark.parametrize("apply", ["never", "auto"])
+def test_a_move_that_is_kept_is_not_planned_again(desk: OpenWorkspace, apply: str) -> None:
+    form = (
+        "*** Begin Patch\n*** Update File: t.c\n*** Move to: u.c\n*** Update File: w.txt\n@@\n"
+        "-{}\n+C\n*** End Patch"
+    )
+    (fits,) = call(desk, "apply_patch", patch=form.format("cee"), apply="auto")["fits"]
+    again = {"patch": form.format("c"), "apply": apply, "with": [fits["hunk_id"]]}
+    facts = call(desk, "apply_patch", **again)
+    assert facts["argument"] == "with", facts
+    assert fits["hunk_id"] in facts["reason"]
+
+
 def test_a_correction_that_was_written_and_undone_waits_for_reviewers(desk: OpenWorkspace) -> None:
     facts = call(desk, "replace_text", by="bo", **AT_ONCE["replace_text"], apply="never")
     hunk_id = facts["hunks"][0]["hunk_id"]

@@ -12,7 +12,7 @@ import pytest
 
 from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace
-from copydesk.tools.report import Answer
+from copydesk.tools.report import Answer, Lang
 from support.desks import Setup
 from support.rows import each_row
 
@@ -224,6 +224,16 @@ def test_a_plan_of_another_toolset_names_the_tool_to_call(desk: OpenWorkspace, t
     summary = str(desk.call("local", tool, given(hunk)).facts["summary"])
     assert summary.endswith(f"Call team_mgmt_{tool} now.")
     assert not desk.call("local", f"team_mgmt_{tool}", given(hunk)).is_error
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_patch_is_not_told_of_an_argument_that_it_lacks(desk: OpenWorkspace, lang: Lang) -> None:
+    arguments = {"path": "n.md", "content": "x\n"}
+    hunk = str(desk.call("local", "team_mgmt_prepare_file_append", arguments).facts["hunk_id"])
+    given = {"patch": "*** Begin Patch\n*** Add File: x\n+x\n*** End Patch", "with": [hunk]}
+    answer = desk.call("local", "apply_patch", given, lang=lang)
+    assert answer.facts["error"] == "WRONG_MODE"
+    assert "existing_hunk_id" not in answer.text
 
 
 Meanwhile = Callable[[OpenWorkspace, str, Path], object]

@@ -384,6 +384,12 @@ class FileDesk:
         until_ms = self._services.clock() + _CORRECTED_MS
         return self._reserved(replace(plan, expires_ms=until_ms, is_correction=True), plan)
 
+    def accept(self, member: Member, planned: Planned) -> None:
+        """Make a plan that was kept for its owner alone one like any other."""
+        real = self._drafting.real(planned.plan.request.path)
+        life_ms = self._services.life_ms(needs_person=needs_person(member, planned.draft, real))
+        self.applying.wait_until(planned.plan, self._services.clock() + life_ms)
+
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
         """All members' plans on files this one may read (there or below), oldest first."""
         files = self._services.files

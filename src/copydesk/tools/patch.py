@@ -14,6 +14,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from copydesk import errors
+from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.desk.desk import as_corrected
 from copydesk.desk.outcome import Planned, Transacted, Withheld
 from copydesk.edit.kinds.base import Fixed
@@ -137,6 +138,8 @@ def planned_or_written(
         if isinstance(declined, Answer):
             return declined
         if not auto or declined:
+            for item in given:
+                context.desk.accept(context.member, item)
             keep = True
             return reports.planned_together(name, planned, context.lang, declined, saying)
         outcome = context.desk.apply_all(context.member, name, [item.plan.id for item in planned])
@@ -154,10 +157,10 @@ def planned_or_written(
 
 
 def _changed(item: Planned) -> set[tuple[RelPath, str, int]]:
-    """The places that a plan changes: the file, the text, and where in that."""
-    return {
-        (item.plan.request.path, item.draft.base.digest, edit.start)
-        for edit in item.draft.change.edits
+    """The places that a plan changes: file, text, and where in it; else its name or mode."""
+    path = item.plan.request.path
+    return {(path, item.draft.base.digest, edit.start) for edit in item.draft.change.edits} or {
+        (path, item.plan.action, 0)
     }
 
 
@@ -173,7 +176,6 @@ class Patching:
         self._planned = self._given = [
             context.desk.own(context.member, name, hunk_id) for hunk_id in dict.fromkeys(ids)
         ]
-        self._terms = [Terms(version=item.draft.base.version) for item in self._given]
         self._rejected, self._there = list[RejectedHunk](), list[RejectedHunk]()
         self._lost, self._fitting = list[RejectedHunk](), list[tuple[Planned, list[int]]]()
         self._refused: list[tuple[str, Refusal]] = []
@@ -193,8 +195,10 @@ class Patching:
                     " send its hunks instead of the id",
                 )
             reasons = (
-                self._context.desk.declined(self._context.member, *pair)
-                for pair in zip(planned, self._terms, strict=True)
+                self._context.desk.declined(
+                    self._context.member, item, Terms(version=item.draft.base.version)
+                )
+                for item in planned
             )
             return self._refusal() or (next(filter(None, reasons), None) if auto else None)
 
@@ -279,6 +283,9 @@ class Patching:
     def _keeping(self, refusal: Answer) -> Answer:
         """The refusal; it names the plans of what fits, kept for a call that has the rest."""
         kept: list[tuple[Planned, list[int] | None]] = [(item, None) for item in self._given]
+        for item in [one for one in self._given if one.plan.is_correction]:  # ten minutes from now
+            with suppress(Refusal):
+                self._context.desk.set_aside(item.plan)
         for item, hunks in self._fitting:
             with suppress(Refusal):
                 self._context.desk.set_aside(item.plan)
@@ -357,14 +364,12 @@ class Patching:
         self._prepare(fixed.request, fixed=fixed)
         return True
 
-    def _prepare_first(
-        self, patch: FilePatch, request: Callable[[RelPath], Request], terms: Terms | None = None
-    ) -> Planned:
+    def _prepare_first(self, patch: FilePatch, request: Callable[[RelPath], Request]) -> Planned:
         """The plan for the first existing one of the names in the patch."""
         missing: errors.FileNotFound | None = None
         for name in patch.names:
             try:
-                planned = self._prepare(request(self._context.path_below(name)), terms)
+                planned = self._prepare(request(self._context.path_below(name)))
             except errors.FileNotFound as refusal:
                 missing = missing or refusal
                 continue
@@ -381,22 +386,19 @@ class Patching:
         return False
 
     def _delete(self, patch: FilePatch) -> None:
-        """Plan the removal; if the patch contains the file's text, check that the file has it."""
-        planned = self._prepare_first(
-            patch, DeleteFile, Terms(expected_old="" if patch.has_text else None)
-        )
+        """Plan the removal; if the patch contains the file's text, the file has it: it is known."""
+        planned = self._prepare_first(patch, DeleteFile)
         if patch.has_text:
             base, path = planned.draft.base.whole(), planned.plan.request.path
             PatchEdit(path, patch.hunks, base=patch.base).check_whole(base, patch.line)
+            lines = ShownLines(base.version, base.line_count, ((0, base.line_count),), read=False)
+            self._context.desk.note_shown(self._member, path, lines)
 
-    def _prepare(
-        self, request: Request, terms: Terms | None = None, fixed: Fixed | None = None
-    ) -> Planned:
+    def _prepare(self, request: Request, fixed: Fixed | None = None) -> Planned:
         known = fixed if fixed and fixed.causes else None
         planned = self._context.desk.prepare(self._member, self._name, request, fixed=known)
         assert isinstance(planned, Planned), "it was not to be written"
         self._planned.append(planned)
-        self._terms.append(replace(terms or Terms(), version=planned.draft.base.version))
         return planned
 
     def _refusal(self) -> Answer | None:
