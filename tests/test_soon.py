@@ -94,6 +94,32 @@ def test_one_job_at_a_time_and_nobody_waits_for_another_for_long() -> None:
     assert done == [1, 3]
 
 
+def test_nobody_waits_a_moment_for_what_runs_longer_than_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "_MOMENT_SECONDS", ENOUGH)
+    begun, over = threading.Event(), threading.Event()
+    now = time.monotonic()
+
+    def wait() -> None:
+        monkeypatch.setattr(time, "monotonic", lambda: now + 2 * ENOUGH)
+        begun.set()
+        over.wait(2 * ENOUGH)
+
+    with Soon(3600) as later:
+        later.do(wait)
+        other = threading.Thread(target=later.now)
+        other.start()
+        assert begun.wait(ENOUGH)
+        asking = threading.Thread(target=later.at_once, args=(over.set,), daemon=True)
+        asking.start()
+        asking.join(ENOUGH / 2)
+        is_over = not asking.is_alive()
+        over.set()
+        other.join()
+    assert is_over
+
+
 def test_who_asks_has_it_done_at_once_in_order_and_once() -> None:
     done: list[int] = []
     works = [lambda n=n: done.append(n) for n in range(3)]  # type: ignore[misc]

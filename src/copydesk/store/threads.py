@@ -535,7 +535,7 @@ class Soon(Closing):
         self._seconds, self._share = seconds, share
         self._changed, self._working = held_at_fork(Condition()), held_at_fork(Lock())
         self._left: list[Callable[[], None]] = []
-        self._due = self._rested = 0.0
+        self._due = self._rested = self._began = 0.0
         self._thread: Thread | None = None
         self._pid = 0
         self._asleep = self._closed = False
@@ -560,15 +560,18 @@ class Soon(Closing):
     def now(self) -> None:
         """Run all queued jobs in the calling thread."""
         with self._working:
+            self._began = time.monotonic()
             with self._changed:
                 works, self._left = self._left, []
             for work in works:
                 _logged(work)
 
     def at_once(self, work: Callable[[], None]) -> None:
-        """Run a job in the calling thread, if no other one runs; only a moment is waited for it."""
-        if self._working.acquire(timeout=_MOMENT_SECONDS):
+        """Run a job in the calling thread, unless another one runs for more than a moment."""
+        left = self._began + _MOMENT_SECONDS - time.monotonic()
+        if self._working.acquire(timeout=max(left, 0.0)):
             try:
+                self._began = time.monotonic()
                 _logged(work)
             finally:
                 self._working.release()
