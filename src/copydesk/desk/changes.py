@@ -809,9 +809,8 @@ class _Replay:
             self._last = self._text.without((), self._ours)
         hunks = self._text.net(ours)[1] if undone or by_id else ()
         left = self._text.without(hunks if by_id else _matched(undone, hunks), ours)
-        if hunks and sorted(left.lines) == sorted(
-            new := _lines(after)
-        ):  # beside others' lines either order may be
+        new = _lines(after) if hunks else ()
+        if hunks and sorted(left.lines) == sorted(new):  # beside others' lines either order may be
             left.change(_gaps(left.lines, new), origin or author)
             self._text = left
         else:

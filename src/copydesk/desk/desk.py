@@ -386,8 +386,8 @@ class FileDesk:
 
     def accept(self, member: Member, planned: Planned) -> None:
         """Make a plan that was kept for its owner alone one like any other."""
-        real = self._drafting.real(planned.plan.request.path)
-        life_ms = self._services.life_ms(needs_person=needs_person(member, planned.draft, real))
+        is_for_person = needs_person(member, planned.draft, planned.real)
+        life_ms = self._services.life_ms(needs_person=is_for_person)
         self.applying.wait_until(planned.plan, self._services.clock() + life_ms)
 
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
