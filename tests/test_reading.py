@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from sysconfig import get_path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from copydesk.app import reference
 from copydesk.app.config import Config
-from copydesk.app.workspace import OpenWorkspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.text import sizes
 from copydesk.tools.report import Answer
 from support.cost import spread, tokens
@@ -112,6 +115,27 @@ TEXTS_IN = {
 def test_tokens_are_counted_within_a_tenth(kind: str) -> None:
     text = "".join(path.read_text("utf-8") for path in TEXTS_IN[kind])[:200_000]
     assert 0.9 < sizes.counted(text) / tokens(text) < 1.1
+
+
+@given(st.lists(st.text("aB1_- \t\u00e9\u6f22\U0001f600.").map(str.strip), min_size=1))
+def test_lines_together_have_no_fewer_tokens(lines: list[str]) -> None:
+    """So that those that fit together fit one by one, too."""
+    assert sum(map(sizes.counted, lines)) <= sizes.counted("\n".join(lines)) + len(lines)
+
+
+@pytest.mark.parametrize("tail", [False, True])
+def test_what_just_fits_the_budget_is_cut_by_no_line(tmp_path: Path, *, tail: bool) -> None:
+    """Each further token shows as many lines or more, and none is left out before it must be."""
+    (tmp_path / "f.txt").write_text("".join(f"{i}: some words of line {i}\n" for i in range(40)))
+    counts: list[int] = []
+    for budget in range(60, 200, 2):
+        with open_workspace(str(tmp_path), Config(answer_tokens=budget)) as desk:
+            shown = read(desk, range="-40~" if tail else "").data["content"]
+            counts.append(str(shown).count("some words"))
+    assert counts == sorted(counts)
+    assert max(y - x for x, y in pairwise(counts)) <= 1, counts
+    assert counts[0] < 30
+    assert counts[-1] == 40
 
 
 @pytest.mark.parametrize("large", [False, True])

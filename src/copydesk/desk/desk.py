@@ -955,7 +955,15 @@ def _shown(
     lines: list[str] = []
     left, room = MOST_CHARACTERS, inf if most_tokens is None else most_tokens
     count = min(stop - start, most_lines or stop - start)
-    order = range(stop - 1, stop - 1 - count, -1) if tail else range(start, start + count)
+    first = stop - count if tail else start
+    if base.start(first + count) - base.start(first) <= left:
+        # Most requests fit, which all lines together show: alone, a line is at most one token more,
+        # since each is rounded, and one for a digit at its start.
+        texts = base.texts(first, first + count)
+        whole, beside = "\n".join(texts), _NUMBER + 2 + len(str(number + first + count)) // 4
+        if len(whole) <= left and sizes.counted(whole) + count * beside <= room:
+            return texts, first, False, False
+    order = range(stop - 1, first - 1, -1) if tail else range(first, first + count)
     cut = within = False
     for line in order:
         text = base.text(line)

@@ -19,7 +19,7 @@ from operator import add
 from typing import TYPE_CHECKING, AnyStr, ClassVar, Self
 
 from copydesk.text import sizes
-from copydesk.text.change import ChangeSet
+from copydesk.text.change import ChangeSet, spliced
 from copydesk.text.encoding import BYTES, UTF8, Encoding, detect, has_raw
 
 if TYPE_CHECKING:  # type checkers see a plain property
@@ -352,12 +352,12 @@ class Snapshot(Text):
         if not change.edits:
             return True
         first, last = change.edits[0], change.edits[-1]
+        # Bytes may come in one place and go in another. Most changes are told by their first bytes,
+        # before a part of the text as long as all of it is copied.
+        if change.new_length != change.length or not self.data.startswith(first.new, first.start):
+            return False
         old = self.data[first.start : last.stop]
-        if first is last:
-            return first.new == old
-        # bytes may come in one place and go in another
-        inner = change.within(first.start, last.stop)
-        return inner.new_length == inner.length and inner.apply(old) == old
+        return b"".join(spliced(old, change.edits, first.start)) == old
 
     @computed_once
     def keys(self) -> tuple[bytes, ...]:
