@@ -541,7 +541,9 @@ class _Replacement(NamedTuple):
         old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
         head, rest = (len(old), 0) if new.startswith(old) else common_ends(old, new)
         tail = len(old) - rest
-        start, stop = (len(old[:end].encode("utf-8", "surrogatepass")) for end in (head, tail))
+        start, stop = head, tail
+        if not old.isascii():
+            start, stop = (len(old[:end].encode("utf-8", "surrogatepass")) for end in (head, tail))
         return _Replacement(old, head, tail, new[head : len(new) - rest], new, start, stop)
 
     @property
@@ -577,6 +579,8 @@ class _Replacement(NamedTuple):
 
     def _ends(self, base: Snapshot, span: ByteSpan) -> ByteSpan:
         raw = base.data[slice(*span)]
+        if raw == self.old.encode("utf-8", "surrogatepass"):  # as almost always
+            return span[0] + self.start, span[0] + self.stop
         text = base.encoding.text(raw).encode("utf-8", "surrogatepass")
         marks = with_returns(text, (self.start, self.stop))
         if text != raw:  # it is no UTF-8
