@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import wraps
 from itertools import accumulate, islice, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 import msgpack
@@ -62,7 +63,9 @@ _CHECKSUM_BYTES = 4
 _TYPES: dict[str, Callable[..., Any]] = {}
 _NAMES: dict[type, str] = {}
 _FIELDS: dict[type, tuple[str, ...]] = {}
-"""The types that are stored, their names, and the names of their fields."""
+_VALUES: dict[type, Callable[[object], tuple[Any, ...]]] = {}
+"""The types that are stored, their names, the names of their fields, and what gets those, after the
+class: of a single name it would get no tuple."""
 
 
 class RecordError(ValueError):
@@ -79,6 +82,7 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
         name = prefix + kind.__name__
         _TYPES[name], _NAMES[kind] = kind, name
         _FIELDS[kind] = tuple(field.name for field in fields(cast(Any, kind)))
+        _VALUES[kind] = attrgetter("__class__", *_FIELDS[kind])
 
 
 def _know_notes() -> None:
@@ -112,9 +116,8 @@ def encode(value: object) -> bytes:
             if isinstance(part, Mapping):  # an immutable one
                 return dict(cast("Mapping[str, object]", part))
             _know_notes()
-        name = _NAMES[kind]
-        names = used[name] = _FIELDS[kind]
-        return [name, *[getattr(part, each) for each in names]]
+        used[_NAMES[kind]] = _FIELDS[kind]
+        return [_NAMES[kind], *_VALUES[kind](part)[1:]]
 
     pack = cast("Callable[..., bytes]", msgpack.packb)
     body = pack(value, default=plain, strict_types=True)

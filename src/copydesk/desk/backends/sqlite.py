@@ -23,6 +23,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import astuple, replace
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from threading import Event, RLock, local
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
@@ -652,6 +653,8 @@ _AS_STORED = (
 )
 """The columns of an entry that hold its field of the same name as it is."""
 
+_stored_of: Callable[[Entry], tuple[Value, ...]] = attrgetter(*_AS_STORED)
+
 _COLUMNS = (*_AS_STORED, "path", "inverse", "diff", "group_id", "undo")
 """Those of all its fields besides its id."""
 
@@ -1189,7 +1192,7 @@ def _row(entry: Entry, plan: Tied | None = None) -> dict[str, Any]:
     """The columns of an entry by name, and the plan that is tied to it, as `_INSERT` names them."""
     key, created_ms, decided_ms = (None,) * 3 if plan is None else (_key(plan[0]), *plan[1:])
     return {
-        **{name: getattr(entry, name) for name in _AS_STORED},
+        **dict(zip(_AS_STORED, _stored_of(entry), strict=True)),
         "path": str(entry.path),
         "inverse": compress(encode(entry.inverse)),
         "diff": compress(entry.diff),
