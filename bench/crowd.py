@@ -75,12 +75,14 @@ class Place:
     def fill(self, edits: int) -> None:
         """Add so many edits to the journal, as the product does, through its protocol and in bulk.
 
-        They are copies of one real edit: ten of a file by one of 64 members, then of the next file.
+        They are copies of one real edit: ten of a file by one of 64 members, then of the next file,
+        ten a second until an hour ago, so that agents do not begin with the news of all of them.
         """
         opened = self.open()
         call(opened, "Edit", path=self.path(0), old_string=_line(0, 0), new_string=_line(0, 1))
         call(opened, "Edit", path=self.path(0), old_string=_line(0, 1), new_string=_line(0, 0))
         (made,) = opened.journal.entries(most=1)
+        from copydesk.desk.backends.api import HOUR_MS
         from copydesk.text.relpath import RelPath
 
         for first in range(0, edits, _BULK):
@@ -92,6 +94,7 @@ class Place:
                     member=f"agent-{at // 10 % 64}",
                     edit_id=0,
                     state="open",
+                    time_ms=made.time_ms - HOUR_MS - 100 * (edits - at),
                 )
                 for at in numbers
             ]
