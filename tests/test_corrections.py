@@ -1332,3 +1332,63 @@ def test_a_new_text_that_is_indented_as_the_file_is_not_indented_again(
     assert Path(desk.root, "w.txt").read_text() == PLACED.replace("x = 5", "x = 7").replace(
         "y = 6", "y = 8"
     )
+
+
+@pytest.mark.parametrize("apply", ["never", "auto"])
+def test_reviewers_see_a_mixed_patch_whole_or_not_at_all(desk: OpenWorkspace, apply: str) -> None:
+    both = blocks(TWO[0], path="w.txt") + blocks((OLD, NEW))
+    facts = call(desk, "apply_blocks", by="ann", text=both, apply=apply)
+    ids = [one["hunk_id"] for one in facts["hunks"]]
+    assert [one.get("cause") for one in facts["hunks"]] == [None, ["indentation"]]
+    assert reviewed(desk, "ann") == ids
+    assert reviewed(desk) == []
+    answer = call(desk, "apply_file_modifications", by="ann", hunk_ids=ids)
+    assert answer["error"] == "APPROVAL_REQUIRED"
+    assert reviewed(desk) == ids
+    assert (text(desk), text(desk, "w.txt")) == (TEXT, TWINS)
+
+
+def test_what_is_kept_waits_for_a_correction_too(desk: OpenWorkspace) -> None:
+    """A plan that others know already is not hidden from them again."""
+    kept = kept_of(desk, "apply_blocks", "ann")
+    known = call(desk, "apply_blocks", by="ann", text=blocks(TWO[1], path="w.txt"), apply="never")
+    (shown,) = (one["hunk_id"] for one in known["hunks"])
+    rest = {"text": blocks((OLD, NEW)), "apply": "never", "with": [*kept, shown]}
+    facts = call(desk, "apply_blocks", by="ann", **rest)
+    assert len(facts["hunks"]) == 3
+    assert reviewed(desk) == [shown]
+    plan = desk.registry.plan(kept[0], 0)
+    assert 600_000 <= plan.expires_ms - plan.created_ms < 660_000
+
+
+@pytest.mark.parametrize("tool", PARTS)
+def test_a_hunk_for_lines_that_a_kept_plan_makes_is_told_so(desk: OpenWorkspace, tool: str) -> None:
+    kept = kept_of(desk, tool)
+    given = {**PARTS[tool](("A\n", "AA\n")), "apply": "auto", "with": kept}
+    facts = call(desk, tool, **given)
+    (told,) = facts["rejected"]
+    assert (told["path"], told["hunk"], told["reason"]) == ("w.txt", 1, "made_by_kept")
+    assert "one hunk" in facts["summary"]
+    assert text(desk, "w.txt") == TWINS
+    done = call(desk, tool, **PARTS[tool](("a\n", "AA\n")), apply="auto")
+    assert done["changed"], done
+
+
+@each_row("before", ["", "new\n", "a\nq\n"])
+def test_two_insertions_at_one_place_are_refused_in_a_file_that_changed(
+    desk: OpenWorkspace, before: str
+) -> None:
+    write(desk, TWINS)
+    insert = patch(" c\n+1\n", "-zz\n+y\n", path="w.txt")
+    (kept,) = call(desk, "apply_patch", patch=insert, apply="auto")["fits"]
+    write(desk, changed := before + TWINS)
+    other = patch("+2\n x\n d\n", path="w.txt")
+    for apply in ("never", "auto"):
+        given = {"patch": other, "apply": apply, "with": [kept["hunk_id"]]}
+        facts = call(desk, "apply_patch", **given)
+        assert facts.get("argument") == "with", facts
+        assert text(desk, "w.txt") == changed
+    elsewhere = patch("-d\n+D\n", path="w.txt")
+    given = {"patch": elsewhere, "apply": "auto", "with": [kept["hunk_id"]]}
+    assert call(desk, "apply_patch", **given)["changed"]
+    assert text(desk, "w.txt") == before + TWINS.replace("c\n", "c\n1\n").replace("d\n", "D\n")

@@ -11,12 +11,14 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import ClassVar, Literal
 
 from copydesk import errors
 from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.desk.desk import as_corrected
 from copydesk.desk.outcome import Planned, Transacted, Withheld
+from copydesk.edit.draft import Draft, Plan
 from copydesk.edit.kinds.base import Fixed
 from copydesk.edit.kinds.patch import in_order, is_single
 from copydesk.edit.patch_parse import (
@@ -45,7 +47,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
 from copydesk.tools.catalog import EDIT, Context, Corrections, EditingCall, Tool
 from copydesk.tools.messages import say
-from copydesk.tools.report import Answer, Length, Value, known
+from copydesk.tools.report import Answer, Fields, Length, known
 
 Parse = Callable[..., tuple[FilePatch, ...]]
 
@@ -131,15 +133,22 @@ def planned_or_written(
 
     `plan` adds the plans; it returns why they are not to be written at once, or a refusal. Plans
     that are neither written nor told are discarded, but for `given` ones, that were there before.
+    Beside a corrected plan nobody else gets to know of the others before that is accepted.
     """
-    planned, keep = [*given], False
+    new, keep = list[Planned](), False
     try:
-        declined = plan(planned)
+        declined = plan(new)
         if isinstance(declined, Answer):
             return declined
+        planned = [*given, *new]
         if not auto or declined:
-            for item in given:
-                context.desk.accept(context.member, item)
+            if any(item.fixed for item in new):
+                unknown = (item for item in given if item.plan.is_correction)
+                for item in (*unknown, *(item for item in new if item.fixed is None)):
+                    context.desk.set_aside(item.plan)
+            else:
+                for item in given:
+                    context.desk.accept(context.member, item)
             keep = True
             return reports.planned_together(name, planned, context.lang, declined, saying)
         outcome = context.desk.apply_all(context.member, name, [item.plan.id for item in planned])
@@ -151,17 +160,14 @@ def planned_or_written(
         answer = reports.withheld(name, outcome, context.lang)
         return answer if keep else replace(answer, next_steps=())
     finally:
-        for item in () if keep else planned[len(given) :]:
+        for item in () if keep else new:
             with suppress(Refusal):
                 context.desk.discard(context.member, item.plan.id)
 
 
-def _changed(item: Planned) -> set[tuple[RelPath, str, int]]:
-    """The places that a plan changes: file, text, and where in it; else its name or mode."""
-    path = item.plan.request.path
-    return {(path, item.draft.base.digest, edit.start) for edit in item.draft.change.edits} or {
-        (path, item.plan.action, 0)
-    }
+def _places(plan: Plan, draft: Draft) -> set[int | str]:
+    """Where in its text a plan changes it; else that it changes the name or mode of the file."""
+    return {edit.start for edit in draft.change.edits} or {plan.action}
 
 
 class Patching:
@@ -173,11 +179,13 @@ class Patching:
     def __init__(self, context: Context, name: str, ids: Sequence[str] = ()) -> None:
         self._context, self._name = context, name
         self._member = context.member.at_once()
-        self._planned = self._given = [
+        self._given = [
             context.desk.own(context.member, name, hunk_id) for hunk_id in dict.fromkeys(ids)
         ]
+        self._planned = list[Planned]()
         self._rejected, self._there = list[RejectedHunk](), list[RejectedHunk]()
-        self._lost, self._fitting = list[RejectedHunk](), list[tuple[Planned, list[int]]]()
+        self._lost = list[RejectedHunk]()
+        self._fitting: list[tuple[Planned, list[int] | None]] = [(one, None) for one in self._given]
         self._refused: list[tuple[str, Refusal]] = []
 
     def run(self, patches: tuple[FilePatch, ...], length: Length | None, *, auto: bool) -> Answer:
@@ -187,18 +195,12 @@ class Patching:
             self._planned = planned
             for patch in patches:
                 self._plan(patch)
-            new = {place for item in planned[len(self._given) :] for place in _changed(item)}
-            if clash := next((item for item in self._given if new & _changed(item)), None):
-                raise errors.InvalidArgs(
-                    "with",
-                    f"has {clash.plan.id}, which changes a place that the patch changes;"
-                    " send its hunks instead of the id",
-                )
+            self._check_apart()
             reasons = (
                 self._context.desk.declined(
                     self._context.member, item, Terms(version=item.draft.base.version)
                 )
-                for item in planned
+                for item in (*self._given, *planned)
             )
             return self._refusal() or (next(filter(None, reasons), None) if auto else None)
 
@@ -217,9 +219,30 @@ class Patching:
         lines = [
             f"planned {item.plan.id} · {item.plan.request.path}"
             f" +{item.draft.new_count} -{item.draft.old_count}"
-            for item in self._planned
+            for item in (*self._given, *self._planned)
         ]
         return replace(answer, line=lines[0], remarks=tuple(lines[1:]), shows_diff=False)
+
+    def _check_apart(self) -> None:
+        """Raise InvalidArgs if a new plan changes a place that a given one changes there, too."""
+        for item, given in product(self._planned, self._given):
+            base, draft = item.draft.base, given.draft
+            if given.plan.request.path != item.plan.request.path:
+                continue
+            is_old = draft.base.digest != base.digest and isinstance(base, Snapshot)
+            if is_old and not given.plan.request.is_operation:
+                try:
+                    draft = self._context.desk.applying.draft(
+                        given.plan, given.real, base, draft.base
+                    )
+                except Refusal:  # to write it is refused as well
+                    continue
+            if _places(item.plan, item.draft) & _places(given.plan, draft):
+                raise errors.InvalidArgs(
+                    "with",
+                    f"has {given.plan.id}, which changes a place that the patch changes;"
+                    " send its hunks instead of the id",
+                )
 
     def _plan(self, patch: FilePatch) -> None:
         first = len(self._planned)
@@ -241,7 +264,8 @@ class Patching:
                 hunk.lines or () for hunk in refusal.rejected if hunk.reason == "already_there"
             ]
             is_there = [len(lines) for lines in places] == [1] * len(patch.hunks)
-            (self._there if is_there else self._rejected).extend(refusal.rejected)
+            told = map(partial(self._told, patch), refusal.rejected)
+            (self._there if is_there else self._rejected).extend(told)
             if not is_there and patch.kind == "update":
                 self._plan_rest(patch, {hunk.hunk for hunk in refusal.rejected})
             for hunk in refusal.rejected if is_there else ():
@@ -264,6 +288,17 @@ class Patching:
         else:
             self._fit(first, patch)
 
+    def _told(self, patch: FilePatch, rejection: RejectedHunk) -> RejectedHunk:
+        """The rejection of a hunk; where only a given plan makes its old lines, it says so."""
+        for item in self._given if rejection.reason == "not_found" else ():
+            path, after = item.plan.request.path, item.draft.after
+            if str(path) == rejection.path and isinstance(after, Snapshot):
+                with suppress(Refusal):
+                    PatchEdit(path, (patch.hunks[rejection.hunk - 1],)).places(after)
+                    at = rejection.path, rejection.hunk
+                    return RejectedHunk(*at, "made_by_kept", rejection.patch_line)
+        return rejection
+
     def _fit(self, first: int, patch: FilePatch, lost: Collection[int] = ()) -> None:
         """Note that the plans from this one on are of hunks that fit, if none is corrected."""
         self._fitting += [
@@ -282,33 +317,28 @@ class Patching:
 
     def _keeping(self, refusal: Answer) -> Answer:
         """The refusal; it names the plans of what fits, kept for a call that has the rest."""
-        kept: list[tuple[Planned, list[int] | None]] = [(item, None) for item in self._given]
-        for item in [one for one in self._given if one.plan.is_correction]:  # ten minutes from now
-            with suppress(Refusal):
-                self._context.desk.set_aside(item.plan)
+        rows: list[Fields] = []
         for item, hunks in self._fitting:
+            request = item.plan.request
             with suppress(Refusal):
-                self._context.desk.set_aside(item.plan)
-                self._planned.remove(item)
-                kept.append((item, hunks))
-        rows: list[Value] = [
-            known(
-                hunk_id=item.plan.id,
-                path=str(item.plan.request.path),
-                action=item.plan.action,
-                hunks=hunks,
-                lines=None
-                if item.plan.request.is_operation
-                else [Place(*run, run).named for run in item.draft.place.runs],
-            )
-            for item, hunks in kept
-        ]
+                if hunks is not None or item.plan.is_correction:  # ten minutes from now
+                    self._context.desk.set_aside(item.plan)
+                if hunks is not None:
+                    self._planned.remove(item)
+                runs = None if request.is_operation else item.draft.place.runs
+                rows.append(
+                    known(
+                        hunk_id=item.plan.id,
+                        path=str(request.path),
+                        action=item.plan.action,
+                        hunks=hunks,
+                        lines=runs and [Place(*run, run).named for run in runs],
+                    )
+                )
         said = say(
-            "patch.fits",
-            self._context.lang,
-            {"ids": json.dumps([item.plan.id for item, _ in kept])},
+            "patch.fits", self._context.lang, {"ids": json.dumps([row["hunk_id"] for row in rows])}
         )
-        return reports.with_notices(refusal, "fits", rows, [said]) if rows else refusal
+        return reports.with_notices(refusal, "fits", [*rows], [said]) if rows else refusal
 
     def _update(self, patch: FilePatch) -> None:
         path = self._context.path_below(patch.path)
@@ -404,7 +434,8 @@ class Patching:
     def _refusal(self) -> Answer | None:
         """The answer about the hunks that do not fit; None if all fit."""
         lang = self._context.lang
-        self._rejected += self._lost if self._planned or self._rejected else ()
+        plans = (*self._given, *self._planned)
+        self._rejected += self._lost if plans or self._rejected else ()
         if len(self._rejected) == 1 and self._refused:
             path, refusal = self._refused[0]
             answer = reports.refused(self._name, path, refusal, lang, ("patch",))
@@ -416,7 +447,7 @@ class Patching:
             return self._keeping(reports.refused(self._name, None, refusal, lang, ("patch",)))
         return (
             reports.already_there(self._name, self._there, lang)
-            if self._there and not self._planned
+            if self._there and not plans
             else None
         )
 
