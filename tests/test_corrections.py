@@ -1392,3 +1392,27 @@ def test_two_insertions_at_one_place_are_refused_in_a_file_that_changed(
     given = {"patch": elsewhere, "apply": "auto", "with": [kept["hunk_id"]]}
     assert call(desk, "apply_patch", **given)["changed"]
     assert text(desk, "w.txt") == before + TWINS.replace("c\n", "c\n1\n").replace("d\n", "D\n")
+
+
+@each_row(
+    "given",
+    [
+        {"old_string": "def f(this):\n        a = 1\n"},
+        {"old_string": "return"},
+        {"old_string": "def nothing_like_this_at_all(zzz)"},
+        {"edits": pairs(("def f(this):\n        a = 1\n", "x"))},
+        {"old_string": "  a = 1\n  return a\n"},
+    ],
+)
+def test_the_refusal_of_one_text_names_its_file_before_it_may_be_cut(
+    desk: OpenWorkspace, given: dict[str, Any]
+) -> None:
+    tool = "BatchEdit" if "edits" in given else "Edit"
+    arguments = {"path": "./a.py", "new_string": "x", **given}
+    if tool == "BatchEdit":
+        del arguments["new_string"]
+    answer = desk.call("local", tool, arguments)
+    assert answer.is_error
+    assert '"a.py"' in answer.text[:300] or "a.py:" in answer.text[:300], answer.text
+    place = next((one for one in answer.facts["failures"][0].get("lines") or ["0"]), "0")
+    assert str(place) in answer.text[:300]

@@ -22,6 +22,7 @@ from copydesk.tools.report import (
     Fields,
     Lang,
     Value,
+    known,
     named,
     numbered,
 )
@@ -333,7 +334,10 @@ def in_envelope(
     error: Fields = {"code": code_of(refusal), "message": words}
     envelope = Envelope("error", words, arguments, _resolved(refusal, path), error=error)
     facts: Fields = {"applied": False} if writes else {}
-    return Answer({**facts, **places_of(refusal, path), **facts_of(refusal)}, envelope=envelope)
+    facts |= places_of(refusal, path)
+    if isinstance(refusal, errors.PartialMatchFail) and "where" not in facts:
+        facts |= known(path=envelope.path)  # beside the place: a long answer may be cut
+    return Answer({**facts, **facts_of(refusal)}, envelope=envelope)
 
 
 def code_of(refusal: Refusal) -> str:
