@@ -564,6 +564,22 @@ def test_the_command_has_the_exit_codes_and_the_words_of_apply_patch(
     assert shell("pending", "--json")[1] == b"[]\n"
 
 
+def test_the_command_prints_notices_once_whether_the_patch_fits_or_not(
+    tmp_path: Path, shell: Shell
+) -> None:
+    form = "*** Begin Patch\n*** Update File: a.py\n@@ def g\n-        return 1\n+{}\n@@\n{}*** End Patch"
+    for lost, status in (("-zz\n", 1), ("-class A:\n+class B:\n", 0)):
+        with opened_shared(tmp_path) as desk:
+            plan = call(desk, "prepare_file_append", path="open.txt", content="x", apply="never")
+        assert shell("reject", str(plan["hunk_id"]), "--reason", "not so")[0] == 0
+        ended, printed, told = shell("apply-patch", form.format("        return 2", lost))
+        assert ended == status, told
+        assert (told.count(b"not so"), printed.count(b"not so")) == (1, 0), told
+        assert b"ten minutes" not in told
+        assert b"not so" not in shell("apply-patch", form.format("        return 2", "-zz\n"))[2]
+        (tmp_path / "a.py").write_bytes(START["a.py"])
+
+
 def test_the_command_writes_nothing_that_has_to_be_looked_at(tmp_path: Path, shell: Shell) -> None:
     body = "    print(\u201chi\u201d)\n    b()\n    c()\n    d()\n"
     (tmp_path / "a.py").write_text(f"def f():\n{body}")

@@ -335,22 +335,21 @@ def _apply_patch(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     call = partial(opened.call, opened.config.member, lang=options.lang)
     answer = call("apply_patch", {"patch": patch, "apply": "never"})
     if is_refused(answer):  # here nobody can send the rest of it
-        for row in cast("Sequence[Mapping[str, str]]", answer.fields.get("fits", ())):
+        fits = cast("Sequence[Mapping[str, str]]", answer.fields.get("fits", ()))
+        for row in fits:
             opened.desk.discard(opened.caller, row["hunk_id"])
-        return _print_report(
-            options,
-            replace(
-                answer,
-                source={key: fact for key, fact in answer.facts.items() if key != "fits"},
-                notices=(),
-            ),
-        )
+        source = {key: fact for key, fact in answer.facts.items() if key != "fits"}
+        notices = answer.notices
+        if fits:  # what tells to send the rest names all of them
+            notices = tuple(one for one in notices if fits[0]["hunk_id"] not in one)
+        return _print_report(options, replace(answer, source=source, notices=notices))
     hunks = cast("Sequence[Mapping[str, str]]", answer.fields.get("hunks", ()))
     if not hunks or any("cause" in hunk or "warnings" in hunk for hunk in hunks):
         _print_report(options, answer)
         return 1 if hunks else 0  # corrected or doubtful: somebody has to look at the plans
     ids = [hunk["hunk_id"] for hunk in hunks]
-    answer = call(APPLY_ALL, {"hunk_ids": ids})
+    told, answer = answer.notices, call(APPLY_ALL, {"hunk_ids": ids})
+    answer = replace(answer, notices=tuple(dict.fromkeys((*told, *answer.notices))))
     for hunk_id in ids if answer.is_error else ():
         with contextlib.suppress(Refusal):
             opened.desk.discard(opened.caller, hunk_id)
@@ -360,6 +359,8 @@ def _apply_patch(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     files = sorted(parse_apply_patch(patch), key=lambda file: [*letters].index(file.kind))
     changed = "".join(f"{letters[file.kind]} {file.to or file.path}\n" for file in files)
     out(f"Success. Updated the following files:\n{changed}")
+    for notice in answer.notices:
+        tell(notice, sys.stderr)
     return 0
 
 
