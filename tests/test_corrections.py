@@ -1416,3 +1416,14 @@ def test_the_refusal_of_one_text_names_its_file_before_it_may_be_cut(
     assert '"a.py"' in answer.text[:300] or "a.py:" in answer.text[:300], answer.text
     place = next((one for one in answer.facts["failures"][0].get("lines") or ["0"]), "0")
     assert str(place) in answer.text[:300]
+
+
+def test_the_diff_of_a_correction_is_told_to_be_cut(desk: OpenWorkspace) -> None:
+    long = "".join(f"x{number} = {'9' * 60}\n" for number in range(3_000))
+    for new in (NEW, long):
+        facts = desk.call("local", "Edit", {"path": "a.py", "old_string": OLD, "new_string": new})
+        is_cut = new is long
+        assert facts.facts["hunk_id"]
+        assert facts.facts.get("diff_truncated") is (True if is_cut else None)
+        assert (len(str(facts.facts["corrected_diff"])) > 90_000) is is_cut
+        assert len(str(facts.facts["corrected_diff"])) <= 100_000

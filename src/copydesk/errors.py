@@ -445,13 +445,15 @@ class EditNotFound(Refusal, code="EDIT_NOT_FOUND"):
 class PartialMatchFail(Refusal, code="PARTIAL_MATCH_FAIL"):
     """Some text of a batch is not found, or found in several places.
 
-    `hunk_id` is the plan of the corrected batch, if that is safe, and `corrected_diff` its diff.
+    `hunk_id` is the plan of the corrected batch, if that is safe, and `corrected_diff` its diff,
+    which `diff_truncated` says is cut.
     """
 
     failed_index: int
     failures: tuple[FailedEdit, ...]
     hunk_id: str | None = None
     corrected_diff: str | None = None
+    diff_truncated: bool | None = None
 
 
 class PatchInvalid(Refusal, code="INVALID_PATCH"):

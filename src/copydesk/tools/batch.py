@@ -403,6 +403,7 @@ def with_plan(
     """The refusal with the plan of the corrected edit, if that is safe, and no text for another."""
     with suppress(Refusal):
         planned = plan_of(context, name, request, Terms(expected=expected))
+        diff = shown_diff(planned.draft.diff, planned.draft.base.encoding)
         return replace(
             failure,
             failures=tuple(
@@ -410,7 +411,8 @@ def with_plan(
                 for one in failure.failures
             ),
             hunk_id=planned.plan.id,
-            corrected_diff=shown_diff(planned.draft.diff, planned.draft.base.encoding)[0],
+            corrected_diff=cut_diff(diff[0])[0],
+            diff_truncated=diff[1] or None,
         )
     return failure
 

@@ -192,14 +192,16 @@ class ToolCall(Arguments, ABC):
         """Run the call; `name` is the tool's own name, with the prefix of a mirror toolset."""
 
 
-Corrections = Literal["auto", "plan"]
-"""Whether a certain correction of an old text may be written at once; without, as is set."""
-
-
 class EditingCall(ToolCall):
     """A call that plans or writes; `why` is saved with the edit."""
 
     why: Why = ""
+
+
+class CorrectingCall(EditingCall):
+    """A call with old texts; may a certain correction of one be written at once? Else as is set."""
+
+    corrections: Literal["auto", "plan"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +318,8 @@ class Catalog:
             given = vars(call)  # live: a call for several files sets `path` to that of a refusal
             if isinstance(call, EditingCall) and call.why:
                 context = replace(context, member=context.member.because(call.why))
-            if corrections := getattr(call, "corrections", None):
-                member = replace(context.member, corrects=corrections == "auto")
+            if isinstance(call, CorrectingCall) and call.corrections:
+                member = replace(context.member, corrects=call.corrections == "auto")
                 context = replace(context, member=member)
             with telling() as checked:
                 answer = call.run(context, tool.called)

@@ -7,6 +7,7 @@ only the plans that the answer names remain, for a call that sends the others ag
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -39,39 +40,33 @@ from copydesk.edit.request import (
     Request,
     Terms,
     check_count,
-    check_text,
 )
 from copydesk.errors import ApprovalRequired, Refusal, RejectedHunk
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
-from copydesk.tools.catalog import EDIT, Context, Corrections, EditingCall, Tool
+from copydesk.tools.catalog import EDIT, Context, CorrectingCall, Tool
 from copydesk.tools.messages import say
 from copydesk.tools.report import Answer, Fields, Length, known
 
-Parse = Callable[..., tuple[FilePatch, ...]]
 
-
-class _PatchCall(EditingCall):
-    """A patch in one of the languages: the argument that has its text, and what reads it."""
+class _PatchCall(CorrectingCall):
+    """A patch in one of the languages; the argument of this name has its text."""
 
     apply: Literal["never", "auto"] | None = None
     report: Length | None = None
-    corrections: Corrections | None = None
     with_: tuple[str, ...] = ()
 
-    _form: ClassVar[tuple[str, Parse]]
+    argument: ClassVar[str]
 
-    def given(self) -> str:
-        """The text of the patch."""
-        return str(getattr(self, self._form[0]))
+    @abstractmethod
+    def parsed(self) -> tuple[FilePatch, ...]:
+        """What the patch changes, and skips."""
 
     def run(self, context: Context, name: str) -> Answer:
-        text, (argument, parse) = self.given(), self._form
-        check_text(argument, text)
-        every = parse(text, skips=True) if getattr(self, "skip", ()) else parse(text)
+        every = self.parsed()
         patches = tuple(patch for patch in every if patch.kind != "skip")
-        check_count(argument, sum(len(patch.hunks) for patch in patches))
+        check_count(self.argument, sum(len(patch.hunks) for patch in patches))
         answer = Patching(context, name, self.with_).run(
             patches, self.report, auto=(self.apply or context.apply) == "auto"
         )
@@ -94,12 +89,12 @@ class ApplyPatchCall(_PatchCall):
     patch: str = ""
     input: str = ""
 
-    _form = "patch", parse_apply_patch
+    argument = "patch"
 
-    def given(self) -> str:
+    def parsed(self) -> tuple[FilePatch, ...]:
         if bool(self.patch) == bool(self.input):
             raise errors.InvalidArgs("patch", "is required, or input, and not both")
-        return self.patch or self.input
+        return parse_apply_patch(self.patch or self.input)
 
 
 class ApplyDiffCall(_PatchCall):
@@ -108,7 +103,10 @@ class ApplyDiffCall(_PatchCall):
     diff: str
     skip: tuple[Literal["binary"], ...] = ()
 
-    _form = "diff", parse_diff
+    argument = "diff"
+
+    def parsed(self) -> tuple[FilePatch, ...]:
+        return parse_diff(self.diff, skips=bool(self.skip))
 
 
 class ApplyBlocksCall(_PatchCall):
@@ -116,7 +114,10 @@ class ApplyBlocksCall(_PatchCall):
 
     text: str
 
-    _form = "text", parse_blocks
+    argument = "text"
+
+    def parsed(self) -> tuple[FilePatch, ...]:
+        return parse_blocks(self.text)
 
 
 def planned_or_written(

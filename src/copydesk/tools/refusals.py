@@ -32,6 +32,10 @@ _SAID = 10  # numbers in a list in words
 _MOST_PLACES, _DIFFERENCE = 10, 40  # texts that do not fit, and characters of a line of one
 
 
+_ENDING = ("apply_file_modification", "apply_file_modifications", "discard_hunk")
+"""The tools that end a plan, by their names in ws_mod."""
+
+
 def refusal_words(
     refusal: Refusal,
     lang: Lang,
@@ -134,11 +138,10 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
             return {"failing": len(failures), "indices": indices}
         case errors.PatchRejected(rejected=rejected):
             return {"failing": len(rejected)}
-        case errors.WrongMode(called_with=called) if called.endswith(
-            ("_hunk", "modification", "modifications")
-        ):
-            other = called.removeprefix("team_mgmt_")
-            return {"variant": "now", "other": f"team_mgmt_{called}" if other == called else other}
+        case errors.WrongMode(called_with=called) if (
+            own := called.removeprefix("team_mgmt_")
+        ) in _ENDING:
+            return {"variant": "now", "other": f"team_mgmt_{called}" if own == called else own}
         case errors.RangeOutOfBounds(total_lines=total):
             return {"next_line": total + 1, "variant": "some" if total else "empty"}
         case errors.ContentRequired(total_lines=total) if total:

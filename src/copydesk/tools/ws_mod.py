@@ -58,7 +58,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import VERSION_LENGTH
 from copydesk.tools import reports
 from copydesk.tools.arguments import Count
-from copydesk.tools.catalog import EDIT, Context, Corrections, EditingCall, Tool, ToolCall
+from copydesk.tools.catalog import EDIT, Context, CorrectingCall, EditingCall, Tool, ToolCall
 from copydesk.tools.diff_model import View, lines_in
 from copydesk.tools.messages import say
 from copydesk.tools.patch import planned_or_written
@@ -601,13 +601,12 @@ class PrepareCall(EditingCall):
         return replace(answer, source=facts, remarks=remarks)
 
 
-class PrepareEditCall(PrepareCall):
+class PrepareEditCall(PrepareCall, CorrectingCall):
     """Plan an edit of a file, or make it at once if that is certain."""
 
     version: str | None = None
     expected_old: str | None = None
     apply: Literal["never", "auto"] | None = None
-    corrections: Corrections | None = None
 
 
 class _PrepareFileCall(PrepareCall):
@@ -746,7 +745,7 @@ class BlockReplaceCall(PrepareEditCall):
         )
 
 
-class ReplaceTextCall(PrepareCall):
+class ReplaceTextCall(PrepareCall, CorrectingCall):
     """Replace a text, at once if allowed; or in all files of a directory."""
 
     path: str
@@ -755,7 +754,6 @@ class ReplaceTextCall(PrepareCall):
     all: bool = False
     version: str | None = None
     apply: Literal["auto", "never"] = "auto"
-    corrections: Corrections | None = None
 
     def request(self, context: Context) -> Request:
         return self._in(context.path(self.path))
