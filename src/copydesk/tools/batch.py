@@ -158,8 +158,12 @@ def written(
             lambda: view.lines(lines_in(preview.split("\n")), fields=False),
         )
     status: Status = "partial" if dry else "success"
-    envelope = Envelope(status, " ".join(words), call.raw, str(done.path), stats)
-    return Answer(data, line=line, remarks=tuple(warnings), envelope=envelope)
+    return Answer(
+        data,
+        line=line,
+        remarks=tuple(warnings),
+        envelope=Envelope(status, " ".join(words), call.raw, str(done.path), stats),
+    )
 
 
 def _preview(done: Rewrite) -> tuple[str, bool]:
@@ -176,8 +180,8 @@ def _preview(done: Rewrite) -> tuple[str, bool]:
         shown = "\n".join([*lines[:PREVIEW_LINES], ""])
     raw = shown.encode()
     if len(raw) > PREVIEW_BYTES:
-        end = raw.rfind(b"\n", 0, PREVIEW_BYTES) + 1 or PREVIEW_BYTES
-        shown = raw[:end].decode("utf-8", "ignore")
+        lines_end = raw.rfind(b"\n", 0, PREVIEW_BYTES) + 1
+        shown = raw[: lines_end or PREVIEW_BYTES].decode("utf-8", "ignore")
     return shown, not done.is_whole_diff or shown != whole
 
 
@@ -232,8 +236,9 @@ class EditCall(_ExpectedCall, _DryRunCall, EditingCall):
             )
         request, dry, expected = BatchEdit(path, (edit,)), self.dry_run, self.expected()
         if self.replace_all:
-            compiled = partial(replace_everywhere, edit=edit)
-            done = edited(context, name, path, compiled, expected, dry=dry)
+            done = edited(
+                context, name, path, partial(replace_everywhere, edit=edit), expected, dry=dry
+            )
         else:
             done = edited_in_batch(context, name, request, expected, dry=dry)
         return written(context, self, done, bad=request.bad_character, dry=dry)
@@ -249,13 +254,17 @@ class WriteCall(_ExpectedCall, EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path)
-        call = context.member, name, path, self.content, self.expected()
-        done = rewritten(
-            context, name, path, partial(context.batches.write, *call, overwrite=self.overwrite)
+        write = partial(context.batches.write, context.member, name, path, self.content)
+        make = partial(write, self.expected(), overwrite=self.overwrite)
+        done = rewritten(context, name, path, make)
+        return written(
+            context,
+            self,
+            done,
+            bad=reports.lost(done.after, None if done.created else done.base),
+            dry=False,
+            saying="batch.created" if done.created else "batch.replaced",
         )
-        bad = reports.lost(done.after, None if done.created else done.base)
-        saying = "batch.created" if done.created else "batch.replaced"
-        return written(context, self, done, bad=bad, dry=False, saying=saying)
 
 
 class EditPair(TypedDict):
@@ -376,8 +385,8 @@ def edited(
     dry: bool = False,
 ) -> Rewrite:
     """What the edits that are `compiled` make of the file; approved and refused as `rewritten`."""
-    call = context.member, name, path, compiled, expected or Preconditions()
-    return rewritten(context, name, path, partial(context.batches.edit, *call), dry=dry)
+    edit = partial(context.batches.edit, context.member, name, path, compiled)
+    return rewritten(context, name, path, partial(edit, expected or Preconditions()), dry=dry)
 
 
 def edited_in_batch(

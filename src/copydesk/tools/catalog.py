@@ -6,6 +6,7 @@ happens in it.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import secrets
@@ -71,6 +72,8 @@ UNLISTED = frozenset(("corrections",))
 _SEVERAL = re.compile(r'"hunk_ids": \[([^]]*)\]')
 # a tool's name, but no part of a path
 _OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(STAND_INS)})(?![\w/\"-]|\.\w)")
+
+_UNDO = "undo_file_modification"
 
 _log = logging.getLogger("copydesk")
 
@@ -168,20 +171,10 @@ class Context:
         """The name that a tool of ws_mod has in the member's toolset."""
         return f"team_mgmt_{name}" if self.member.toolset == "team_mgmt" else name
 
-    def apply_call(self, hunk_id: str) -> str:
-        """The call that applies a plan."""
-        call = f'{self.tool("apply_file_modification")}({{"hunk_id": "{hunk_id}"}})'
-        return f"copydesk apply {hunk_id}" if self.in_shell else call
-
-    def undo_call(self, edit_id: int) -> str:
-        """The call that undoes an edit."""
-        call = f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}}})'
-        return f"copydesk undo {edit_id}" if self.in_shell else call
-
-    def reapply_call(self, edit_id: int) -> str:
-        """The call that makes an edit again."""
-        call = f'{self.tool("undo_file_modification")}({{"edit_id": {edit_id}, "again": true}})'
-        return f"copydesk reapply {edit_id}" if self.in_shell else call
+    def call_for(self, command: str, tool: str, key: str, of: str | int, **more: bool) -> str:
+        """The call of a tool for one plan or edit, or the command that does the same."""
+        call = f"{self.tool(tool)}({json.dumps({key: of, **more})})"
+        return f"copydesk {command} {of}" if self.in_shell else call
 
 
 class ToolCall(Arguments, ABC):
@@ -319,8 +312,8 @@ class Catalog:
             if isinstance(call, EditingCall) and call.why:
                 context = replace(context, member=context.member.because(call.why))
             if isinstance(call, CorrectingCall) and call.corrections:
-                member = replace(context.member, corrects=call.corrections == "auto")
-                context = replace(context, member=member)
+                corrects = call.corrections == "auto"
+                context = replace(context, member=replace(context.member, corrects=corrects))
             with telling() as checked:
                 answer = call.run(context, tool.called)
         except Refusal as refusal:
@@ -400,15 +393,18 @@ def _told(context: Context, answer: Answer) -> Answer:
     """Add decisions on the member's plans, and what other programs wrote that concerns it."""
     if context.cancelled():
         return answer  # nobody reads it
-    saved = context.desk.foreign.told(context.member)
-    if saved:
-        answer = reports.with_saved(answer, saved, context.lang, context.undo_call)
+    undo = partial(context.call_for, "undo", _UNDO, "edit_id")
+    answer = reports.with_saved(
+        answer, context.desk.foreign.told(context.member), context.lang, undo
+    )
     try:
         news = context.desk.review.news(context.member, reports.MOST_NEWS)
         if not news:
             return answer
-        longer = reports.with_news(answer, news, context.lang, context.apply_call)
-        longer = reports.with_overwritten(longer, news, context.lang, context.reapply_call)
+        apply = partial(context.call_for, "apply", "apply_file_modification", "hunk_id")
+        longer = reports.with_news(answer, news, context.lang, apply)
+        reapply = partial(context.call_for, "reapply", _UNDO, "edit_id", again=True)
+        longer = reports.with_overwritten(longer, news, context.lang, reapply)
         if longer.body is not None:
             longer = replace(longer, budget=longer.budget and context.budget, lang=context.lang)
             if not longer.is_whole:  # its lines count as shown: drop none for the news

@@ -109,8 +109,10 @@ def target_of(context: Context, text: str) -> ClientPath:
 
 
 def _denied(context: Context, what: str, full: str) -> str:
-    roots = ", ".join(allowed(context))
-    return f"Access denied - {what} outside allowed directories: {full} not in {roots}"
+    return (
+        f"Access denied - {what} outside allowed directories: {full} not in"
+        f" {', '.join(allowed(context))}"
+    )
 
 
 def real_path(context: Context, real: RelPath) -> str:
@@ -183,8 +185,9 @@ class CompatCall(ToolCall):
         self, content: str, path: RelPath | None = None, *remarks: str, **data: Value
     ) -> Answer:
         """The answer with a text, and remarks on it."""
-        words = " ".join((content, *remarks))
-        envelope = Envelope("success", words, self.raw, None if path is None else str(path))
+        envelope = Envelope(
+            "success", " ".join((content, *remarks)), self.raw, None if path is None else str(path)
+        )
         return self.original(
             Answer({"content": content, **data}, remarks=remarks, envelope=envelope), content
         )
@@ -255,8 +258,9 @@ def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
             value = cast("Mapping[str, object]", value).get(key, ...)
         elif isinstance(value, list):
             value = cast("list[object]", value)[int(key)]
-    received = _JS_TYPES.get(type(value), "object")
-    return f"Invalid input: expected {kind}, received {received} at {name}"
+    return (
+        f"Invalid input: expected {kind}, received {_JS_TYPES.get(type(value), 'object')} at {name}"
+    )
 
 
 _JS_TYPES: dict[type, str] = {
@@ -270,10 +274,13 @@ _JS_TYPES: dict[type, str] = {
 }
 
 
-class ReadTextFileCall(CompatCall):
+class _ReadingCall(CompatCall):
+    open = True
+
+
+class ReadTextFileCall(_ReadingCall):
     """Read a file, or its first or last lines."""
 
-    open = True
     path: str
     head: int = 0
     tail: int = 0
@@ -321,10 +328,9 @@ def _part_of_large(context: Context, target: ClientPath, head: int, tail: int) -
     return "\n".join(reading.lines) + "\n" * is_closed
 
 
-class ReadMediaFileCall(CompatCall):
+class ReadMediaFileCall(_ReadingCall):
     """Read a file as base64."""
 
-    open = True
     path: str
 
     def do(self, context: Context, name: str, target: ClientPath) -> Answer:
@@ -358,10 +364,9 @@ _MEDIA_TYPES = {
 }
 
 
-class ReadMultipleFilesCall(CompatCall):
+class ReadMultipleFilesCall(_ReadingCall):
     """Read several files; one that cannot be read does not stop the others."""
 
-    open = True
     paths: tuple[str, ...]
 
     def do(self, context: Context, name: str, target: ClientPath) -> Answer:
@@ -406,8 +411,11 @@ class WriteFileCall(CompatCall):
         except errors.NotAFile as refusal:
             if refusal.kind != "directory":
                 raise
-            both = f"rename '{target.full}.tmp' -> '{target.full}'"
-            raise Told(f"EISDIR: illegal operation on a directory, {both}", refusal) from None
+            raise Told(
+                "EISDIR: illegal operation on a directory,"
+                f" rename '{target.full}.tmp' -> '{target.full}'",
+                refusal,
+            ) from None
         return answered(context, self, done, f"Successfully wrote to {self.path}")
 
 
@@ -427,11 +435,16 @@ def answered(
     context: Context, call: CompatCall, done: Rewrite, said: str, *, dry: bool = False
 ) -> Answer:
     """The answer of a write, in these words."""
-    bad = reports.lost(done.after, None if done.created else done.base)
-    saying = "batch.created" if done.created else "batch.done"
-    return call.original(
-        written(context, call, done, bad=bad, dry=dry, saying=saying, dry_saying="compat.dry"), said
+    answer = written(
+        context,
+        call,
+        done,
+        bad=reports.lost(done.after, None if done.created else done.base),
+        dry=dry,
+        saying="batch.created" if done.created else "batch.done",
+        dry_saying="compat.dry",
     )
+    return call.original(answer, said)
 
 
 class ReplacementOfText(TypedDict):
@@ -463,8 +476,11 @@ class EditFileCall(CompatCall):
             own = refusal_words(failure, context.lang, ("edit", *VOICES), names)
             if is_known:
                 raise Told(f"{failure.code}: {own}", failure, ()) from None
-            words = f"Could not find exact match for edit:\n{pairs[failure.failed_index][0]}"
-            raise Told(words, failure, near_miss(failure, own)) from None
+            raise Told(
+                f"Could not find exact match for edit:\n{pairs[failure.failed_index][0]}",
+                failure,
+                near_miss(failure, own),
+            ) from None
         real = real_path(context, context.looking.info(context.member, target.path).real)
         before, after = (
             text.encoding.decode(text.data).replace("\r\n", "\n")
@@ -494,8 +510,8 @@ def _kind(entry: DirEntry) -> str:
     return "[DIR]" if entry.kind == "dir" else "[FILE]"
 
 
-class _DirectoryCall(CompatCall):
-    open, system_call = True, "scandir"
+class _DirectoryCall(_ReadingCall):
+    system_call = "scandir"
 
 
 class ListDirectoryCall(_DirectoryCall):
@@ -526,8 +542,9 @@ class ListDirectoryWithSizesCall(_DirectoryCall):
             for info in (_info_of(context, target.path / entry.name),)
         ]
         files = [size for entry, size in entries if entry.kind != "dir"]
-        by_size = self.sortBy == "size"
-        entries.sort(key=lambda row: (-row[1],) if by_size else collation_key(row[0].name))
+        entries.sort(
+            key=lambda row: (-row[1],) if self.sortBy == "size" else collation_key(row[0].name)
+        )
         rows = [
             *(
                 f"{_kind(entry)} {entry.name:30} "
@@ -694,14 +711,14 @@ class SearchFilesCall(_DirectoryCall):
             return leads_nowhere or any(matches(name, pattern) for pattern in self.excludePatterns)
 
         walk = looking.walk(member, target.path, is_left_out, skip_refused=True)
-        paths = [f"{base}/{name}" for _, name, _ in walk if matches(name, self.pattern)]
+        paths = (f"{base}/{name}" for _, name, _ in walk if matches(name, self.pattern))
         return self.text("\n".join(paths) or "No matches found", target.path)
 
 
-class GetFileInfoCall(CompatCall):
+class GetFileInfoCall(_ReadingCall):
     """Show the properties of a file or directory, without its content."""
 
-    open, system_call = True, "stat"
+    system_call = "stat"
     path: str
 
     def do(self, context: Context, name: str, target: ClientPath) -> Answer:
@@ -726,10 +743,8 @@ def _date(ns: int) -> str:
     return f"{day} {month} {date:0>2} {year} {clock} GMT{time.strftime('%z', at)} ({zone})"
 
 
-class ListAllowedDirectoriesCall(CompatCall):
+class ListAllowedDirectoriesCall(_ReadingCall):
     """List the directories that may be used."""
-
-    open = True
 
     def do(self, context: Context, name: str, target: ClientPath) -> Answer:
         return self.text("Allowed directories:\n" + "\n".join(allowed(context)))
@@ -813,8 +828,10 @@ def _refuse_command(
     words = None
     if isinstance(refusal, errors.InvalidArgs) and refusal.argument == "command":
         command = cast("Mapping[str, object]", arguments).get("command")
-        allowed = f"The allowed commands for the {name} tool are: {', '.join(_COMMANDS)}"
-        words = f"Unrecognized command {command}. {allowed}"
+        words = (
+            f"Unrecognized command {command}. The allowed commands for the {name} tool are:"
+            f" {', '.join(_COMMANDS)}"
+        )
     return refused(arguments, refusal, lang, words, path=path, voices=_VOICES, only_text=True)
 
 
@@ -925,8 +942,11 @@ def _str_replace(context: Context, name: str, call: TextEditorCall, target: Clie
             raise Told(f"No replacement was performed{words}", failure) from None
         if call.old_str:
             failure = with_plan(context, name, BatchEdit.of(target.path, [pair]), failure)
-        remarks = near_miss(failure, refusal_words(failure, context.lang, _VOICES))
-        raise Told(f"No replacement was performed{words}", failure, remarks) from None
+        raise Told(
+            f"No replacement was performed{words}",
+            failure,
+            near_miss(failure, refusal_words(failure, context.lang, _VOICES)),
+        ) from None
     except errors.InvalidArgs:  # an empty text is in every line
         lines = [1, *(line + 1 for line in _lines_with(context, target, "\n"))]
         raise Told(
@@ -961,11 +981,13 @@ def _edited(
     lines = _text_of(done.after).split("\n")[start:end]
     of, which = ("the edited file", _CHECKED) if call.command == "insert" else (call.named, "")
     shown = _numbered("\n".join(lines), f"a snippet of {of}", start + 1)
-    message = (
+    return answered(
+        context,
+        call,
+        done,
         f"The file {call.named} has been edited. {shown}Review the changes and make sure they are"
-        f" as expected{which}. Edit the file again if necessary."
+        f" as expected{which}. Edit the file again if necessary.",
     )
-    return answered(context, call, done, message)
 
 
 def _insert(context: Context, name: str, call: TextEditorCall, target: ClientPath) -> Answer:
@@ -976,9 +998,9 @@ def _insert(context: Context, name: str, call: TextEditorCall, target: ClientPat
     try:
         done = edited(context, name, target.path, partial(insert, after_line=line, content=text))
     except errors.RangeOutOfBounds as refusal:
-        inside = f"It should be within the range of lines of the file: {[0, refusal.total_lines]}"
         raise Told(
-            f"Invalid `insert_line` parameter: {line}. {inside}",
+            f"Invalid `insert_line` parameter: {line}. It should be within the range of lines of"
+            f" the file: {[0, refusal.total_lines]}",
             errors.InvalidArgs("insert_line", f"the file has {refusal.total_lines} lines"),
         ) from None
     return _edited(context, call, done, line, text)
@@ -986,9 +1008,12 @@ def _insert(context: Context, name: str, call: TextEditorCall, target: ClientPat
 
 def _undo_edit(context: Context, name: str, call: TextEditorCall, target: ClientPath) -> Answer:
     member = context.member
-    past = context.desk.history.page(member, target.path, member.name).edits
     last = next(
-        (edit for edit in past if edit.state == "done" and not (edit.undone_by or edit.undoes)),
+        (
+            edit
+            for edit in context.desk.history.page(member, target.path, member.name).edits
+            if edit.state == "done" and not (edit.undone_by or edit.undoes)
+        ),
         None,
     )
     if last is None:

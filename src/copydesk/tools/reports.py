@@ -187,12 +187,18 @@ def planned(tool: str, outcome: Planned, lang: Lang, length: Length | None = Non
     view = View(
         path, base.version, base.line_count, "old", 0, partial(row.shown, draft), outcome.real
     )
-    rest = _rest(tool, plan.id, lang)
-    whole = Answer(fields, diff, display=display, next_steps=steps, rest=rest, views=(view,))
+    whole = Answer(
+        fields,
+        diff,
+        display=display,
+        next_steps=steps,
+        rest=_rest(tool, plan.id, lang),
+        views=(view,),
+    )
     if length != "brief" or not is_full:
         return whole
-    said = (*why, *remarks(draft, fields, lang))
-    return _sized(whole, length, f"planned {plan.id} · {row.where(draft, '')}", said)
+    line = f"planned {plan.id} · {row.where(draft, '')}"
+    return _sized(whole, length, line, (*why, *remarks(draft, fields, lang)))
 
 
 def _corrected_row(planned: Planned) -> Fields:
@@ -240,8 +246,7 @@ def planned_together(
         for outcome in planned
     ]
     diff, was_cut = _diffs((outcome.draft.diff, outcome.draft.base.encoding) for outcome in planned)
-    files = len({outcome.plan.request.path for outcome in planned})
-    summary = (*_not_at_once(planned, declined, lang), say(saying, lang, {"files": files}))
+    files = {"files": len({outcome.plan.request.path for outcome in planned})}
     fields: Fields = {
         "status": "ok",
         "mode": tool,
@@ -249,18 +254,23 @@ def planned_together(
         "hunks": rows,
         **_declined(declined),
         **was_cut,
-        "summary": " ".join(summary),
+        "summary": " ".join((*_not_at_once(planned, declined, lang), say(saying, lang, files))),
     }
     ids = [outcome.plan.id for outcome in planned]
-    rest = _rest(tool, ids[0], lang, "next.rest_each")
-    return Answer(fields, diff, next_steps=(_together(tool, ids, lang),), rest=rest)
+    return Answer(
+        fields,
+        diff,
+        next_steps=(_together(tool, ids, lang),),
+        rest=_rest(tool, ids[0], lang, "next.rest_each"),
+    )
 
 
 def _together(tool: str, hunk_ids: Sequence[str], lang: Lang) -> str:
     """The step that writes several plans."""
     ids = ", ".join(f'"{hunk_id}"' for hunk_id in hunk_ids)
-    apply_all = f"{_prefix(tool)}apply_file_modifications"
-    return say("next.together", lang, {"tool": apply_all, "ids": ids})
+    return say(
+        "next.together", lang, {"tool": f"{_prefix(tool)}apply_file_modifications", "ids": ids}
+    )
 
 
 def already_there(tool: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
@@ -324,9 +334,8 @@ def _applied_fields(tool: str, outcome: Applied, lang: Lang, was_cut: Fields) ->
 
 def _applied_summary(outcome: Applied, lang: Lang) -> str:
     row = row_of(outcome.draft.request)
-    saying = row.applied_words(outcome) if outcome.edit_id else "apply.nothing"
     return say(
-        saying,
+        row.applied_words(outcome) if outcome.edit_id else "apply.nothing",
         lang,
         {"why": corrected_words(outcome.causes, lang), **row.numbers(outcome.draft)},
     )
@@ -334,8 +343,8 @@ def _applied_summary(outcome: Applied, lang: Lang) -> str:
 
 def _how(outcome: Applied) -> str:
     """`corrected` if only its old text was, in an unchanged file; else as its context says."""
-    is_moved = not outcome.causes or outcome.plan.base_digest != outcome.draft.base.digest
-    return outcome.context if is_moved else "corrected"
+    is_on_base = outcome.plan.base_digest == outcome.draft.base.digest
+    return "corrected" if outcome.causes and is_on_base else outcome.context
 
 
 def _version_after(outcome: Applied) -> str:
@@ -368,8 +377,7 @@ def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None
         if outcome.group
         else "nothing"
     )
-    facts = {"hunks": len(rows), "files": len(outcome.diffs)}
-    summary = say(f"transaction.{how}", lang, facts)
+    summary = say(f"transaction.{how}", lang, {"hunks": len(rows), "files": len(outcome.diffs)})
     diff, was_cut = _diffs(outcome.diffs)
     fields: Fields = {
         "status": "ok",
@@ -386,8 +394,12 @@ def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None
         if row_of(edit.plan.request).of_text
     }
     first = next((edit.edit_id for edit in outcome.applied if edit.edit_id), 0)
-    rest = _rest(tool, first, lang, "next.rest_each")
-    whole = Answer(fields, diff, views=views_of(texts, outcome.diffs), rest=rest)
+    whole = Answer(
+        fields,
+        diff,
+        views=views_of(texts, outcome.diffs),
+        rest=_rest(tool, first, lang, "next.rest_each"),
+    )
     is_told = len(rows) > _MOST_UNCOUNTED or not rows
     lines = [f"{summary} ({outcome.group})" if outcome.group else summary] if is_told else []
     for edit, row in zip(outcome.applied, rows, strict=True):
@@ -422,9 +434,8 @@ def rewritten(
     path, after, edit_id = outcome.path, outcome.after, outcome.edit_id
     before = outcome.before if isinstance(outcome, Overwritten) else None
     old_lines = 0 if before is None else before.line_count
-    saying = "overwrite" if edit_id else "overwrite.nothing"
-    facts = {"path": path, "lines": after.line_count, "old": old_lines}
-    summary = say("create" if before is None else saying, lang, facts)
+    saying = "create" if before is None else "overwrite" if edit_id else "overwrite.nothing"
+    summary = say(saying, lang, {"path": path, "lines": after.line_count, "old": old_lines})
     warnings = warned(lost(after, before), NO_ESCAPES, lang)
     fields: Fields = {
         "status": "ok",
@@ -476,8 +487,6 @@ def undone(
     if again := again * bool(edit_id):
         summary = say("undo.again" if kind in _UNDOING else f"undo.again.{saying}", lang, facts)
     version = after.version if is_text or entry.moved else ""
-    is_shown = changed and version
-    shown = _written(after, changed[0].start, len(changed[0].new)) if is_shown else {}
     diff, was_cut, display = _diff(outcome.diff, outcome.base.encoding, lang)
     replaces = "replace" if old and new else "insert" if new else "delete"
     fields: Fields = {
@@ -497,7 +506,9 @@ def undone(
         **(_drift(entry.after, outcome.base.digest) if drifted else {}),
         "changed": edit_id != 0,
         **({"version": version} if version else {}),
-        "apply_evidence": shown,
+        "apply_evidence": (
+            _written(after, changed[0].start, len(changed[0].new)) if changed and version else {}
+        ),
         **was_cut,
         "summary": summary,
     }
@@ -513,8 +524,7 @@ def undone(
     at = f":{changed[0].start + 1}" if changed else ""
     what = f" => {entry.moved.other}" if entry.moved else f"{at} +{new} -{old}"
     did = f"made edit {again} again" if again else f"undid edit {entry.edit_id}"
-    what = f"{path}{what} · {did}"
-    line = _done("fuzz" if drifted else "ok", what, edit_id, version)
+    line = _done("fuzz" if drifted else "ok", f"{path}{what} · {did}", edit_id, version)
     return _sized(whole, length, line, () if edit_id else (summary,), drifted=drifted)
 
 
@@ -647,9 +657,14 @@ def file_changes(file: FileChanges) -> dict[str, Value]:
         }
         for hunk in file.hunks
     ]
-    counts = {"action": file.kind, "added": added, "removed": removed}
-    moved = known(moved_from=str(file.was) if file.was else None)
-    return {"path": str(file.path), **counts, **moved, "hunks": hunks}
+    return {
+        "path": str(file.path),
+        "action": file.kind,
+        "added": added,
+        "removed": removed,
+        **known(moved_from=str(file.was) if file.was else None),
+        "hunks": hunks,
+    }
 
 
 def changes_undone(tool: str, undone: UndoneChanges, lang: Lang) -> Answer:
@@ -700,10 +715,10 @@ def _why_not_undone(outcome: NotUndone, tool: str, lang: Lang) -> str:
     if changed and changed.undone_by:
         return say("undo.already", lang, {"id": edit_id, "by": changed.undone_by, "tool": tool})
     why = refusal_words(refusal, lang, (*_callers(tool), "undo"), {"edit_id": edit_id})
-    words = [say("undo.refused", lang, {"id": edit_id, "why": why})]
+    words = say("undo.refused", lang, {"id": edit_id, "why": why})
     if changed and changed.later_edit_ids:
-        words.append(say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": tool}))
-    return " ".join(words)
+        words += " " + say("undo.later", lang, {"ids": changed.later_edit_ids, "tool": tool})
+    return words
 
 
 def withheld(tool: str, outcome: Withheld, lang: Lang) -> Answer:
@@ -876,8 +891,8 @@ def with_news(
         for decision, written in news
         if decision.verdict != "overwritten" and not _says(answer.fields, decision)
     ]
-    rows: list[Value] = [_row(decision, written) for decision, written in unsaid]
-    words = [_words(decision, written, lang, apply) for decision, written in unsaid]
+    rows: list[Value] = [_row(*each) for each in unsaid]
+    words = [_words(*each, lang, apply) for each in unsaid]
     return with_notices(answer, "decisions", rows, words) if unsaid else answer
 
 
@@ -969,9 +984,8 @@ def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang)
     if not findings and (answer.is_error or not answer.is_report):
         return answer
     rows: list[Value] = [check_row(finding, lang) for finding in findings]
-    in_fields = answer.is_report and not answer.line  # which the text shows
-    words = [] if in_fields else [check_words(finding, lang) for finding in findings]
-    return with_notices(answer, "checks", rows, words)
+    unshown = [] if answer.is_report and not answer.line else findings  # the text has the fields
+    return with_notices(answer, "checks", rows, [check_words(each, lang) for each in unshown])
 
 
 def saved_data(saved: Saved) -> Fields:
@@ -1240,8 +1254,11 @@ def _place_shown(draft: Draft) -> list[Run]:
     base, start, stop = draft.base, draft.place.start, draft.place.stop
     if stop - start <= _MOST_LINES:  # no line is left out
         return _whole(base, max(start - _AROUND, 0), min(stop + _AROUND, base.line_count))
-    runs = (start - _AROUND, start), (start, stop), (stop, stop + _AROUND)
-    return [each for run in runs for each in lines_whole(base, *run)]
+    return [
+        each
+        for run in ((start - _AROUND, start), (start, stop), (stop, stop + _AROUND))
+        for each in lines_whole(base, *run)
+    ]
 
 
 def _place_numbers(draft: Draft) -> dict[str, object]:
@@ -1265,9 +1282,11 @@ def _place_where(draft: Draft, at: str) -> str:
 
 
 def _ranges_applied(draft: Draft, request: RangeEdits, lang: Lang) -> Fields:
-    parts = zip(_parts(draft), request.edits, strict=False)
     return {
-        "regions": [{**part, "input": edit.range} for part, edit in parts],
+        "regions": [
+            {**part, "input": edit.range}
+            for part, edit in zip(_parts(draft), request.edits, strict=False)
+        ],
         "lines": line_counts(draft),
     }
 
@@ -1666,12 +1685,14 @@ def remarks(draft: Draft, fields: Fields, lang: Lang) -> tuple[str, ...]:
         "remark.newlines": done.content_newlines_converted,
         "remark.first_taken": place.first_taken and place.candidates,
     }
-    said = (
-        say(saying, lang, {"count": count, "style": done.newline_style})
-        for saying, count in counts.items()
-        if count
+    return (
+        *(
+            say(saying, lang, {"count": count, "style": done.newline_style})
+            for saying, count in counts.items()
+            if count
+        ),
+        *warned_in(fields),
     )
-    return (*said, *warned_in(fields))
 
 
 def corrected_words(causes: Sequence[str], lang: Lang) -> str:
@@ -1704,8 +1725,6 @@ def warned(bad: bool, escapes: Escapes, lang: Lang, signs: Sequence[str] = ()) -
 
 def lost(after: Snapshot, before: Snapshot | None) -> bool:
     """Whether a whole file has U+FFFD now but did not before."""
-
-    def has(text: Snapshot) -> bool:
-        return "\ufffd" in text.encoding.text(text.data)
-
-    return has(after) and (before is None or not has(before))
+    texts = (after,) if before is None else (after, before)
+    has = ("\ufffd" in text.encoding.text(text.data) for text in texts)
+    return next(has) and not next(has, False)
