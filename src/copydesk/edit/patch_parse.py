@@ -122,8 +122,7 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
                 before = replace(patch, kind="replace", hunks=())
             elif not (is_next or patch.in_order) or before.to or patch.to:
                 raise invalid("file_twice", patch.line, patch.path)
-            hunks = (*before.hunks, *patch.hunks)
-            patch = replace(before, hunks=hunks, in_order=patch.in_order)
+            patch = replace(before, hunks=(*before.hunks, *patch.hunks), in_order=patch.in_order)
         by_path[patch.path] = patch
     return once_each(tuple(by_path.values()))
 
@@ -189,9 +188,8 @@ def _closed(text: str) -> str:
     if body.endswith("\nEOF"):
         body = body.removesuffix("\nEOF").rstrip()
     head, newline, last = body.rpartition("\n")
-    if last.strip() != _END:
-        return text
-    return head + newline + last.lstrip() + text[len(body) :]
+    is_end = last.strip() == _END
+    return head + newline + last.lstrip() + text[len(body) :] if is_end else text
 
 
 def _is_blank(line: str) -> bool:

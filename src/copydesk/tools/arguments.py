@@ -153,8 +153,9 @@ def _list(item: _Form, *, least: int | None = None) -> _Form:
             try:
                 value = cast(object, json.loads(value))
             except (ValueError, RecursionError):
-                why = "must be of type array; this text is not valid JSON"
-                raise InvalidArgs("", why) from None
+                raise InvalidArgs(
+                    "", "must be of type array; this text is not valid JSON"
+                ) from None
         if not isinstance(value, list):
             raise InvalidArgs("", "must be of type array")
         items = cast("list[object]", value)
@@ -162,8 +163,11 @@ def _list(item: _Form, *, least: int | None = None) -> _Form:
             raise InvalidArgs("", "must not be empty")
         return tuple(_read_at(f"[{i}]", item.read, each) for i, each in enumerate(items))
 
-    bound = {"minItems": least} if least else {}
-    return _Form({"type": "array", **bound, "items": item.schema}, read, ([], *["[]"] * of_objects))
+    return _Form(
+        {"type": "array", **({"minItems": least} if least else {}), "items": item.schema},
+        read,
+        ([], *["[]"] * of_objects),
+    )
 
 
 def list_of(kind: type) -> _Form:
@@ -191,8 +195,11 @@ def _object(names: tuple[str, ...], required: frozenset[str]) -> _Form:
         for name in texts:
             if name not in names:
                 raise InvalidArgs(f".{_shown(name)}", _unknown(names))
-        named = (key for key in names if key in required or texts.get(key) not in (None, ""))
-        return {name: _read_at(f".{name}", _read_text, texts[name]) for name in named}
+        return {
+            name: _read_at(f".{name}", _read_text, texts[name])
+            for name in names
+            if name in required or texts.get(name) not in (None, "")
+        }
 
     return _Form(
         {

@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from threading import Lock
 from typing import TypedDict
 
 from copydesk import errors
@@ -37,27 +36,18 @@ from copydesk.tools.report import (
 )
 from copydesk.tools.ws_mod import PrepareEditCall
 
-_lock = Lock()
-_inside = 0
-_was_on = False
-
 
 @contextmanager
 def put_off() -> Generator[None]:
-    """Pause garbage collection; when the last concurrent caller ends, restore its state."""
-    global _inside, _was_on
-    with _lock:
-        if not _inside:
-            _was_on = gc.isenabled()
-            gc.disable()
-        _inside += 1
+    """Pause garbage collection; whoever of concurrent callers paused it takes it up again."""
+    was_on = gc.isenabled()
+    if was_on:  # else another caller, or a program, has to say when
+        gc.disable()
     try:
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if not _inside and _was_on:
-                gc.enable()
+        if was_on:
+            gc.enable()
 
 
 PREVIEW_LINES = 100

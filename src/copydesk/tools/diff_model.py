@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, groupby, takewhile, zip_longest
-from typing import Final, Literal, TypeVar
+from itertools import accumulate, groupby, takewhile, zip_longest
+from typing import Final, Literal, TypeVar, cast
 
 from copydesk.desk.backends.snapshots import Run, ShownLines, join
 from copydesk.errors import LineShown, Refusal
@@ -466,8 +466,9 @@ def _recorded(lines: Sequence[DiffText]) -> Iterator[DiffBlock]:
     for is_kept, run in groupby(numbered, lambda pair: pair[0].sign == " "):
         pairs = list(run)
         if is_kept:
-            rows = (DiffRow(old, replace(old, number=line.new + 1)) for line, old in pairs)
-            yield DiffBlock(tuple(rows), True)
+            yield DiffBlock(
+                tuple(DiffRow(old, replace(old, number=line.new + 1)) for line, old in pairs), True
+            )
         else:
             old, new = ([own for line, own in pairs if line.sign == sign] for sign in "-+")
             yield _changed([(old, new)])
@@ -494,8 +495,7 @@ def _changed(pairs: Iterable[tuple[Sequence[DiffLine], Sequence[DiffLine]]]) -> 
 
 
 def _lines(old: Text, start: int, stop: int) -> tuple[DiffLine, ...]:
-    decode = old.encoding.decode
-    return tuple(_line(at, decode(old.raw(at, at + 1))) for at in range(start, stop))
+    return tuple(_line(at, old.encoding.decode(old.raw(at, at + 1))) for at in range(start, stop))
 
 
 def _line(number: int, text: str) -> DiffLine:
@@ -549,11 +549,10 @@ def view_of(refusal: Refusal, path: RelPath, version: str | None = None) -> tupl
     version = getattr(refusal, "current_version", None) or getattr(refusal, "version", version)
     if not version:
         return ()
-    names = ("current", "candidates", "closest")
-    shown: Iterable[LineShown] = chain(*(getattr(refusal, name, None) or () for name in names))
     runs: list[Run] = [
         (line - 1, line)
-        for row in shown
+        for name in ("current", "candidates", "closest")
+        for row in cast("tuple[LineShown, ...]", getattr(refusal, name, None) or ())
         for line, text in ((row.line, row.text), (row.end_line, row.end_text))
         if line and text is not None and not _CUT.search(text)
     ]

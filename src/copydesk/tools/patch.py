@@ -78,8 +78,12 @@ class _PatchCall(CorrectingCall):
                 [say("patch.skipped", context.lang, {"names": ", ".join(left)})],
             )
         if dropped := sum(patch.dropped for patch in patches):  # hunks without lines
-            notice = say("patch.dropped", context.lang, {"count": dropped})
-            answer = reports.with_notices(answer, "dropped_hunks", dropped, [notice])
+            answer = reports.with_notices(
+                answer,
+                "dropped_hunks",
+                dropped,
+                [say("patch.dropped", context.lang, {"count": dropped})],
+            )
         return answer
 
 
@@ -183,9 +187,8 @@ class Patching:
         self._given = [
             context.desk.own(context.member, name, hunk_id) for hunk_id in dict.fromkeys(ids)
         ]
-        self._planned = list[Planned]()
-        self._rejected, self._there = list[RejectedHunk](), list[RejectedHunk]()
-        self._lost = list[RejectedHunk]()
+        self._planned, self._there = list[Planned](), list[RejectedHunk]()
+        self._rejected, self._lost = list[RejectedHunk](), list[RejectedHunk]()
         self._fitting: list[tuple[Planned, list[int] | None]] = [(one, None) for one in self._given]
         self._refused: list[tuple[str, Refusal]] = []
 
@@ -261,17 +264,18 @@ class Patching:
                 case _:
                     self._update(patch)
         except errors.PatchRejected as refusal:
-            places = [
-                hunk.lines or () for hunk in refusal.rejected if hunk.reason == "already_there"
-            ]
-            is_there = [len(lines) for lines in places] == [1] * len(patch.hunks)
-            told = map(partial(self._told, patch), refusal.rejected)
-            (self._there if is_there else self._rejected).extend(told)
-            if not is_there and patch.kind == "update":
-                self._plan_rest(patch, {hunk.hunk for hunk in refusal.rejected})
-            for hunk in refusal.rejected if is_there else ():
-                if is_single(patch.hunks[hunk.hunk - 1]):  # certain only if nothing is written
-                    self._lost.append(replace(hunk, reason="not_found", lines=None))
+            there = [hunk for hunk in refusal.rejected if hunk.reason == "already_there"]
+            if [len(hunk.lines or ()) for hunk in there] == [1] * len(patch.hunks):
+                self._there += there
+                self._lost += (  # certain only if nothing is written
+                    replace(hunk, reason="not_found", lines=None)
+                    for hunk in there
+                    if is_single(patch.hunks[hunk.hunk - 1])
+                )
+            else:
+                self._rejected += map(partial(self._told, patch), refusal.rejected)
+                if patch.kind == "update":
+                    self._plan_rest(patch, {hunk.hunk for hunk in refusal.rejected})
         except (errors.Failed, errors.Busy):
             raise
         except Refusal as refusal:
@@ -296,8 +300,9 @@ class Patching:
             if str(path) == rejection.path and isinstance(after, Snapshot):
                 with suppress(Refusal):
                     PatchEdit(path, (patch.hunks[rejection.hunk - 1],)).places(after)
-                    at = rejection.path, rejection.hunk
-                    return RejectedHunk(*at, "made_by_kept", rejection.patch_line)
+                    return RejectedHunk(
+                        rejection.path, rejection.hunk, "made_by_kept", rejection.patch_line
+                    )
         return rejection
 
     def _fit(self, first: int, patch: FilePatch, lost: Collection[int] = ()) -> None:
@@ -349,9 +354,12 @@ class Patching:
                     patch, lambda name: PatchEdit(name, patch.hunks, patch.base, patch.after)
                 )
             except errors.PatchRejected as refusal:
-                if not patch.in_order or not self._prepare_in_order(patch, refusal):
+                if not patch.in_order:
                     raise
-                planned = self._planned[-1]
+                try:
+                    planned = self._prepare_in_order(patch)
+                except errors.PatchRejected:
+                    raise refusal from None
             else:
                 if patch.in_order and isinstance(planned.draft.request, PatchEdit):
                     planned.draft.request.check_order(
@@ -376,24 +384,16 @@ class Patching:
         if patch.kind == "add" and not is_meant:
             raise errors.FileExists(planned.draft.base.size)
 
-    def _prepare_in_order(
-        self, patch: FilePatch, refusal: errors.PatchRejected | None = None
-    ) -> bool:
-        """Plan hunks each on the result of those before; False if that does not fit either."""
+    def _prepare_in_order(self, patch: FilePatch) -> Planned:
+        """Plan hunks each on the result of those before."""
         path = self._context.path_below(next(filter(self._is_there, patch.names), patch.path))
         base = None
         with suppress(errors.FileNotFound):
             document, base = self._context.desk.contents(self._member, path)
             if base is None:
                 Snapshot.of(document.data)  # raises BinaryFile
-        try:
-            fixed = in_order(path, patch.hunks, base or Snapshot.of(b""), created=base is None)
-        except errors.PatchRejected:
-            if refusal is None:
-                raise
-            return False
-        self._prepare(fixed.request, fixed=fixed)
-        return True
+        fixed = in_order(path, patch.hunks, base or Snapshot.of(b""), created=base is None)
+        return self._prepare(fixed.request, fixed=fixed)
 
     def _prepare_first(self, patch: FilePatch, request: Callable[[RelPath], Request]) -> Planned:
         """The plan for the first existing one of the names in the patch."""
@@ -426,8 +426,8 @@ class Patching:
             self._context.desk.note_shown(self._member, path, lines)
 
     def _prepare(self, request: Request, fixed: Fixed | None = None) -> Planned:
-        known = fixed if fixed and fixed.causes else None
-        planned = self._context.desk.prepare(self._member, self._name, request, fixed=known)
+        fixed = fixed if fixed and fixed.causes else None
+        planned = self._context.desk.prepare(self._member, self._name, request, fixed=fixed)
         assert isinstance(planned, Planned), "it was not to be written"
         self._planned.append(planned)
         return planned
@@ -440,9 +440,8 @@ class Patching:
         if len(self._rejected) == 1 and self._refused:
             path, refusal = self._refused[0]
             answer = reports.refused(self._name, path, refusal, lang, ("patch",))
-            facts = dict(answer.facts)
-            facts["summary"] = "{path}: {summary}".format(**facts)
-            return self._keeping(replace(answer, source=facts))
+            summary = "{path}: {summary}".format(**answer.facts)
+            return self._keeping(replace(answer, source={**answer.facts, "summary": summary}))
         if self._rejected:
             refusal = errors.PatchRejected(tuple(self._rejected))
             return self._keeping(reports.refused(self._name, None, refusal, lang, ("patch",)))

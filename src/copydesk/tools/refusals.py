@@ -74,8 +74,10 @@ def refusal_words(
         case errors.PartialMatchFail(hunk_id=hunk_id):
             if "edit" not in voices:
                 near = (_near_words(failure, lang) for failure in refusal.failures if failure.cause)
-                first = islice(near, _SAID_CAUSES)
-                several = [say("PARTIAL_MATCH_FAIL.differs", lang, words) for words in first]
+                several = [
+                    say("PARTIAL_MATCH_FAIL.differs", lang, words)
+                    for words in islice(near, _SAID_CAUSES)
+                ]
                 name = "PARTIAL_MATCH_FAIL.planned" if hunk_id else name
             if hunk_id:
                 several.append(say("corrected.planned", lang, {"id": hunk_id}))
@@ -134,8 +136,10 @@ def _in_words(refusal: Refusal, lang: Lang, voices: Sequence[str]) -> dict[str, 
                 **({"variant": "planned"} if refusal.hunk_id and failure.cause else {}),
             }
         case errors.PartialMatchFail(failures=failures):
-            indices = _first_few((failure.index for failure in failures), lang)
-            return {"failing": len(failures), "indices": indices}
+            return {
+                "failing": len(failures),
+                "indices": _first_few((failure.index for failure in failures), lang),
+            }
         case errors.PatchRejected(rejected=rejected):
             return {"failing": len(rejected)}
         case errors.WrongMode(called_with=called) if (
@@ -174,9 +178,7 @@ def cause_words(causes: Sequence[str] | None, lang: Lang) -> str:
 
 def _variant(cause: Sequence[str] | None, corrected: str | None) -> str:
     """What is known of the text that is closest to one that was not found."""
-    if not cause:
-        return "near"
-    return "cause" if corrected is None else "corrected"
+    return "near" if not cause else "cause" if corrected is None else "corrected"
 
 
 def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
@@ -225,8 +227,11 @@ def _short(fact: Any) -> Any:
 def check_words(finding: CheckFinding, lang: Lang) -> str:
     """A check's finding, or why it did not run, in one line."""
     if finding.not_run is not None:
-        facts = {"check": finding.check, "what": finding.message}
-        return say(f"check.not_run.{finding.not_run}", lang, facts)
+        return say(
+            f"check.not_run.{finding.not_run}",
+            lang,
+            {"check": finding.check, "what": finding.message},
+        )
     at = f":{finding.line}" if finding.line else ""
     more = f" {say('check.more', lang, {'count': finding.more})}" if finding.more else ""
     return f"{finding.check}: {named(finding.path)}{at}: {finding.message}{more}"
@@ -293,8 +298,7 @@ def _value(fact: object, name: str = "") -> Value:
         case tuple():
             return [_value(item) for item in cast("tuple[object, ...]", fact)]
         case Mapping():
-            named = cast("Mapping[str, object]", fact)
-            return {name: _value(part) for name, part in named.items()}
+            return {name: _value(part) for name, part in cast("Mapping[str, object]", fact).items()}
         case _ if is_dataclass(fact):
             parts = ((part.name, getattr(fact, part.name)) for part in fields_of(fact))
             return {name: _value(part, name) for name, part in parts if part is not None}

@@ -467,8 +467,7 @@ class Answer:
         parts = [head, said, diff and fenced(diff, "diff")]
         if body is not None:
             parts.append(fenced(body, self.language))
-        text = ("" if self.line else "\n").join(filter(None, parts))
-        return text, diff, head_cut, body_cut
+        return ("" if self.line else "\n").join(filter(None, parts)), diff, head_cut, body_cut
 
     @property
     def _said(self) -> Fields:
@@ -684,8 +683,7 @@ class LongTexts:
 
     def find(self, member: str, name: str) -> str | None:
         """The text with this name, if it is still stored."""
-        with self._lock:
-            return self._texts.get((member, name))
+        return self._texts.get((member, name))
 
     def clear(self) -> None:
         """Drop all texts."""

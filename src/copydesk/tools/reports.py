@@ -559,8 +559,13 @@ def undone_together(
         {**head, "edits": rows, "summary": summary}, "".join(answer.diff for answer in answers)
     )
     lines = [answer.line for answer in answers] or [summary]
-    drifted = any(outcome.context == "fuzz" for outcome in outcomes)
-    return _sized(whole, length, lines[0], lines[1:], drifted=drifted)
+    return _sized(
+        whole,
+        length,
+        lines[0],
+        lines[1:],
+        drifted=any(outcome.context == "fuzz" for outcome in outcomes),
+    )
 
 
 # Refusals.
@@ -787,8 +792,9 @@ def reading(tool: str, outcome: Reading, lang: Lang, *, numbers: bool) -> Answer
     summary = say("read.empty", lang)
     if count:
         where = f"{first}" if first == last else f"{first}~{last}"
-        key = "read" if first else "read.last"
-        summary = say(key, lang, {"where": where, "count": count, "path": path})
+        summary = say(
+            "read" if first else "read.last", lang, {"where": where, "count": count, "path": path}
+        )
     fields: Fields = {
         "status": "ok",
         "mode": tool,

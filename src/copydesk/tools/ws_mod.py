@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, TypedDict
 from copydesk.desk.changes import FileChanges, Selection, UndoneChanges
 from copydesk.desk.history import Past
 from copydesk.desk.outcome import (
+    Applied,
     Created,
     NotUndone,
     Overwritten,
@@ -99,15 +100,14 @@ class UndoCall(EditingCall):
         if not self.edit_id:
             return ListEditsCall({}, {}).run(context, name)
         edit_id = self.edit_id
-        if self.again:
-            edit_id = context.desk.history.undone_by(context.member, edit_id)
-            if not edit_id:
-                return self._made_again(context, name)
-        is_whole = self.transaction
-        outcome = context.desk.undo_together(context.member, name, edit_id, is_whole=is_whole)
+        if self.again and not (edit_id := context.desk.history.undone_by(context.member, edit_id)):
+            return self._made_again(context, name)
+        outcome = context.desk.undo_together(
+            context.member, name, edit_id, is_whole=self.transaction
+        )
         if isinstance(outcome, NotUndone):
             return reports.not_undone(name, outcome, context.lang)
-        if len(outcome) == 1 and not is_whole:
+        if len(outcome) == 1 and not self.transaction:
             again = self.edit_id if self.again else 0
             return reports.undone(name, outcome[0], context.lang, self.report, again=again)
         return reports.undone_together(
@@ -120,13 +120,18 @@ class UndoCall(EditingCall):
 
     def _made_again(self, context: Context, name: str) -> Answer:
         """Make, or plan, an edit again that another program has overwritten."""
-        auto, lang = context.apply == "auto", context.lang
+        auto = context.apply == "auto"
         outcome = context.desk.reapply(context.member, name, self.edit_id, auto=auto)
         if outcome is None:
-            return reports.stands(name, self.edit_id, lang)
-        if isinstance(outcome, Planned):
-            return reports.planned(name, outcome, lang, self.report)
-        return reports.applied(context.tool(APPLY), outcome, lang, self.report)
+            return reports.stands(name, self.edit_id, context.lang)
+        return _made(context, name, outcome, self.report)
+
+
+def _made(context: Context, name: str, outcome: Planned | Applied, length: Length | None) -> Answer:
+    """The answer about an edit that is planned, or was made at once."""
+    if isinstance(outcome, Planned):
+        return reports.planned(name, outcome, context.lang, length)
+    return reports.applied(context.tool(APPLY), outcome, context.lang, length)
 
 
 class ListEditsCall(ToolCall):
@@ -153,8 +158,11 @@ class ListEditsCall(ToolCall):
         count, lang = len(page.edits), context.lang
         shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
         go_on = page.go_on if len(shown) == count else page.edits[len(shown) - 1].edit_id
-        names = (name for name in ("path", "member", "max_results") if self.raw.get(name))
-        given = {name: getattr(self, name) for name in names}
+        given = {
+            name: getattr(self, name)
+            for name in ("path", "member", "max_results")
+            if self.raw.get(name)
+        }
         call = json.dumps({**given, "before_edit_id": go_on}, ensure_ascii=False)
         older = say("next.older", lang, {"tool": context.tool("list_edits"), "call": call})
         lost = [f"{first}~{last}" if first < last else f"{first}" for first, last in page.lost]
@@ -168,8 +176,12 @@ class ListEditsCall(ToolCall):
             **({"lost_edits": [*lost]} if lost else {}),
         }
         remarks = (say("edits.lost", lang, {"ids": ", ".join(lost)}),) if lost else ()
-        steps = (older,) if go_on and not context.only_edit else ()
-        return listing(fields, shown, remarks=remarks, next_steps=steps)
+        return listing(
+            fields,
+            shown,
+            remarks=remarks,
+            next_steps=(older,) if go_on and not context.only_edit else (),
+        )
 
     def _changes(self, context: Context, name: str, files: Sequence[FileChanges]) -> Answer:
         """What the task changed in net, file by file."""
@@ -214,8 +226,9 @@ class ListPendingCall(ToolCall):
             context.lang,
             {"count": left_out, "tool": context.tool("list_pending")},
         )
-        steps = (more,) if left_out and not context.only_edit else ()
-        return listing(fields, shown, next_steps=steps)
+        return listing(
+            fields, shown, next_steps=(more,) if left_out and not context.only_edit else ()
+        )
 
 
 class DiscardCall(ToolCall):
@@ -352,32 +365,34 @@ def _plan_fields(context: Context, plan: Plan) -> dict[str, Any]:
 def _past_row(edit: Past) -> str:
     """An edit in one line: its id first, anything unusual at the end."""
     added, removed = edit.lines
-    parts = [
-        f"{edit.edit_id} {named(str(edit.path))} +{added} -{removed}",
-        *([] if edit.kind == "edit" or edit.moved else [edit.kind]),
-        *(f"{key.replace('_', ' ')} {named(str(path))}" for key, path in _moved(edit).items()),
-        edit.member,
-        _second(edit.time_ms),
-        *([] if edit.state == "done" else [edit.state]),
-        *(["text forgotten"] if edit.forgotten else []),
-        *([f"undoes {edit.undoes}"] if edit.undoes else []),
-        *([f"undone by {edit.undone_by}"] if edit.undone_by else []),
-        *_because(edit.why),
-    ]
-    return " · ".join(parts)
+    return " · ".join(
+        (
+            f"{edit.edit_id} {named(str(edit.path))} +{added} -{removed}",
+            *([] if edit.kind == "edit" or edit.moved else [edit.kind]),
+            *(f"{key.replace('_', ' ')} {named(str(path))}" for key, path in _moved(edit).items()),
+            edit.member,
+            _second(edit.time_ms),
+            *([] if edit.state == "done" else [edit.state]),
+            *(["text forgotten"] if edit.forgotten else []),
+            *([f"undoes {edit.undoes}"] if edit.undoes else []),
+            *([f"undone by {edit.undone_by}"] if edit.undone_by else []),
+            *_because(edit.why),
+        )
+    )
 
 
 def _plan_row(row: Mapping[str, Any]) -> str:
     """A plan in one line, its id first."""
-    lines = row["lines"]
-    parts = [
-        f"{row['hunk_id']} {named(row['path'])} {row['action']} +{lines['new']} -{lines['old']}",
-        row["owner"],
-        f"until {_second(row['expires_at_ms'])}",
-        *([f"{row['decision']} by {row['decided_by']}"] if "decision" in row else []),
-        *_because(row["why"]),
-    ]
-    return " · ".join(parts)
+    counts = "+{new} -{old}".format(**row["lines"])
+    return " · ".join(
+        (
+            f"{row['hunk_id']} {named(row['path'])} {row['action']} {counts}",
+            row["owner"],
+            f"until {_second(row['expires_at_ms'])}",
+            *([f"{row['decision']} by {row['decided_by']}"] if "decision" in row else []),
+            *_because(row["why"]),
+        )
+    )
 
 
 def _because(why: str) -> list[str]:
@@ -416,7 +431,6 @@ def entries_of(
     end = start + len(shown)
     call = json.dumps({"path": str(path), "range": f"{end + 1}~"}, ensure_ascii=False)
     rest = {"count": stop - end, "tool": context.tool("read_file"), "call": call}
-    steps = (say("next.list_rest", lang, rest),) if end < stop else ()
     fields: Fields = {
         "status": "ok",
         "mode": name,
@@ -432,7 +446,7 @@ def entries_of(
         fields,
         shown,
         say("list.line", lang, {"path": named(str(path)), "count": count}),
-        next_steps=steps,
+        next_steps=(say("next.list_rest", lang, rest),) if end < stop else (),
     )
 
 
@@ -483,9 +497,10 @@ class ReadFileCall(ToolCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path, folder=True)
-        limits = self.max_lines, context.read_tokens
         try:
-            outcome = context.desk.read(context.member, path, self.range, *limits)
+            outcome = context.desk.read(
+                context.member, path, self.range, self.max_lines, context.read_tokens
+            )
         except NotAFile as refusal:
             if refusal.kind != "directory":
                 raise
@@ -585,20 +600,19 @@ class PrepareCall(EditingCall):
         return Terms(version, old, self.existing_hunk_id, auto)
 
     def run(self, context: Context, name: str) -> Answer:
-        request, terms, lang = self.request(context), self.terms(context), context.lang
+        request, terms = self.request(context), self.terms(context)
         outcome = context.desk.prepare(context.member, name, request, terms)
-        if isinstance(outcome, Planned):
-            return reports.planned(name, outcome, lang, self.report)
-        answer = reports.applied(context.tool(APPLY), outcome, lang, self.report)
-        rows = reports.replaced_ends(outcome.draft)
-        if not rows or terms.expected_old is not None or any(terms.expected_olds):
+        answer = _made(context, name, outcome, self.report)
+        is_guarded = terms.expected_old is not None or any(terms.expected_olds)
+        if isinstance(outcome, Planned) or is_guarded:
             return answer
-        said = [
-            say("remark.replaced_line" if row["last"] is None else "remark.replaced", lang, row)
+        rows = reports.replaced_ends(outcome.draft)
+        said = (
+            say(f"remark.replaced{'_line' * (row['last'] is None)}", context.lang, row)
             for row in rows
-        ]
-        facts, remarks = {**answer.facts, "replaced": [*rows]}, (*answer.remarks, *said)
-        return replace(answer, source=facts, remarks=remarks)
+        )
+        facts = {**answer.facts, "replaced": [*rows]} if rows else answer.source
+        return replace(answer, source=facts, remarks=(*answer.remarks, *said))
 
 
 class PrepareEditCall(PrepareCall, CorrectingCall):
@@ -660,9 +674,10 @@ class RangeEditCall(PrepareEditCall):
     def terms(self, context: Context) -> Terms:
         terms = super().terms(context)
         olds = tuple(edit.get("expected_old") for edit in self._edits())
-        if len(olds) == 1:
-            return terms if olds[0] == terms.expected_old else replace(terms, expected_old=olds[0])
-        return replace(terms, expected_old=None, expected_olds=olds)
+        is_one = len(olds) == 1
+        return replace(
+            terms, expected_old=olds[0] if is_one else None, expected_olds=() if is_one else olds
+        )
 
     def _edits(self) -> tuple[LineEdit, ...]:
         """All edits: that of `range` first, if given, then `edits`."""
@@ -793,8 +808,9 @@ class ReplaceTextCall(PrepareCall, CorrectingCall):
         query = Query(line, path, (), "sensitive", True, False, False, "literal")
         hits = search_files(context.search(path, ()), query, MOST_FILES)
         if hits.truncated:
-            why = f"has more than {MOST_FILES} files with this text; name a smaller one"
-            raise InvalidArgs("path", why)
+            raise InvalidArgs(
+                "path", f"has more than {MOST_FILES} files with this text; name a smaller one"
+            )
         if hits.timed_out or hits.warnings:
             raise InvalidArgs("path", "could not be searched whole; name a smaller one")
         terms = replace(self.terms(context), auto=False, corrects=False)
@@ -837,8 +853,7 @@ class ApplyCall(EditingCall):
         given = (hunk_id.strip() for hunk_id in self.hunk_id.split(","))
         ids = tuple(dict.fromkeys(hunk_id for hunk_id in given if hunk_id))
         if len(ids) > 1:
-            together = {"hunk_ids": ids, "accept": self.accept, "report": self.report}
-            return ApplyTogetherCall({}, together).run(context, name)
+            return ApplyTogetherCall({}, {**vars(self), "hunk_ids": ids}).run(context, name)
         member = context.member.accepting(self.accept)
         outcome = context.desk.apply(member, name, ids[0] if ids else self.hunk_id)
         if not isinstance(outcome, Rejected):

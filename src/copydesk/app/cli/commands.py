@@ -338,11 +338,10 @@ def _apply_patch(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         fits = cast("Sequence[Mapping[str, str]]", answer.fields.get("fits", ()))
         for row in fits:
             opened.desk.discard(opened.caller, row["hunk_id"])
+        # nor is it told how: the notice that names them goes
+        notices = (one for one in answer.notices if not any(row["hunk_id"] in one for row in fits))
         source = {key: fact for key, fact in answer.facts.items() if key != "fits"}
-        notices = answer.notices
-        if fits:  # what tells to send the rest names all of them
-            notices = tuple(one for one in notices if fits[0]["hunk_id"] not in one)
-        return _print_report(options, replace(answer, source=source, notices=notices))
+        return _print_report(options, replace(answer, source=source, notices=tuple(notices)))
     hunks = cast("Sequence[Mapping[str, str]]", answer.fields.get("hunks", ()))
     if not hunks or any("cause" in hunk or "warnings" in hunk for hunk in hunks):
         _print_report(options, answer)

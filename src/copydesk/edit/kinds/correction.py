@@ -145,9 +145,13 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a.strip()]
     known: dict[str, str] = {}
     if any(cause in _ALIKE for cause in causes):  # odd characters that were sent are sent no more
-        equal = [pair for pair in pairs if len(pair[0]) == len(pair[1])]
-        sent = {a: b for pair in equal for a, b in zip(*pair, strict=True)}
-        odd = {ord(a): b for a, b in sent.items() if not a.isascii() and a not in there}
+        odd = {
+            ord(a): b
+            for pair in pairs
+            if len(pair[0]) == len(pair[1])
+            for a, b in zip(*pair, strict=True)
+            if not a.isascii() and a not in there
+        }
         news = [line.translate(odd) for line in news]
     else:
         known = {indentation(a): indentation(b) for a, b in pairs}
@@ -244,9 +248,7 @@ _ELIDED = re.compile(
 
 def is_elided(line: str) -> bool:
     """Whether a line, or the comment that it is, stands for lines that are left out."""
-    if len(line) > 200:
-        return False
-    plain = _COMMENT.fullmatch(line)
+    plain = None if len(line) > 200 else _COMMENT.fullmatch(line)
     if plain is None or not _ELIDED.fullmatch(plain[1]):
         return False
     # words count in a comment only, dots anywhere
@@ -298,11 +300,10 @@ def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = F
 
 def _is_placed(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
     """Whether new lines are indented as those in the file already, and not as the old ones sent."""
-    leads = (
+    has, sent, wanted = (
         min((indentation(line) for line in lines if line.strip()), key=len, default="")
         for lines in (new, old, there)
     )
-    has, sent, wanted = leads
     return has == wanted != sent
 
 
@@ -410,8 +411,8 @@ def _placeholders(passages: Sequence[_Passage]) -> Iterator[str]:
 
 def _markers(passages: Sequence[_Passage]) -> Iterator[str]:
     for one in passages:
-        is_patch = one.suffix in ("patch", "diff", "rej", "orig")
         line = next(filter(_MARKER.match, one.new), None)
+        is_patch = one.suffix in ("patch", "diff", "rej", "orig")
         if line is not None and not is_patch and one.is_new(_MARKER.match):
             marker = line.split()[0].encode()
             if not (isinstance(one.base, Snapshot) and marker in one.base.data):
@@ -468,9 +469,12 @@ def signs_of(
     suffix = path.name.rpartition(".")[2].lower() if "." in path.name else ""
     base = base.unmarked()  # as the regions count its lines
     passages = list(_passages(suffix, base, regions(base, change)))
-    rows = [row for row in SIGNS if row.name not in usual and passages]
-    first = ((row, line) for row in rows for line in islice(row.seen(passages), 1))
-    return tuple(row.words.format(line.strip()[:_MOST_SHOWN]) for row, line in first)
+    return tuple(
+        row.words.format(line.strip()[:_MOST_SHOWN])
+        for row in SIGNS
+        if row.name not in usual and passages
+        for line in islice(row.seen(passages), 1)
+    )
 
 
 def repeated_lines(

@@ -238,9 +238,12 @@ class PatchEdit(BatchEdit):
 
     def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
         diff = BatchEdit.diff(self, base, change, created=created)
-        if created and self.executable:
-            return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
-        return diff
+        is_executable = created and self.executable
+        return (
+            diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
+            if is_executable
+            else diff
+        )
 
     def check_order(self, base: Snapshot, parts: Sequence[Span]) -> None:
         """Raise PatchRejected for a hunk that fits lines which those before it make, too."""
@@ -319,8 +322,9 @@ def _next_change(
     except PatchRejected as refusal:
         better = single.corrected(now, refusal)
         if better is None or not isinstance(better.request, PatchEdit):
-            rejected = (replace(rejection, hunk=index + 1) for rejection in refusal.rejected)
-            raise PatchRejected(tuple(rejected)) from None
+            raise PatchRejected(
+                tuple(replace(rejection, hunk=index + 1) for rejection in refusal.rejected)
+            ) from None
         single = better.request
         parts = single.places(now)
         corrections.append(Corrected(hunk.old, hunk.new, better.causes, better.is_certain))
@@ -384,9 +388,8 @@ def _with_blank_lines(hunk: PatchHunk, shown: Sequence[str]) -> PatchHunk | None
 
 def _is_blob(data: bytes, prefix: str) -> bool:
     """Whether git's blob id of the data starts with the prefix."""
-    if not prefix.strip("0"):
-        return False
-    return blob_id(data, "sha256" if len(prefix) > 40 else "sha1").startswith(prefix)
+    algorithm = "sha256" if len(prefix) > 40 else "sha1"
+    return bool(prefix.strip("0")) and blob_id(data, algorithm).startswith(prefix)
 
 
 def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
@@ -402,11 +405,13 @@ def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool)
     for group in [[*altered]] if encoding.escapes and altered else runs_of(altered):
         first, last = group[0], group[-1]
         old = base.slice(first.begin, last.end)
-        replaced = [
-            Edit(region.begin - first.begin, region.end - first.begin, b"".join(region.new))
-            for region in group
-        ]
-        new = ChangeSet.of(len(old), replaced).apply(old)
+        new = ChangeSet.of(
+            len(old),
+            [
+                Edit(region.begin - first.begin, region.end - first.begin, b"".join(region.new))
+                for region in group
+            ],
+        ).apply(old)
         if not first.begin:
             old, new = old.removeprefix(encoding.bom), new.removeprefix(encoding.bom)
         hunks.append(
@@ -634,8 +639,9 @@ class _Sought:
             if key not in fitting:
                 text = encoding.text(key)
                 lines = alike.get(without_escapes(text), {})
-                fit = (bits for line, bits in lines.items() if patterns[line].fullmatch(text))
-                fitting[key] = sum(fit)
+                fitting[key] = sum(
+                    bits for line, bits in lines.items() if patterns[line].fullmatch(text)
+                )
             reached = (reached << 1 | 1) & fitting[key]
             if reached & last:
                 places.append(at - len(old) + 1)
@@ -662,8 +668,7 @@ class _Sought:
     @computed_once
     def _ordered(self) -> tuple[list[str], list[int]]:
         """The lines, stripped of blanks, in alphabetical order, and their line numbers."""
-        base = self._base
-        texts = [base.text(at).strip() for at in range(base.line_count)]
+        texts = [text.strip() for text in self._base.texts(0, self._base.line_count)]
         lines = sorted(range(len(texts)), key=texts.__getitem__)
         return [texts[at] for at in lines], lines
 
@@ -672,8 +677,9 @@ class _Sought:
         if header not in self._headed:
             texts, lines = self._ordered
             first, last = (bisect_left(texts, header.strip() + end) for end in ("", _LAST))
-            starting = zip(texts[first:last], lines[first:last], strict=True)
-            self._headed[header] = sorted(at for text, at in starting if _names(header, text))
+            self._headed[header] = sorted(
+                lines[at] for at in range(first, last) if _names(header, texts[at])
+            )
         return self._headed[header]
 
     def _below(
@@ -689,8 +695,7 @@ class _Sought:
             heads = known[bisect_left(known, bodies[0].start) :]
             if not heads:
                 return _Misplaced("no_header")
-            inner = _within(heads, bodies)
-            bodies = [self._body(head) for head in inner or heads]
+            bodies = [self._body(head) for head in _within(heads, bodies) or heads]
         after = [at for at in places if at >= bodies[0].start]
         if not after:
             return _Misplaced("not_below_header", places)
@@ -749,9 +754,13 @@ def _change(
         [*zip(content_lines(side), (line.endswith("\n") for line in _raw_lines(side)), strict=True)]
         for side in sides
     )
-    gaps = [(first + a, first + b, come[c:d]) for a, b, c, d in _gaps(hunk.signs, was, come)]
     return [
-        Edit(base.start(a), base.start(b), _ended(base, to, a, b)) for a, b, to in gaps
+        Edit(
+            base.start(first + a),
+            base.start(first + b),
+            _ended(base, come[c:d], first + a, first + b),
+        )
+        for a, b, c, d in _gaps(hunk.signs, was, come)
     ], escapes
 
 

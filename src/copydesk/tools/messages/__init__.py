@@ -45,8 +45,7 @@ class Texts:
 @cache
 def texts(lang: Lang) -> Texts:
     """The texts of a language."""
-    source = (files(__name__) / f"{lang}.toml").read_text("utf-8")
-    data: dict[str, Any] = tomllib.loads(source)
+    data: dict[str, Any] = tomllib.loads((files(__name__) / f"{lang}.toml").read_text("utf-8"))
     return Texts(
         {key: text for group in data["messages"].values() for key, text in group.items()},
         data["arguments"],
@@ -178,8 +177,7 @@ def _templates(lang: Lang) -> tuple[tuple[re.Pattern[str], str], ...]:
 def say_problem(problem: Problem, lang: Lang) -> str:
     """One problem of a block diff: its line, code, remedy, and the diff of a mismatch."""
     facts = asdict(problem)
-    kind = f"{problem.code}.{problem.reason}" if problem.reason else problem.code
-    said = say(f"block_diff.{kind}", lang, facts)
+    said = say(".".join(filter(None, ("block_diff", problem.code, problem.reason))), lang, facts)
     lines = [say("block_diff.line", lang, {**facts, "said": said})]
     if problem.difference is not None:
         lines += [say("block_diff.similar", lang, facts), *problem.difference]
