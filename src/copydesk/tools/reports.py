@@ -377,7 +377,8 @@ def transacted(tool: str, outcome: Transacted, lang: Lang, length: Length | None
         if outcome.group
         else "nothing"
     )
-    summary = say(f"transaction.{how}", lang, {"hunks": len(rows), "files": len(outcome.diffs)})
+    facts = {"hunks": len(rows), "files": len(outcome.diffs)}
+    summary = say(f"transaction.{how}", lang, facts)
     diff, was_cut = _diffs(outcome.diffs)
     fields: Fields = {
         "status": "ok",

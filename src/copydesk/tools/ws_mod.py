@@ -603,15 +603,16 @@ class PrepareCall(EditingCall):
         request, terms = self.request(context), self.terms(context)
         outcome = context.desk.prepare(context.member, name, request, terms)
         answer = _made(context, name, outcome, self.report)
-        is_guarded = terms.expected_old is not None or any(terms.expected_olds)
-        if isinstance(outcome, Planned) or is_guarded:
+        if isinstance(outcome, Planned) or not (rows := reports.replaced_ends(outcome.draft)):
             return answer
-        rows = reports.replaced_ends(outcome.draft)
+        if terms.expected_old is not None or any(terms.expected_olds):
+            return answer
         said = (
-            say(f"remark.replaced{'_line' * (row['last'] is None)}", context.lang, row)
+            say(saying, context.lang, row)
             for row in rows
+            for saying in ("remark.replaced_line" if row["last"] is None else "remark.replaced",)
         )
-        facts = {**answer.facts, "replaced": [*rows]} if rows else answer.source
+        facts = {**answer.facts, "replaced": [*rows]}
         return replace(answer, source=facts, remarks=(*answer.remarks, *said))
 
 
