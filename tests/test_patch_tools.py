@@ -564,6 +564,20 @@ def test_the_command_has_the_exit_codes_and_the_words_of_apply_patch(
     assert shell("pending", "--json")[1] == b"[]\n"
 
 
+def test_a_diff_that_deletes_an_empty_file_deletes_no_other(desk: OpenWorkspace) -> None:
+    form = "diff --git a/{0} b/{0}\ndeleted file mode 100644\nindex e69de29..0000000\n"
+    call(desk, "read_file", path="open.txt")
+    facts = call(desk, "apply_diff", diff=form.format("open.txt"), apply="auto")
+    assert facts["error"] == "PATCH_REJECTED", facts
+    assert [row["reason"] for row in facts["rejected"]] == ["not_whole"]
+    assert files(desk.root) == START
+    assert call(desk, "list_pending")["count"] == 0
+    Path(desk.root, "empty").touch()
+    call(desk, "read_file", path="empty")
+    assert call(desk, "apply_diff", diff=form.format("empty"), apply="auto")["changed"]
+    assert files(desk.root) == START
+
+
 def test_the_command_prints_notices_once_whether_the_patch_fits_or_not(
     tmp_path: Path, shell: Shell
 ) -> None:

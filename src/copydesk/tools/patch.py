@@ -265,7 +265,7 @@ class Patching:
                     self._update(patch)
         except errors.PatchRejected as refusal:
             there = [hunk for hunk in refusal.rejected if hunk.reason == "already_there"]
-            if [len(hunk.lines or ()) for hunk in there] == [1] * len(patch.hunks):
+            if there and [len(hunk.lines or ()) for hunk in there] == [1] * len(patch.hunks):
                 self._there += there
                 self._lost += (  # certain only if nothing is written
                     replace(hunk, reason="not_found", lines=None)
