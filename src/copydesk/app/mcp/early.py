@@ -37,12 +37,12 @@ LISTEN: Final = "subscriptions/listen"
 HONORED: Final = '{"resourcesListChanged":true}'
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
-# The answers by their methods, each for an id and a result; "": any other.
-_FORMS: Final = {
-    "": '{"jsonrpc":"2.0","id":%s,"result":%s}\n',
-    LISTEN: f'{{"jsonrpc":"2.0","method":"{ACKNOWLEDGED}",'
-    f'"params":{{"_meta":{{"{SUBSCRIPTION}":%s}},"notifications":%s}}}}\n',
-}
+_RESULT: Final = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
+_ACKNOWLEDGE: Final = (
+    f'{{"jsonrpc":"2.0","method":"{ACKNOWLEDGED}",'
+    f'"params":{{"_meta":{{"{SUBSCRIPTION}":%s}},"notifications":%s}}}}\n'
+)
+_LISTENS: Final = '{"notifications": {"resourcesListChanged": true}}'
 
 _MOST: Final = {
     **dict.fromkeys(("initialize", LISTEN, "tools/list", "prompts/list", RESOURCES), 1),
@@ -59,12 +59,10 @@ _CHUNK: Final = 1 << 16
 _IDLE_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.02
 _KEYS: Final = {"jsonrpc", "id", "method", "params"}
-_HELLO: Final = {"protocolVersion", "capabilities", "clientInfo"}
+_HELLO: Final = ("protocolVersion", "capabilities", "clientInfo")
 _INFO: Final = {"name", "version", "title", "description", "websiteUrl"}
-_META_KEYS: Final = {
-    "progressToken",
-    *(_META + key for key in ("protocolVersion", "clientCapabilities", "clientInfo")),
-}
+_NOBODY: Final = {"name": "", "version": ""}
+_UNUSUAL: Final = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 _ID: Final = re.compile(r'-?\d{1,15}|"[\w.:-]{1,100}"', re.ASCII)
 
 
@@ -126,54 +124,44 @@ def early_answers(
 
 @dataclass(frozen=True)
 class Start:
-    """The place of a server's table, and a stamp of all that its answers depend on.
+    """The place of a server's table, whose name has a digest of all that its answers depend on.
 
     The place is outside of the workspace: an agent trusts what its tools say of themselves, so no
     table may come with somebody's files, or from an agent that can write the workspace alone.
     """
 
     path: str
-    stamp: str
 
     @classmethod
     def of(cls, root: str, options: Mapping[str, object]) -> Start | None:
         """The start of a server with these options; None if something is wrong, which it tells."""
-        given = [
-            *sorted(pair for pair in options.items() if pair[0] != "root"),
-            *sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_")),
-        ]
+        settings = (os.path.join(root, name) for name in ("copydesk.toml", "pyproject.toml"))
         try:
             package, library = map(_folder_of, ("copydesk", "mcp"))
-            seen: list[object] = [package, sys.version, given, os.environ.get("SIYUAN_URL")]
-            path = f"{tables_of(root)}-{_digest(seen)[:16]}.json"
-            libraries = sorted(os.listdir(os.path.dirname(library)))
-            seen += [
-                *(
-                    _bytes_of(os.path.join(root, name))
-                    for name in ("copydesk.toml", "pyproject.toml")
-                ),
-                *_files_below(package),
-                *(
-                    name
-                    for name in libraries
-                    if name.startswith(("mcp", "pydantic")) and "-info" in name
-                ),
+            installed = sorted(os.listdir(os.path.dirname(library)))
+            seen = [
+                sys.version,
+                sorted(pair for pair in options.items() if pair[0] != "root"),
+                sorted(pair for pair in os.environ.items() if pair[0].startswith("COPYDESK_")),
+                os.environ.get("SIYUAN_URL"),
+                [*map(_bytes_of, settings)],
+                package,
+                sorted(_files_below(package)),
+                [each for each in installed if re.match("(mcp|pydantic).*-info", each)],
             ]
         except (OSError, ValueError, AttributeError):
             return None
-        return cls(path, _digest(seen)) if os.path.isabs(path) else None
+        path = f"{tables_of(root)}-{_digest(seen)}.json"
+        return cls(path) if os.path.isabs(path) else None
 
     def table(self) -> Table | None:
-        """What the kept table can say now; None if there is none of this stamp."""
+        """What the kept table can say now; None if there is none, or others can write it."""
         try:
             with open(os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
                 status = os.fstat(file.fileno())
                 stored = json.load(file)
-            if (
-                stored["of"] != self.stamp
-                or status.st_uid != os.geteuid()
-                or status.st_mode & 0o022
-            ):
+            is_own = status.st_uid == os.geteuid() and not status.st_mode & 0o022
+            if not is_own or stored["of"] != self.path:
                 return None
             table = cast("dict[str, dict[str, str]]", stored["table"])
             for answers in table.values() if _has_plans(stored["state"]) else ():
@@ -187,7 +175,7 @@ class Start:
         folder = os.path.dirname(self.path)
         beside = f"{self.path}.{os.getpid()}.tmp"
         with suppress(OSError, ValueError):
-            data = json.dumps({"of": self.stamp, "state": state, "table": table})
+            data = json.dumps({"of": self.path, "state": state, "table": table})
             os.makedirs(folder, 0o700, exist_ok=True)
             with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
                 file.write(data)
@@ -235,13 +223,13 @@ def _bytes_of(path: str) -> bytes | None:
     return None
 
 
-def _files_below(folder: str) -> Iterator[object]:
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-        if entry.is_dir():
-            yield from _files_below(entry.path) if entry.name != "__pycache__" else ()
-        else:
+def _files_below(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
+    for entry in os.scandir(folder):
+        if not entry.is_dir():
             at = entry.stat()
             yield entry.path, at.st_size, at.st_mtime_ns, at.st_ctime_ns, at.st_ino
+        elif entry.name != "__pycache__":
+            yield from _files_below(entry.path)
 
 
 class _Answers:
@@ -257,87 +245,82 @@ class _Answers:
     def to(self, line: bytes) -> bytes | None:
         """The answer to a message, b"" if none is due; None if the library has to answer it.
 
-        Raises ValueError or LookupError for what is not usual: from then on the library answers.
+        Raises one of `_UNUSUAL` for what is not usual: from then on the library answers.
         """
         if not line.strip():
             return b""
-        if b"\\u" in line:  # it could be half of a surrogate pair, which the library refuses
+        message: dict[str, Any] = json.loads(line.decode())
+        # an escape could be half of a surrogate pair, which the library refuses
+        if b"\\u" in line or message["jsonrpc"] != "2.0" or not message.keys() <= _KEYS:
             raise ValueError
-        message = _object(json.loads(line.decode()))
-        params = _object(message.get("params", {}))
-        if message["jsonrpc"] != "2.0" or not message.keys() <= _KEYS:
-            raise ValueError
-        method = message["method"]
+        method, params = message["method"], message.get("params", {})
         if "id" not in message:
             is_handshake = method == "notifications/initialized" and self._version != ""
             self._is_ready = self._is_ready or is_handshake
             return b"" if is_handshake else None
-        shown_id = json.dumps(message["id"])
-        if not _ID.fullmatch(shown_id) or message["id"] in self._ids:
+        number, shown = message["id"], json.dumps(message["id"])
+        if not _ID.fullmatch(shown) or number in self._ids:
             raise ValueError
-        self._ids.add(message["id"])
-        if method in _MOST or not self._version:  # the first request decides
+        self._ids.add(number)
+        if method in _MOST or not self._version:
             self._version = self._version_of(method, params)
         self.asked[method] += 1
         result = self._table[self._version].get(method)
         if result is None or self.asked[method] > _MOST[method]:
             return None
-        answer = (_FORMS.get(method, _FORMS[""]) % (shown_id, result)).encode()
-        self.given[message["id"]] = answer
-        return answer
+        form = _ACKNOWLEDGE if method == LISTEN else _RESULT
+        self.given[number] = (form % (shown, result)).encode()
+        return self.given[number]
 
-    def _version_of(self, method: str, params: Mapping[str, Any]) -> str:
-        """The protocol version of a request; raises ValueError if its parameters are not usual."""
-        meta = _object(params.get("_meta", {}))
+    def _version_of(self, method: str, params: dict[str, Any]) -> str:
+        """The protocol version of a request; raises one of `_UNUSUAL` if its form is not usual."""
+        meta: dict[str, Any] = params.pop("_meta", {})
+        version, capabilities, info = self._version, dict[str, Any](), _NOBODY
         if method == "initialize":
-            version = params["protocolVersion"]
-            is_usual = (
-                set(params) == _HELLO
-                and version != MODERN
-                and not self._version
-                and _is_usual(params["capabilities"], params["clientInfo"])
-            )
+            version, capabilities, info = map(params.pop, _HELLO)
+            is_due = not self._version and version != MODERN
         elif _META + "protocolVersion" in meta:
-            more = json.dumps(
-                {key: params[key] for key in params if key != "_meta"}, separators=(",", ":")
-            )
-            usual = f'{{"notifications":{HONORED}}}' if method == LISTEN else "{}"
-            version = meta[_META + "protocolVersion"]
-            info = meta.get(_META + "clientInfo", {"name": "", "version": ""})
-            is_usual = (
-                more == usual
-                and version == MODERN
-                and self._version in ("", MODERN)
-                and _is_usual(meta[_META + "clientCapabilities"], info)
-            )
+            version = meta.pop(_META + "protocolVersion")
+            capabilities = meta.pop(_META + "clientCapabilities")
+            info = meta.pop(_META + "clientInfo", info)
+            is_due = self._version in ("", MODERN) and version == MODERN
         else:
-            version, is_due = self._version, self._is_ready or method == "ping"
-            is_usual = is_due and version != MODERN and not params.keys() - {"_meta"}
-        token = json.dumps(meta.get("progressToken", 0))
-        if not is_usual or not meta.keys() <= _META_KEYS or not _ID.fullmatch(token):
+            is_due = version != MODERN and (self._is_ready or method == "ping")
+        token = json.dumps(meta.pop("progressToken", 0))
+        rest = json.dumps(params)  # as text: 1 is not true there
+        if (
+            not is_due
+            or meta
+            or rest != (_LISTENS if method == LISTEN else "{}")
+            or not _ID.fullmatch(token)
+            or not _is_usual(capabilities, info)
+        ):
             raise ValueError
-        return str(version)
+        return version
 
 
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError
-    return cast("dict[str, Any]", value)
-
-
-def _is_usual(capabilities: Any, info: Any) -> bool:
+def _is_usual(capabilities: dict[str, Any], info: dict[str, Any]) -> bool:
     """Whether a client names itself and its capabilities in the form of every protocol version."""
-    named = _object(capabilities).items()
-    inner = [(name, *pair) for name, each in named for pair in _object(each).items()]
+    features = [
+        (f"{name}.{key}", value)
+        for name, inner in capabilities.items()
+        for key, value in inner.items()
+    ]
     return (
-        all(isinstance(text, str) for text in _object(info).values())
-        and {"name", "version"} <= info.keys() <= _INFO
+        info.keys() <= _INFO
+        and info.keys() >= _NOBODY.keys()
+        and all(isinstance(text, str) for text in info.values())
         and all(
-            isinstance(value, bool if (name, key) == ("roots", "listChanged") else dict)
-            for name, key, value in inner
+            isinstance(of, bool if name == "roots.listChanged" else dict) for name, of in features
         )
-        # tasks alone are deeper: only objects are within them, as {"requests": {"a": {"b": {}}}}
-        and not re.sub(r'"[^"]*": ', "", json.dumps(capabilities.get("tasks", {}))).strip("{}, ")
+        and _has_objects_only(capabilities.get("tasks", {}))
+    )
+
+
+def _has_objects_only(value: Any) -> bool:
+    """As tasks do, the only capability that is deeper: `{"requests": {"a": {"b": {}}}}`."""
+    return isinstance(value, dict) and all(
+        map(_has_objects_only, cast("dict[str, Any]", value).values())
     )
 
 
@@ -351,12 +334,10 @@ def answer_early(wire: Wire, table: Table, load: Callable[[], None]) -> None:
             # nothing is open yet: to import the library opens nothing
             signal.signal(number, lambda _, frame: os._exit(0))
     loading = threading.Thread(target=load, daemon=True)
-    try:
-        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
-            _answer(wire, _Answers(table), loading)
-    finally:
-        if loading.ident is not None:
-            loading.join()  # two threads that import the same modules can block each other
+    with suppress(OSError, *_UNUSUAL):
+        _answer(wire, _Answers(table), loading)
+    if loading.ident is not None:
+        loading.join()  # two threads that import the same modules can block each other
 
 
 def _answer(wire: Wire, answers: _Answers, loading: threading.Thread) -> None:
@@ -375,8 +356,7 @@ def _answer(wire: Wire, answers: _Answers, loading: threading.Thread) -> None:
             for line in lines:
                 answer = answers.to(line)
                 is_answered = is_answered and answer is not None
-                with suppress(OSError):  # nobody reads any more, so the input will end too
-                    write_all(wire.sink, answer or b"")
+                write_all(wire.sink, answer or b"")
         if loading.ident is None and not (came and is_answered and not answers.asked["tools/list"]):
             loading.start()
 
