@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
@@ -261,30 +261,28 @@ DIALECTS: dict[str, Callable[[Tool, Lang], Definition]] = {
 """The dialects by name."""
 
 
-MANUALS = ("edit", "ws_mod", "batch", "notes", "team_mgmt", "compat", "patch")
-"""The toolsets that have a manual."""
-
 _TOPICS = ("index", "principles", "tools", "scenarios", "errors")
-_OTHER_TOPICS = {
+MANUALS = {
+    "edit": ("index",),
+    "ws_mod": _TOPICS,
+    "batch": _TOPICS,
     "notes": ("index", "slice-reading", "block-edit-search-replace", "errors"),
+    "team_mgmt": _TOPICS,
     "compat": ("index", "tools", "errors"),
     "patch": ("index", "errors"),
-    "edit": ("index",),
 }
+"""The toolsets that have a manual, each with its pages in reading order."""
 
 
 def topics(toolset: str) -> tuple[str, ...]:
     """The pages of a toolset's manual in reading order; raises InvalidArgs."""
-    if toolset not in MANUALS:
-        raise InvalidArgs("toolset", _none_of(toolset, MANUALS))
-    return _OTHER_TOPICS.get(toolset, _TOPICS)
+    _check_known("toolset", toolset, MANUALS)
+    return MANUALS[toolset]
 
 
 def read(toolset: str, topic: str, lang: Lang) -> str:
     """One page as Markdown; for an unknown one, InvalidArgs names those that exist."""
-    known = topics(toolset)
-    if topic not in known:
-        raise InvalidArgs("topic", _none_of(topic, known))
+    _check_known("topic", topic, topics(toolset))
     page = _page(toolset, topic, lang)
     return with_arguments(page, lang) if topic == "tools" else page
 
@@ -379,8 +377,7 @@ def _overview(page: str) -> str:
 def instructions(toolsets: Iterable[str], lang: Lang, *, auto: bool = False) -> str:
     """A server's instructions for its toolsets; `auto` is the default of `apply`."""
     wanted = set(toolsets)
-    chosen = [name for name in MANUALS if name in wanted]
-    pages = [_page(name, "instructions", lang).rstrip("\n") for name in chosen]
+    pages = [_page(name, "instructions", lang).rstrip("\n") for name in MANUALS if name in wanted]
     return "\n\n".join([*pages, *([say("auto.default", lang)] if auto else [])])
 
 
@@ -416,5 +413,6 @@ def _chapter(text: str, name: str, schema: Schema, common: str, lang: Lang) -> s
     return _PARAMETERS.sub(lambda line: line[0] + others, whole, count=1)
 
 
-def _none_of(name: str, known: Iterable[str]) -> str:
-    return f"{name[:100]!r} is none of: {', '.join(known)}"
+def _check_known(what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise InvalidArgs(what, f"{name[:100]!r} is none of: {', '.join(known)}")
