@@ -33,7 +33,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from io import BytesIO
-from itertools import chain
+from itertools import chain, islice
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote
@@ -143,12 +143,13 @@ _in_call: ContextVar[bool] = ContextVar("in_call", default=False)
 _log = logging.getLogger("copydesk")
 
 
-Question = tuple[Seen, t.ElicitRequestFormParams]
-"""A plan, with the digests of the bytes that are shown, and the form that shows them."""
+def question(
+    opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang
+) -> tuple[Seen, t.ElicitRequestFormParams] | None:
+    """The plan as a form, with the digests of the bytes that it shows.
 
-
-def question(opened: OpenWorkspace, member: str, hunk_id: str, lang: Lang) -> Question | None:
-    """The plan as a form; None if it cannot be shown whole, or cannot be applied now."""
+    None if it cannot be shown whole, or cannot be applied now.
+    """
     try:
         shown = opened.desk.review.show(opened.person(member), hunk_id)
     except Refusal:
@@ -249,11 +250,10 @@ class Documents:
     async def list_templates(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
     ) -> t.ListResourceTemplatesResult:
-        uris = {"hunk": PREFIX + "{hunk_id}", "manual": MANUAL}
         return t.ListResourceTemplatesResult(
             resource_templates=[
                 t.ResourceTemplate(uri_template=uri, name=name, mime_type=_MIME)
-                for name, uri in uris.items()
+                for name, uri in {"hunk": PREFIX + "{hunk_id}", "manual": MANUAL}.items()
             ]
         )
 
@@ -261,15 +261,18 @@ class Documents:
         self, ctx: Ctx, params: t.ReadResourceRequestParams
     ) -> t.ReadResourceResult:
         """A plan as shown, or a part of a manual; raises MCPError if it does not exist."""
-        uri = str(params.uri)
-        if uri.startswith(MANUAL_PREFIX):
-            return _markdown(uri, self._manual(uri), self._lang)
-        show, hunk_id = self._opened.pending_report, _hunk_id(uri)
+        uri, lang = str(params.uri), self._lang
         try:
-            report = await to_thread(show, self._member_of(ctx), hunk_id, self._lang)
+            if uri.startswith(MANUAL_PREFIX):
+                toolset, _, topic = unquote(uri.removeprefix(MANUAL_PREFIX)).partition("/")
+                text = reference.part(toolset, topic, lang)
+            else:
+                show, member = self._opened.pending_report, self._member_of(ctx)
+                text = (await to_thread(show, member, _hunk_id(uri), lang)).text
         except Refusal as refusal:
             raise _not_found(uri, refusal.code) from None
-        return _markdown(uri, report.text, self._lang)
+        page = t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))
+        return t.ReadResourceResult(contents=[page])
 
     async def subscribe(self, ctx: Ctx, params: t.SubscribeRequestParams) -> t.EmptyResult:
         _hunk_id(str(params.uri))
@@ -374,18 +377,10 @@ class Documents:
             for topic in reference.topics(toolset)
         ]
 
-    def _manual(self, uri: str) -> str:
-        """A page of a manual, or a part of one; raises MCPError if it does not exist."""
-        toolset, _, topic = unquote(uri.removeprefix(MANUAL_PREFIX)).partition("/")
-        try:
-            return reference.part(toolset, topic, self._lang)
-        except Refusal as refusal:
-            raise _not_found(uri, refusal.code) from None
-
     async def list_prompts(
         self, ctx: Ctx, params: t.PaginatedRequestParams | None
     ) -> t.ListPromptsResult:
-        return t.ListPromptsResult(prompts=[self._prompt(name) for name in self.toolsets])
+        return t.ListPromptsResult(prompts=[*map(self._prompt, self.toolsets)])
 
     async def get_prompt(self, ctx: Ctx, params: t.GetPromptRequestParams) -> t.GetPromptResult:
         """The text of a topic; raises MCPError if it does not exist."""
@@ -399,19 +394,18 @@ class Documents:
 
     async def complete(self, ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResult:
         """The topics or toolsets that begin with the typed text."""
-        values: list[str] = []
+        known: Sequence[str] = ()
         if isinstance(params.ref, t.PromptReference) and params.argument.name == "topic":
-            values = list(self._topics(params.ref.name))
+            known = self._topics(params.ref.name)
         elif isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri == MANUAL:
             chosen = (params.context.arguments if params.context else None) or {}
             toolset = chosen.get("toolset", self.toolsets[0] if self.toolsets else "")
             if params.argument.name == "toolset":
-                values = list(self.toolsets)
+                known = self.toolsets
             elif toolset in self.toolsets:
-                values = list(reference.all_topics(toolset, self._lang))
-        values = [value for value in values if value.startswith(params.argument.value)][
-            :_MOST_COMPLETED
-        ]
+                known = reference.all_topics(toolset, self._lang)
+        begun = (value for value in known if value.startswith(params.argument.value))
+        values = list(islice(begun, _MOST_COMPLETED))
         return t.CompleteResult(
             completion=t.Completion(values=values, total=len(values), has_more=False)
         )
@@ -430,12 +424,6 @@ class Documents:
         topic = t.PromptArgument(name="topic", description=words, required=False)
         title = self._title(toolset)
         return t.Prompt(name=toolset, title=title, description=title, arguments=[topic])
-
-
-def _markdown(uri: str, text: str, lang: Lang) -> t.ReadResourceResult:
-    return t.ReadResourceResult(
-        contents=[t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))]
-    )
 
 
 def _connection(ctx: Ctx) -> Connection:
