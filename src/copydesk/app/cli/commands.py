@@ -291,8 +291,8 @@ def _apply(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     if options.after:
         raise UsageError("--after goes with --approve")
     is_one = len(wanted) == 1
-    name, plans = (APPLY, {"hunk_id": wanted[0]}) if is_one else (APPLY_ALL, {"hunk_ids": wanted})
-    given = {**plans, "accept": options.accept}
+    plans: dict[str, object] = {"hunk_id": wanted[0]} if is_one else {"hunk_ids": wanted}
+    name, given = APPLY if is_one else APPLY_ALL, {**plans, "accept": options.accept}
     report = opened.call(opened.config.member, name, given, lang=options.lang)
     named = wanted[0] if is_one else str(report.fields.get("hunk_id", ""))
     status = _print_report(options, report, named)
@@ -416,11 +416,11 @@ def _decide_on(
         plan = opened.desk.discard(opened.caller, hunk_id)
         facts = {"hunk_id": plan.id, "path": str(plan.request.path)}
         return {**facts, "summary": say("cli.discarded", options.lang, {**facts, "id": plan.id})}
+    review, person = opened.desk.review, reviewer(opened)
     if options.command == "approve":
-        seen = as_shown(opened, hunk_id, options).seen
-        decision = opened.desk.review.approve(reviewer(opened), *seen)
+        decision = review.approve(person, *as_shown(opened, hunk_id, options).seen)
     else:
-        decision = opened.desk.review.reject(reviewer(opened), hunk_id, options.reason)
+        decision = review.reject(person, hunk_id, options.reason)
     return decision_data(decision, options.lang)
 
 
@@ -520,7 +520,8 @@ def _history(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     if options.json:
         dump([_edit_data(edit) for edit in edits])
     elif edits:
-        out(terminal.table([_HISTORY_HEAD, *(_edit_row(edit, options.lang) for edit in edits)]))
+        names = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE", "WHY")
+        out(terminal.table([names, *(_edit_row(edit, options.lang) for edit in edits)]))
     elif options.path:
         tell(say("cli.none_there", options.lang, {"path": options.path}))
     else:
@@ -529,9 +530,6 @@ def _history(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     for edit in edits if options.diff and not options.json else ():
         head = terminal.strong(f"edit {edit.edit_id}", coloured)
         out(f"\n{head}\n{terminal.diff(_edit_diff(edit), coloured)}")
-
-
-_HISTORY_HEAD = ("EDIT", "WHEN", "MEMBER", "TOOL", "PATH", "LINES", "STATE", "WHY")
 
 
 def _edit_row(edit: Past, lang: Lang) -> tuple[str, ...]:
@@ -604,12 +602,12 @@ def _undo(options: argparse.Namespace) -> int | None:
 
 def _undo_edit(options: argparse.Namespace, **more: object) -> int:
     with _open(options, makes_state=False) as opened:
-        given = {"edit_id": options.edit_id, **more}
-        report = opened.call(opened.config.member, UNDO, given, lang=options.lang)
+        report = opened.call(
+            opened.config.member, UNDO, {"edit_id": options.edit_id, **more}, lang=options.lang
+        )
     return _print_report(options, report)
 
 
-_FORGET_HINT = "copydesk forget PATH, copydesk forget EDIT, or copydesk forget --member NAME"
 _MOST_FORGOTTEN = 50
 """The most edits to forget that are listed; all are counted."""
 
@@ -618,15 +616,17 @@ def _forget(options: argparse.Namespace) -> int:
     """Show what would be forgotten and what undo is lost, ask, and remove it."""
     named, options.member = options.member, None
     if (named is None) == (options.what is None):
-        raise UsageError("name a path or an edit, or give --member", _FORGET_HINT)
+        hint = "copydesk forget PATH, copydesk forget EDIT, or copydesk forget --member NAME"
+        raise UsageError("name a path or an edit, or give --member", hint)
     with _open(options, makes_state=False) as opened:
         lang, on_server = options.lang, opened.config.registry == "redis"
         what = _forgettable(opened, options.what, named)
         copies = StateFolder(opened.root, opened.config.state).copies()
         if not options.json:
             _show_forgettable(what, copies, lang)
-        asked = say("cli.forget_ask", lang, _counts(what))
-        agreed = not options.dry_run and (options.yes or agrees(asked))
+        agreed = not options.dry_run and (
+            options.yes or agrees(say("cli.forget_ask", lang, _counts(what)))
+        )
         if agreed:
             what = _forgettable(opened, options.what, named)  # it may have become more meanwhile
             opened.desk.forgetting.forget(what)
@@ -668,15 +668,15 @@ def _counts(what: Forgettable) -> dict[str, object]:
 
 def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> None:
     """Print the edits and plans, what cannot be undone then, and which files go as a whole."""
-    rows = [
-        (str(edit.edit_id), terminal.when(edit.time_ms), edit.member, edit.tool, str(edit.path))
-        for edit in what.edits[:_MOST_FORGOTTEN]
-    ]
     pending = say("cli.forget_plan", lang)
-    rows += [
-        (plan.id, pending, plan.owner, plan.tool, str(plan.request.path)) for plan in what.plans
+    rows = [
+        *(
+            (str(edit.edit_id), terminal.when(edit.time_ms), edit.member, edit.tool, str(edit.path))
+            for edit in what.edits[:_MOST_FORGOTTEN]
+        ),
+        *((plan.id, pending, plan.owner, plan.tool, str(plan.request.path)) for plan in what.plans),
+        *[("...", "", "", "", "")] * (len(what.edits) > _MOST_FORGOTTEN),
     ]
-    rows += [("...", "", "", "", "")] * (len(what.edits) > _MOST_FORGOTTEN)
     if rows:
         out(terminal.table([("EDIT", "WHEN", "MEMBER", "TOOL", "PATH"), *rows]))
     lists = {
@@ -691,23 +691,27 @@ def _show_forgettable(what: Forgettable, copies: Sequence[str], lang: Lang) -> N
 
 def _notes(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     opened.long_texts = LongTexts(None)  # not cut: no later call could read the rest
-    if options.notes in _NOTES_CALLS:
-        return _notes_call(opened, options, *_NOTES_CALLS[options.notes](options))
-    return _NOTES_COMMANDS[options.notes](opened, options)
+    if options.notes == "ls":
+        _notes_list(opened, options)
+        return 0
+    tool, arguments = _NOTES_CALLS[options.notes](opened, options)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    answer = opened.call(opened.config.member, tool, given, lang=options.lang)
+    return _print_report(options, answer, show=terminal.print_answer)
 
 
 _BLOCK_COLUMNS = 100
 """The most characters of a block in a table."""
 
 
-def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> None:
     """List the notebooks with their documents, or the blocks of a document."""
     lang, member, reading = options.lang, opened.caller, notes_of(opened.desk).reading
     if options.block_id is not None:
         blocks = reading.content(member, options.block_id, parts=True, slice_text=None).blocks
         table = terminal.table([("BLOCK", "TYPE", "TEXT"), *_block_rows(blocks, lang)])
         _print(options, [block_fields(block) for block in blocks], table)
-        return 0
+        return
     listed = [
         (
             box,
@@ -738,15 +742,18 @@ def _notes_list(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     for _, _, coverage in () if options.json else listed:
         for words in unread_lines(coverage, lang) if coverage is not None else ():
             tell(words)
-    return 0
 
 
-def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+_NotesCall = tuple[str, Mapping[str, object]]
+"""A tool and its arguments; one that is None is not given."""
+
+
+def _notes_append(opened: OpenWorkspace, options: argparse.Namespace) -> _NotesCall:
     kind = notes_of(opened.desk).reading.block(opened.caller, options.block_id).kind
-    return _append(opened, options, "document" if kind == "d" else "block", options.block_id)
+    return _append(options, "document" if kind == "d" else "block", options.block_id)
 
 
-def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
+def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> _NotesCall:
     """Append text to today's note."""
     boxes = [options.notebook]
     if options.notebook is None:
@@ -754,25 +761,12 @@ def _notes_daily(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         boxes = [box.id for box in listed if not box.closed]
     if len(boxes) != 1:
         raise UsageError("which notebook?", "Name one with --notebook; notes ls shows them.")
-    return _append(opened, options, "dailynote", boxes[0])
+    return _append(options, "dailynote", boxes[0])
 
 
-def _append(opened: OpenWorkspace, options: argparse.Namespace, kind: str, target: str) -> int:
-    return _notes_call(
-        opened,
-        options,
-        "appendContent",
-        {"markdown": _text_of(options.file), "targetType": kind, "target": target},
-    )
-
-
-def _notes_call(
-    opened: OpenWorkspace, options: argparse.Namespace, tool: str, arguments: Mapping[str, object]
-) -> int:
-    """Call a tool with those arguments that are not None, and print its answer."""
-    given = {name: value for name, value in arguments.items() if value is not None}
-    answer = opened.call(opened.config.member, tool, given, lang=options.lang)
-    return _print_report(options, answer, show=terminal.print_answer)
+def _append(options: argparse.Namespace, kind: str, target: str) -> _NotesCall:
+    text = _text_of(options.file)
+    return "appendContent", {"markdown": text, "targetType": kind, "target": target}
 
 
 def _text_of(file: str | None) -> str:
@@ -800,8 +794,9 @@ def _first_line(block: NoteBlock) -> str:
     return first[:_BLOCK_COLUMNS] + more
 
 
-_NOTES_CALLS: Mapping[str, Callable[[argparse.Namespace], tuple[str, Mapping[str, object]]]] = {
-    "cat": lambda options: (
+_NOTES_CALLS: Mapping[str, Callable[[OpenWorkspace, argparse.Namespace], _NotesCall]] = {
+    "append": _notes_append,
+    "cat": lambda _, options: (
         "getBlockContent",
         {
             "blockId": options.block_id,
@@ -810,7 +805,8 @@ _NOTES_CALLS: Mapping[str, Callable[[argparse.Namespace], tuple[str, Mapping[str
             "slice": options.slice or None,
         },
     ),
-    "diff": lambda options: (
+    "daily": _notes_daily,
+    "diff": lambda _, options: (
         "prepareBlockDiff" if options.plan else "applyBlockDiff",
         {
             "diff": _text_of(options.file),
@@ -819,7 +815,7 @@ _NOTES_CALLS: Mapping[str, Callable[[argparse.Namespace], tuple[str, Mapping[str
             "dryRun": True if options.dry_run and not options.plan else None,
         },
     ),
-    "new": lambda options: (
+    "new": lambda _, options: (
         "createNewDoc",
         {
             "title": options.title,
@@ -828,7 +824,7 @@ _NOTES_CALLS: Mapping[str, Callable[[argparse.Namespace], tuple[str, Mapping[str
             "location": options.location,
         },
     ),
-    "search": lambda options: (
+    "search": lambda _, options: (
         "searchBlocks",
         {
             "query": " ".join(options.words),
@@ -838,13 +834,7 @@ _NOTES_CALLS: Mapping[str, Callable[[argparse.Namespace], tuple[str, Mapping[str
         },
     ),
 }
-"""The commands that are one call of a tool: which one, and its arguments."""
-
-_NOTES_COMMANDS: dict[str, Callable[[OpenWorkspace, argparse.Namespace], int]] = {
-    "ls": _notes_list,
-    "append": _notes_append,
-    "daily": _notes_daily,
-}
+"""The commands that are one call of a tool."""
 
 
 def _schema(options: argparse.Namespace) -> None:
@@ -855,7 +845,7 @@ def _schema(options: argparse.Namespace) -> None:
 
 def _manual(options: argparse.Namespace) -> None:
     _, config = _settings(options)
-    pages = {name: reference.topics(name) for name in reference.MANUALS}
+    pages = reference.MANUALS
     if options.toolset is None:
         rows = [("TOOLSET", "TOPICS"), *((name, " ".join(pages[name])) for name in pages)]
         _print(options, pages, terminal.table(rows))
@@ -1111,8 +1101,8 @@ def _watch(opened: OpenWorkspace, options: argparse.Namespace) -> None:
                     _print_event(event, options)
             except Refusal as refusal:  # the next look will tell more
                 if options.json:
-                    refused = {"event": "refused", "reason": refusal.code}
-                    out(terminal.as_json(refused, indent=None))
+                    row = {"event": "refused", "reason": refusal.code}
+                    out(terminal.as_json(row, indent=None))
                 else:
                     terminal.complain(refusal.code)
             sys.stdout.flush()
@@ -1136,21 +1126,22 @@ _EVENTS = {
 
 
 def _print_event(event: Event, options: argparse.Namespace) -> None:
+    plan, edit, decision = event.plan, event.edit, event.decision
+    of_edit: dict[str, object] = {}
+    if edit is not None:
+        counts = dict(zip(("added", "removed"), edit.lines, strict=True))
+        of_edit = {"edit": edit.edit_id, "undoes": edit.undoes, **counts}
     fields: dict[str, object] = {
         "event": event.kind,
         "time_ms": event.time_ms,
         "member": event.member,
         "path": str(event.path),
         "hunk_id": event.hunk_id,
+        **({} if plan is None else {"action": plan.action}),
+        **of_edit,
+        "why": event.why,
+        **({} if decision is None else {"by": decision.by, "reason": decision.reason}),
     }
-    if event.plan is not None:
-        fields["action"] = event.plan.action
-    if (edit := event.edit) is not None:
-        added, removed = edit.lines
-        fields |= {"edit": edit.edit_id, "undoes": edit.undoes, "added": added, "removed": removed}
-    fields["why"] = event.why
-    if event.decision is not None:
-        fields |= {"by": event.decision.by, "reason": event.decision.reason}
     if options.json:
         out(terminal.as_json(fields, indent=None))
     else:
@@ -1367,10 +1358,9 @@ def _find_tool(name: str) -> Tool:
 
 def _list_tools(options: argparse.Namespace) -> int:
     _, config = _settings(options)
-    rows = [("TOOL", "TOOLSET", "WHAT")]
-    rows += [(tool.name, tool.toolset, tool.title(config.lang)) for tool in reference.all_tools()]
-    data = [{"name": name, "toolset": of, "title": title} for name, of, title in rows[1:]]
-    _print(options, data, terminal.table(rows))
+    rows = [(tool.name, tool.toolset, tool.title(config.lang)) for tool in reference.all_tools()]
+    data = [{"name": name, "toolset": of, "title": title} for name, of, title in rows]
+    _print(options, data, terminal.table([("TOOL", "TOOLSET", "WHAT"), *rows]))
     return 0
 
 
