@@ -561,8 +561,7 @@ def run(
     if options.remove:
         steps = [step for step in setup.removing(named) if step.status != "absent"]
     elif clients := setup.used() if named is None else named:
-        portable = options.portable
-        steps = setup.adding(clients, options.approval, options.path or (), portable=portable)
+        steps = setup.adding(clients, options)
     else:
         raise UsageError(
             "no MCP client was found on this machine",
@@ -709,12 +708,12 @@ def path_of(place: str, root: Path) -> Path:
     base, _, below = place.partition("/")
     home = Path.home()
     settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-    is_mac = sys.platform == "darwin"
+    of_mac = home / "Library/Application Support"
     return {
         "root": root,
         "home": home,
         "settings": settings,
-        "applications": home / "Library/Application Support" if is_mac else settings,
+        "applications": of_mac if sys.platform == "darwin" else settings,
         "codex": Path(os.environ.get("CODEX_HOME") or home / ".codex"),
     }[base] / below
 
@@ -837,18 +836,11 @@ class Setup:
                 ours = self._ours(client, _value(client, _read(path) or b""))
                 yield from ((client, path, name, entry) for name, entry in ours.items())
 
-    def adding(
-        self,
-        clients: Sequence[Client],
-        approval: str | None,
-        globs: Sequence[str],
-        *,
-        portable: bool,
-    ) -> list[Step]:
-        """The steps that set these clients up, with a policy if there is an `approval`."""
-        steps = [self._client(client, portable=portable) for client in clients]
-        if approval:
-            steps.append(self._policy(approval, globs))
+    def adding(self, clients: Sequence[Client], options: argparse.Namespace) -> list[Step]:
+        """The steps that set these clients up, with a policy if the options have an `approval`."""
+        steps = [self._client(client, portable=options.portable) for client in clients]
+        if options.approval:
+            steps.append(self._policy(options.approval, options.path or ()))
         if any((folder / ".git").exists() for folder in (self.root, *self.root.parents)):
             plan = partial(self._added, self._ignoring)
             steps.append(_step("gitignore", "", self.root / ".gitignore", plan))
@@ -867,8 +859,10 @@ class Setup:
         ]
         if clients is None:
             names = {**dict.fromkeys(FILES, "policy"), ".gitignore": "gitignore"}
-            plan = partial(self._removed, None)
-            steps += [_step(what, "", self.root / name, plan) for name, what in names.items()]
+            steps += [
+                _step(what, "", self.root / name, partial(self._removed, None))
+                for name, what in names.items()
+            ]
         return steps
 
     def write(self, step: Step, opened: OpenWorkspace) -> int:
@@ -969,9 +963,8 @@ class Setup:
 
     def _is_ours(self, client: Client, name: str, entry: Mapping[str, Value]) -> bool:
         command, *args = words_of(entry)
-        before = takewhile(lambda word: word != "mcp", args)
-        words = map(os.path.basename, (name, command, *before))
-        if "mcp" not in args[:4] or not any(map(_OURS.fullmatch, words)):
+        words = (name, command, *takewhile(lambda word: word != "mcp", args))
+        if "mcp" not in args[:4] or not any(map(_OURS.fullmatch, map(os.path.basename, words))):
             return False
         root = _taken(args, "--root")
         if client.shared and root in (None, client.root_text):
@@ -980,8 +973,11 @@ class Setup:
 
     def _ours(self, client: Client, value: Value) -> dict[str, dict[str, Value]]:
         """The entries for this workspace by name."""
-        servers = _servers(client, value).items()
-        return {name: entry for name, entry in servers if self._is_ours(client, name, entry)}
+        return {
+            name: entry
+            for name, entry in _servers(client, value).items()
+            if self._is_ours(client, name, entry)
+        }
 
     def _entry(
         self, client: Client, old: Mapping[str, Value] | None, *, portable: bool

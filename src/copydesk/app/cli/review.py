@@ -255,10 +255,6 @@ def _approved(opened: OpenWorkspace) -> Iterator[dict[str, object]]:
         before = page.go_on
 
 
-_Done = tuple[str, tuple[Plan, ...], tuple[int, ...]]
-"""An action that can be undone: its kind, the plans it decided on, and the edits written."""
-
-
 @dataclass(slots=True)
 class _View:
     """The plans on the screen, one or several of a file, and how they are drawn.
@@ -308,7 +304,8 @@ class Review:
         self._review = opened.desk.review
         self._coloured = terminal.colours(sys.stdout)
         self._keys = terminal.Keys(_NAVIGATION)
-        self._done: list[_Done] = []
+        # what can be undone: its kind, the plans that were decided on, the edits written
+        self._done: list[tuple[str, tuple[Plan, ...], tuple[int, ...]]] = []
         self._queue: list[str] = []
         self._at = 0
         self._stamp: object = None
@@ -572,8 +569,7 @@ class Review:
 
     def _of_file(self, shown: Shown) -> list[str]:
         """The known undecided plans of the same file."""
-        path = shown.plan.request.path
-        same = {plan.id for plan in self._open() if plan.request.path == path}
+        same = {plan.id for plan in self._open() if plan.request.path == shown.plan.request.path}
         return [each for each in self._queue if each in same]
 
     def _prompt(self, shown: list[Shown]) -> str:
@@ -799,8 +795,13 @@ class _Changes:
         tasks = self._changes.tasks(self._person) if is_all and with_tasks else ()
         older = self._changes.older(self._person) if is_all else 0
         if self._options.json:
-            found = [_file_data(file, self._lang) for file in files]
-            dump({"files": found, "tasks": [*map(_task_data, tasks)], "older": older})
+            dump(
+                {
+                    "files": [_file_data(file, self._lang) for file in files],
+                    "tasks": [*map(_task_data, tasks)],
+                    "older": older,
+                }
+            )
             return
         if not self._options.stat:
             wide = [str(file.path) for file in files if file.now.encoding.unit > 1 or not file.diff]
@@ -808,11 +809,13 @@ class _Changes:
             if wide:
                 terminal.complain(say("cli.changes_wide", self._lang, {"paths": ", ".join(wide)}))
         elif tasks:
-            out(terminal.table([_TASK_HEAD, *map(_task_row, tasks)]))
+            head = ("TASK", "MEMBER", "FILES", "LINES", "OPEN", "AGE", "WHY")
+            out(terminal.table([head, *map(_task_row, tasks)]))
             self._say("cli.changes_next", task=shlex.quote(tasks[0].key))
         elif files:
-            hunks = (hunk for file in files for hunk in file.hunks)
-            out(terminal.table([_HUNK_HEAD, *map(_hunk_row, hunks)]))
+            head = ("CHANGE", "PLACE", "LINES", "MEMBER", "AGE", "CHANGED BY", "WHY")
+            rows = (_hunk_row(hunk) for file in files for hunk in file.hunks)
+            out(terminal.table([head, *rows]))
         for key, count in (("cli.changes_none", not files), ("cli.changes_older", older)):
             if count:
                 sys.stdout.flush()
@@ -845,8 +848,12 @@ class _Changes:
         ]
         lacking = [name for name in names if isinstance(name, str)]
         if lacking:
-            tasks = self._changes.tasks(self._person)
-            of = {h.id: task.key for task in tasks for file in task.files for h in file.hunks}
+            of = {
+                h.id: task.key
+                for task in self._changes.tasks(self._person)
+                for file in task.files
+                for h in file.hunks
+            }
             name = next(filter(of.__contains__, lacking), "")
             raise InvalidArgs(
                 "change",
@@ -934,8 +941,12 @@ class _Changes:
 
     def _open_part(self, hunk: ChangedHunk) -> FileChanges | None:
         """The file with this change alone; None if it was kept, undone or changed meanwhile."""
-        files = self._view(hunk.path)
-        same = (_part(file, [each]) for file in files for each in file.hunks if each.id == hunk.id)
+        same = (
+            _part(file, [each])
+            for file in self._view(hunk.path)
+            for each in file.hunks
+            if each.id == hunk.id
+        )
         return next(same, None)
 
     def _draw(self, part: FileChanges, count: str) -> None:
@@ -1019,9 +1030,6 @@ _REPORTS = {
     "rewritten": ("cli.change_rewritten", "cli.stays_rewritten"),
 }
 """The messages for a change that was, and was not, dealt with in this way."""
-
-_TASK_HEAD = ("TASK", "MEMBER", "FILES", "LINES", "OPEN", "AGE", "WHY")
-_HUNK_HEAD = ("CHANGE", "PLACE", "LINES", "MEMBER", "AGE", "CHANGED BY", "WHY")
 
 
 def _task_row(task: TaskChanges) -> tuple[str, ...]:
@@ -1167,9 +1175,8 @@ def _stage(root: str, files: Sequence[FileChanges]) -> None:
 
 
 def _git(root: str, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    own = "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root
-    command = ("git", *own, *words)
+    own = "git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", root
     try:
-        return subprocess.run(command, input=given, capture_output=True, check=False)
+        return subprocess.run([*own, *words], input=given, capture_output=True, check=False)
     except OSError as error:
         raise UsageError(f"git cannot be run: {error.strerror}") from None
