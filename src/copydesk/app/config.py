@@ -14,6 +14,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -427,14 +428,6 @@ def _folders(value: object, key: str) -> tuple[str, ...]:
     return folders
 
 
-def _network(value: object, key: str) -> str:
-    try:
-        ipaddress.ip_network(_text(value, key))
-    except ValueError:
-        raise ConfigError(f"{key} must name addresses or networks") from None
-    return str(value)
-
-
 def _codec(value: object, key: str) -> str:
     try:
         return checked_name(_text(value, key))
@@ -473,12 +466,13 @@ def _like(pattern: str, says: str) -> _Reader:
 
 
 def _such(test: Callable[[Any], object], says: str) -> _Reader:
-    """A reader of values that pass the test."""
+    """A reader of values that pass the test; one for which it raises ValueError does not."""
 
     def read(value: object, key: str) -> Any:
-        if not test(value):
-            raise ConfigError(f"{key} must {says}")
-        return value
+        with suppress(ValueError):
+            if test(value):
+                return value
+        raise ConfigError(f"{key} must {says}")
 
     return read
 
@@ -488,6 +482,10 @@ _flag = _such(lambda value: isinstance(value, bool), "be true or false")
 _text = _such(lambda value: isinstance(value, str) and value, "be a string that is not empty")
 _list = _such(lambda value: isinstance(value, list), "be a list of strings")
 _mapping = _such(lambda value: isinstance(value, Mapping), "be a table")
+_network = _such(
+    lambda value: isinstance(value, str) and ipaddress.ip_network(value),
+    "name addresses or networks",
+)
 _approval_paths = _by_glob(_one_of(*get_args(Approver)))
 _encodings = _by_glob(_codec)
 _folder_name = _like(r"(?!\.{1,2}$)[^/\\\0]+", "be the name of a folder in the root")
