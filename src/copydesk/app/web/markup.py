@@ -404,8 +404,10 @@ def conflict_of(shown: Shown) -> MergeConflict | None:
     if not is_edit or base.size + now.size > _MOST_BYTES:
         return None
     ours = [_Edit(region.start, region.stop, len(region.new)) for region in shown.draft.regions]
-    gaps = align(_raw(base), _raw(now)).gaps()
-    theirs = [_Edit(g.base_start, g.base_stop, g.now_stop - g.now_start) for g in gaps]
+    theirs = [
+        _Edit(g.base_start, g.base_stop, g.now_stop - g.now_start)
+        for g in align(_raw(base), _raw(now)).gaps()
+    ]
     spans = _spans(ours, theirs, shown.draft.place.foot)
     path = str(shown.plan.request.path)
     altered = {line for edit in (*ours, *theirs) for line in range(edit.start, edit.stop)}

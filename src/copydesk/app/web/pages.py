@@ -379,9 +379,10 @@ def words_of(refusal: Refusal) -> str:
     """The refusal in a sentence or two, for the person at the page."""
     match refusal:
         case AlreadyDecided():
-            verdict = translated(refusal.verdict.replace("_", " "))
             return phrase(
-                "{name} was first: this plan is {verdict}.", name=refusal.by, verdict=verdict
+                "{name} was first: this plan is {verdict}.",
+                name=refusal.by,
+                verdict=translated(refusal.verdict.replace("_", " ")),
             )
         case HunkNotFound() | InvalidHunkId():
             return translated(_ENDED.get(getattr(refusal, "reason", ""), _ENDED[""]))
@@ -432,9 +433,6 @@ _MOST_FILES: Final = 300
 MOST_TOGETHER: Final = 100
 
 
-Location = str
-"""The address of the page that follows a form."""
-
 Values = dict[str, Any]
 """What a template is given, by name."""
 
@@ -482,8 +480,9 @@ class RequestContext:
     @property
     def wanted(self) -> PlanFilter:
         """The filter of the list that the person sees, or comes from."""
-        names = ("path", "member", "tool", "state")
-        return PlanFilter(*(self.query.get(name, "")[:200] for name in names))
+        return PlanFilter(
+            *(self.query.get(name, "")[:200] for name in ("path", "member", "tool", "state"))
+        )
 
     def page(
         self,
@@ -514,8 +513,8 @@ class RequestContext:
         return HTMLResponse(page.encode("utf-8", "backslashreplace"), status)
 
 
-Action = Callable[[RequestContext], Location]
-"""What a form does."""
+Action = Callable[[RequestContext], str]
+"""What a form does; returns the address of the page that follows."""
 
 
 def number(text: str, default: int, digits: int = 7) -> int:
@@ -1294,15 +1293,16 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
         below = sum(cells[column, other] for other in range(at))
         top_y = _y(below + value, top)
         facts = {"time": times[column], "edits": named(value, "edit"), "name": series[at]}
-        bar = {
-            "kind": f"e{at}",
-            "words": phrase("{time}: {edits} by {name}", **facts),
-            "x": _n(_LEFT + column * wide + wide * 0.12),
-            "width": _n(wide * 0.76),
-            "y": _n(top_y),
-            "height": _n(_y(below, top) - top_y),
-        }
-        bars.append(bar)
+        bars.append(
+            {
+                "kind": f"e{at}",
+                "words": phrase("{time}: {edits} by {name}", **facts),
+                "x": _n(_LEFT + column * wide + wide * 0.12),
+                "width": _n(wide * 0.76),
+                "y": _n(top_y),
+                "height": _n(_y(below, top) - top_y),
+            }
+        )
     every = max(count // 6, 1)
     marked = range(every // 2, count, every)
     return {
@@ -1394,8 +1394,9 @@ def changes(ctx: RequestContext) -> Response:
 
 def _query(ctx: RequestContext) -> dict[str, str]:
     """Which changes are looked at, as the query of an address; empty for the list of tasks."""
-    names = ("task", "path", "since")
-    return {name: ctx.query[name][:1000] for name in names if ctx.query.get(name)}
+    return {
+        name: ctx.query[name][:1000] for name in ("task", "path", "since") if ctx.query.get(name)
+    }
 
 
 def _selection(query: Mapping[str, str]) -> Selection:
@@ -1520,7 +1521,7 @@ def _content(file: FileChanges, hunk: ChangedHunk) -> str | None:
     if hunk.kind not in ("text", "create") or not file.by_lines or len(lines) > _MOST_REWRITTEN:
         return None
     text = file.now.encoding.decode(lines).replace("\r\n", "\n")
-    return None if "\r" in text else text
+    return text if _can_be_edited(text) else None
 
 
 def diff_changes(ctx: RequestContext) -> Response:
@@ -1534,7 +1535,7 @@ def diff_changes(ctx: RequestContext) -> Response:
 def _action(action: Callable[[RequestContext, Selection, Sequence[str]], None]) -> Action:
     """Wrap an action on hunks; the next page is that from which the form was sent."""
 
-    def act(ctx: RequestContext) -> Location:
+    def act(ctx: RequestContext) -> str:
         query = _query(ctx)
         ctx.session.refused = {}, ""
         try:
@@ -1572,12 +1573,11 @@ def undo_changes(ctx: RequestContext, what: Selection, hunks: Sequence[str]) -> 
     if refused:
         others = () if outcome.written else wanted.difference(refused)
         ctx.session.refused = refused, " ".join(others)
-    count = len(wanted.difference(refused))
     _tell(
         ctx,
         outcome,
         ("{changes} undone, by edit {ids}.", "{changes} undone, by edits {ids}."),
-        named(count, "change"),
+        named(len(wanted.difference(refused)), "change"),
     )
     _tell_missing(ctx, len(hunks) - len(wanted))
 
@@ -1618,7 +1618,7 @@ def _tell_missing(ctx: RequestContext, count: int) -> None:
         ctx.session.notify("bad", phrase(words, changes=named(count, "change")))
 
 
-def approve(ctx: RequestContext) -> Location:
+def approve(ctx: RequestContext) -> str:
     """Approve the plan for the bytes that were shown."""
     seen = _seen(ctx)
     if not _was_shown(ctx, seen):
@@ -1635,7 +1635,7 @@ def _tell_decision(ctx: RequestContext, words: str, decision: Decision, seen: Se
     ctx.session.notify(kind, said, "/withdraw", seen)
 
 
-def apply(ctx: RequestContext) -> Location:
+def apply(ctx: RequestContext) -> str:
     """Approve the plan and write it at once."""
     seen = _seen(ctx)
     return _next(ctx) if _was_shown(ctx, seen) and _apply(ctx, [seen]) else _here(ctx)
@@ -1663,7 +1663,7 @@ def _apply(ctx: RequestContext, seen: Sequence[Seen]) -> bool:
 _NOT_WRITTEN: Final = "Nothing was written: {why}"
 
 
-def reject(ctx: RequestContext) -> Location:
+def reject(ctx: RequestContext) -> str:
     """Reject the plan with a reason, or ask for a changed one."""
     decision = _reject(ctx, ctx.hunk_id)
     words = {
@@ -1674,37 +1674,39 @@ def reject(ctx: RequestContext) -> Location:
     return _next(ctx)
 
 
-def comment(ctx: RequestContext) -> Location:
+def comment(ctx: RequestContext) -> str:
     """Comment on the plan, or on a line of it."""
     line = number(ctx.field("line").strip(), 0, 17) * (-1 if ctx.field("side") == "old" else 1)
     said = ctx.review.comment(ctx.member, ctx.hunk_id, ctx.field("text"), line)
     return _here(ctx, phrase("{owner} is told your comment with its next call.", owner=said.owner))
 
 
-def withdraw(ctx: RequestContext) -> Location:
+def withdraw(ctx: RequestContext) -> str:
     """Withdraw the reviewer's own decision."""
     ctx.review.withdraw(ctx.member, ctx.hunk_id)
     return _here(ctx, phrase("Your decision is withdrawn."))
 
 
-def withdraw_all(ctx: RequestContext) -> Location:
+def withdraw_all(ctx: RequestContext) -> str:
     """Withdraw the reviewer's own decisions on several plans, which are shown again."""
-    ids = [seen.hunk_id for seen in _several(ctx)]
     return _each(
         ctx,
         "{plans} to be decided on again.",
-        {hunk_id: partial(ctx.review.withdraw, ctx.member, hunk_id) for hunk_id in ids},
+        {
+            each.hunk_id: partial(ctx.review.withdraw, ctx.member, each.hunk_id)
+            for each in _several(ctx)
+        },
         again=True,
     )
 
 
-def extend(ctx: RequestContext) -> Location:
+def extend(ctx: RequestContext) -> str:
     """Extend the life of the plan."""
     ctx.review.extend(ctx.member, ctx.hunk_id)
     return _here(ctx, phrase("The plan waits longer now."))
 
 
-def extend_all(ctx: RequestContext) -> Location:
+def extend_all(ctx: RequestContext) -> str:
     """Extend the life of all listed plans that expire soon."""
     wanted = ctx.wanted
     soon = [item for item in ctx.reviewer.items() if item.expires_soon and wanted.takes(item)]
@@ -1721,19 +1723,19 @@ def extend_all(ctx: RequestContext) -> Location:
     return address(**wanted.query if refused else {**wanted.query, "state": wanted.tab})
 
 
-def amend(ctx: RequestContext) -> Location:
+def amend(ctx: RequestContext) -> str:
     """Replace the plan's text; the next page shows it, not yet approved."""
     ctx.reviewer.amend(_seen(ctx), ctx.field("content"))
     return _here(ctx, phrase("This is the change with your text. It is not approved yet."))
 
 
-def replan(ctx: RequestContext) -> Location:
+def replan(ctx: RequestContext) -> str:
     """Replace a plan in conflict by one for the file as shown; the next page shows it."""
     ctx.review.replan(ctx.member, ctx.hunk_id, *map(ctx.field, ("now", "range", "content")))
     return _here(ctx, phrase("This is the new plan, with your text. It is not approved yet."))
 
 
-def split(ctx: RequestContext) -> Location:
+def split(ctx: RequestContext) -> str:
     """Split the plan into one for each part that it changes; decide on those that are chosen."""
     chosen = {number(part, -1) for part in ctx.field("parts").split()}
     if chosen and ctx.reviewer.show(ctx.hunk_id).seen != _seen(ctx):
@@ -1759,7 +1761,7 @@ def split(ctx: RequestContext) -> Location:
     return decide[ctx.field("then")](replace(ctx, form=form))
 
 
-def apply_all(ctx: RequestContext) -> Location:
+def apply_all(ctx: RequestContext) -> str:
     """Approve several plans as shown, and write all or none."""
     seen = _several(ctx)
     is_done = False
@@ -1772,7 +1774,7 @@ def apply_all(ctx: RequestContext) -> Location:
     return _together(ctx, ids)
 
 
-def approve_all(ctx: RequestContext) -> Location:
+def approve_all(ctx: RequestContext) -> str:
     """Approve several plans as shown, each on its own."""
     seen = _several(ctx)
     if not _was_shown(ctx, *seen):
@@ -1781,15 +1783,15 @@ def approve_all(ctx: RequestContext) -> Location:
     return _each(ctx, "{plans} approved.", approvals)
 
 
-def reject_all(ctx: RequestContext) -> Location:
+def reject_all(ctx: RequestContext) -> str:
     """Reject several plans with one reason, or ask for changed ones."""
     is_last = ctx.field("verdict") != "changes_requested"
     words = "{plans} rejected." if is_last else "{plans} sent back."
-    ids = [seen.hunk_id for seen in _several(ctx)]
-    return _each(ctx, words, {hunk_id: partial(_reject, ctx, hunk_id) for hunk_id in ids})
+    rejections = {each.hunk_id: partial(_reject, ctx, each.hunk_id) for each in _several(ctx)}
+    return _each(ctx, words, rejections)
 
 
-def undo(ctx: RequestContext) -> Location:
+def undo(ctx: RequestContext) -> str:
     """Undo an edit."""
     edit_id = ctx.path_params["edit_id"]
     try:
@@ -1810,7 +1812,7 @@ def _several(ctx: RequestContext) -> list[Seen]:
     return [Seen(*text.split(".")) for text in ctx.form.get("seen", []) if text.count(".") == 2]
 
 
-def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> Location:
+def _together(ctx: RequestContext, hunk_ids: Sequence[str]) -> str:
     """The page of these plans; of no plan: the list."""
     hunks = [("hunk", hunk_id) for hunk_id in hunk_ids if hunk_id.isalnum()]
     query = urlencode([*ctx.wanted.query.items(), *hunks])
@@ -1823,7 +1825,7 @@ def _each(
     decisions: Mapping[str, Callable[[], Decision | None]],
     *,
     again: bool = False,
-) -> Location:
+) -> str:
     """Decide on each plan; refused ones are shown again, with the error, or all of them."""
     left: list[str] = []
     for hunk_id, decide in decisions.items():
@@ -1849,7 +1851,7 @@ def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
 def _writing(action: Action) -> Action:
     """Wrap an action; the next page also reports other programs' writes."""
 
-    def act(ctx: RequestContext) -> Location:
+    def act(ctx: RequestContext) -> str:
         location = action(ctx)
         words = [
             saved_words(
@@ -1876,7 +1878,7 @@ _NOT_DECIDED: Final = (
 def _of_plan(action: Action) -> Action:
     """Wrap an action; after a refusal the next page is the plan's, with the reason."""
 
-    def act(ctx: RequestContext) -> Location:
+    def act(ctx: RequestContext) -> str:
         try:
             return action(ctx)
         except ContentChanged:
@@ -1936,14 +1938,14 @@ def _is_short(ctx: RequestContext, seen: Seen) -> bool:
     return shown.seen[1:] != seen[1:] or shows_all(model_of(shown, options), options)
 
 
-def _here(ctx: RequestContext, words: str = "", kind: str = "plain") -> Location:
+def _here(ctx: RequestContext, words: str = "", kind: str = "plain") -> str:
     """The page of the same plan, with a notice."""
     if words:
         ctx.session.notify(kind, words)
     return address("hunk", ctx.hunk_id, **ctx.wanted.query)
 
 
-def _next(ctx: RequestContext) -> Location:
+def _next(ctx: RequestContext) -> str:
     """The next undecided plan on the page, if it is still pending; otherwise the list.
 
     From a page of several plans it is the page of the others.

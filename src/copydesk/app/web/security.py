@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final, Literal, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 import anyio.to_thread
 from mcp.server.transport_security import RequestBodyLimitMiddleware
@@ -134,7 +134,7 @@ async def form_of(request: Request, most_bytes: int = MOST_FORM) -> dict[str, li
 
 def _fields(body: bytes) -> dict[str, list[str]]:
     try:
-        pairs = parse_qsl(
+        fields = parse_qs(
             body.decode("ascii"),
             keep_blank_values=True,
             errors="strict",
@@ -142,10 +142,9 @@ def _fields(body: bytes) -> dict[str, list[str]]:
         )
     except ValueError:
         raise BadForm("This is not a form in UTF-8, or has too many fields.") from None
-    fields: dict[str, list[str]] = {}
-    for name, value in pairs:
-        fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
-    return fields
+    return {
+        name: [value.replace("\r\n", "\n") for value in values] for name, values in fields.items()
+    }
 
 
 def _is_ours(scope: Scope) -> bool:
