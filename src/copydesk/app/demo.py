@@ -27,7 +27,6 @@ from copydesk.app.config import Config, MemberConfig
 from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
 
-_COPIED = ("textwrap.py", "json", "argparse.py")
 _INSERTED = b"# Everything below works on whole paragraphs.\n\n"
 _SOUGHT = "long documents page"
 _NEW = "A document of more than some twenty blocks is read in slices."
@@ -68,13 +67,10 @@ def demo(
 
 
 def _files(folder: Path, lang: Lang, *, keep: bool) -> None:
-    library = Path(textwrap.__file__).parent
-    for name in _COPIED:  # real text: a part of Python's standard library
-        if (library / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(library / name, folder / name, ignore=ignored)
-        else:
-            shutil.copy(library / name, folder / name)
+    library = Path(textwrap.__file__).parent  # real text: a part of Python's standard library
+    shutil.copytree(library / "json", folder / "json", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("textwrap.py", "argparse.py"):
+        shutil.copy(library / name, folder)
     asyncio.run(_story(folder, lang))
     _head("8. copydesk history")
     words = [sys.executable, "-m", "copydesk", "history", "--root", str(folder)]

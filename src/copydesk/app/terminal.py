@@ -120,13 +120,10 @@ def _strangers(word: str) -> list[int]:
 
 def with_codes(text: str, name: Callable[[str], str]) -> str:
     """The text with each character that a reader cannot see or may mistake given by its name."""
-    places = unseen(text)
+    places = set(unseen(text))
     if not places:
         return text
-    characters = list(text)
-    for at in places:
-        characters[at] = name(text[at])
-    return "".join(characters)
+    return "".join(name(each) if at in places else each for at, each in enumerate(text))
 
 
 def as_json(data: object, indent: int | None = 2) -> str:

@@ -34,7 +34,9 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> Usage
 
 
 DIALECTS = ("mcp", "openai", "openai-strict", "anthropic", "gemini")
-_OPTIONS_WITH_VALUE = ("--root", "--member", "--lang")
+_OWN = ("root", "member", "lang")
+"""copydesk's own options that take a value, before or after the command."""
+
 SHELLS = ("bash", "zsh", "fish")
 
 FIRST_STEPS = """\
@@ -144,7 +146,7 @@ def _plain_words(words: Sequence[str]) -> Iterator[str]:
     """The words that are neither copydesk's own options nor their values."""
     rest = iter(words)
     for word in rest:
-        if word in _OPTIONS_WITH_VALUE:
+        if word.removeprefix("--") in _OWN and word.startswith("--"):
             next(rest, None)
         elif not word.startswith("-"):
             yield word
@@ -645,18 +647,17 @@ def _add_commands(
     return added.choices
 
 
-Own = Mapping[str, str]
-"""copydesk's own options by name; a flag is "true"."""
-
-_OWN = ("root", "member", "lang")
 _FLAGS = ("json", "help")
 _MOST_DIGITS = 18
 
 
 def read_arguments(
     tool: str, words: Sequence[str], schema: Mapping[str, Any], stdin: TextIO
-) -> tuple[object, Own]:
-    """The arguments of a tool from the words after its name, a JSON value; raises UsageError."""
+) -> tuple[object, Mapping[str, str]]:
+    """The arguments of a tool from the words after its name, a JSON value; raises UsageError.
+
+    Besides them, copydesk's own options by name; a flag is "true".
+    """
     known: Mapping[str, Any] = schema["properties"]
     texts: list[str] = []
     named: dict[str, object] = {}
@@ -676,8 +677,10 @@ def read_arguments(
         if not form and name in (*_OWN, *_FLAGS):
             own[name] = value
         elif form.get("type") == "array":
-            items = _items(tool, name, value, form["items"])
-            named[name] = [*cast("list[object]", named.get(name, [])), *items]
+            named[name] = [
+                *cast("list[object]", named.get(name, [])),
+                *_items(tool, name, value, form["items"]),
+            ]
         elif name in named:
             raise _wrong(tool, f"--{name} is given twice")
         else:
