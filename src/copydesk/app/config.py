@@ -188,16 +188,13 @@ class Config:
         return next(codecs, None)
 
 
-_FROM_ENVIRONMENT = tuple(
-    setting.name
+VARIABLES = {
+    f"COPYDESK_{setting.name.upper()}": setting.name
     for setting in fields(Config)
     if setting.name == "toolsets"
     or (isinstance(setting.default, str | int) and setting.name != "source")
-)
-"""The settings that environment variables can set: single values, and `toolsets`."""
-
-VARIABLES = tuple(f"COPYDESK_{key.upper()}" for key in _FROM_ENVIRONMENT)
-"""The environment variables for settings."""
+}
+"""The environment variables, each with the setting that it gives: a single value, or `toolsets`."""
 
 
 def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
@@ -209,7 +206,7 @@ def load(root: str, environ: Mapping[str, str] | None = None) -> Config:
         if data is not None:
             config = replace(_merged(config, data, name), source=name)
             break
-    for key, variable in zip(_FROM_ENVIRONMENT, VARIABLES, strict=True):
+    for variable, key in VARIABLES.items():
         if text := environ.get(variable):
             config = _merged(config, {key: _from_text(key, text)}, f"the environment, {variable}")
     if config.registry == "redis" and not config.redis_url:
