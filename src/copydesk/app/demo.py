@@ -28,7 +28,6 @@ from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.tools.report import Lang
 
 _INSERTED = b"# Everything below works on whole paragraphs.\n\n"
-_SOUGHT = "long documents page"
 _NEW = "A document of more than some twenty blocks is read in slices."
 Call = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -295,7 +294,7 @@ def _notes_story(opened: OpenWorkspace, folder: Path) -> None:
     _say("No file was changed; ids are kept beside them.")
 
     _head("2. Find a document, and read a page of it with ids")
-    hits = call("searchBlocks", query=_SOUGHT, limit=1)["blocks"]
+    hits = call("searchBlocks", query="long documents page", limit=1)["blocks"]
     document = cast(str, hits[0]["root_id"])
     page = call("getBlockContent", blockId=document, slice="0:3")
     _quote(page["_text"])

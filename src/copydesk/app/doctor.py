@@ -558,13 +558,17 @@ def _is_tracked(root: str, name: str) -> bool:
     return ran.returncode == 0
 
 
-_HELLO = {
-    "protocolVersion": "2025-06-18",
-    "capabilities": {},
-    "clientInfo": {"name": "copydesk doctor", "version": "1"},
-}
 _REQUESTS = (
-    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO},
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "copydesk doctor", "version": "1"},
+        },
+    },
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
 )

@@ -385,7 +385,6 @@ def _page(toolset: str, topic: str, lang: Lang) -> str:
     return (files("copydesk.app") / "manuals" / toolset / lang / f"{topic}.md").read_text("utf-8")
 
 
-_SIGNATURE = "`{name}({{ … }})`"
 _PARAMETERS = re.compile(r"^\*\*(?:Parameters|参数)\*\*.*", re.MULTILINE)
 
 
@@ -403,7 +402,7 @@ def with_arguments(page: str, lang: Lang) -> str:
 def _chapter(text: str, name: str, schema: Schema, common: str, lang: Lang) -> str:
     forms, required = schema["properties"], schema["required"]
     taken = ", ".join(argument if argument in required else f"{argument}?" for argument in forms)
-    whole = text.replace(_SIGNATURE.format(name=name), f"`{name}({{ {taken} }})`")
+    whole = text.replace(f"`{name}({{ … }})`", f"`{name}({{ {taken} }})`")
     colon = "：" if lang == "zh" else ": "
     others = "".join(
         f" `{argument}`{colon}{form.get('description', '')}"

@@ -74,14 +74,8 @@ _log = logging.getLogger("copydesk")
 _JOURNAL_BYTES = 64 << 20
 """The most memory, in bytes, of a journal that ends with the process."""
 
-_OLDER = ("journal.sqlite", "plans.sqlite", "snapshots.sqlite")
-"""The files of state before schema 5."""
-
 _TEXTS_SECONDS = 0.1
 """How long to wait for the database of texts, which are optional."""
-
-KERNEL = "siyuan:"
-"""The first part of the paths of documents in a kernel, as access lists name them."""
 
 
 def configured_notes(
@@ -145,8 +139,8 @@ def kernel_notes(config: Config) -> OpenNotes:
 
 
 def kernel_path(box: str, path: str) -> RelPath:
-    """The path of a document in a kernel, or of a notebook."""
-    return RelPath((KERNEL, box, *(part for part in path.split("/") if part)))
+    """The path of a document in a kernel, or of a notebook, as access lists name it."""
+    return RelPath(("siyuan:", box, *(part for part in path.split("/") if part)))
 
 
 def user_of(member: str) -> str:
@@ -610,7 +604,8 @@ def _in_folder(root: str, config: Config) -> Backend:
         )
 
     flushed: Literal["FULL", "OFF"] = "FULL" if config.durability == "full" else "OFF"
-    in_state = database("state.sqlite", synchronous=flushed, older=_OLDER)
+    before_schema_5 = ("journal.sqlite", "plans.sqlite", "snapshots.sqlite")
+    in_state = database("state.sqlite", synchronous=flushed, older=before_schema_5)
     in_texts = database("texts.sqlite", _TEXTS_SECONDS, most_bytes=config.bases_bytes)
 
     def may_write() -> None:

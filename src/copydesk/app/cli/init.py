@@ -753,7 +753,6 @@ Planned = tuple[Status, bytes | None, bytes | None]
 TOOL: Final = "init"
 _BOM: Final = b"\xef\xbb\xbf"
 _LARGEST: Final = 4 << 20
-_RECORD: Final = "init.json"
 _READ_ONLY: Final = "it is read-only"
 _OURS = re.compile(r"copydesk([-@=\[].*|\.exe|\.app\.cli)?", re.DOTALL)
 """Matches the last part of a word that means copydesk: its name, command, package or module."""
@@ -1048,7 +1047,7 @@ class _Record:
 
     def __init__(self, root: Path, state: str) -> None:
         self._root, self._folder = root, StateFolder(str(root), state)
-        self._path = Path(self._folder.path(_RECORD))
+        self._path = Path(self._folder.path("init.json"))
 
     def of(self, path: Path) -> dict[str, Any]:
         """What is known of a file: `made` and the id of its `edit` if it was created, `steps`."""

@@ -484,10 +484,13 @@ class Review:
         self._record(decision.verdict, [shown], str(data["summary"]))
 
     def _comment(self, shown: Shown) -> bool:
-        """Ask for a comment and its line, and record it; return whether there is one."""
+        """Ask for a comment and its line, and record it; return whether there is one.
+
+        Before a comment on a line is its number; with a minus, of the text that is there.
+        """
         text = self._keys.line(say("cli.comment", self._lang))
         number, mark, rest = text.partition(":")
-        line = int(number) if mark and _LINE.fullmatch(number) else 0
+        line = int(number) if mark and re.fullmatch("-?[0-9]{1,9}", number) else 0
         if text:
             self._review.comment(self._reviewer, shown.plan.id, rest if line else text, line)
         return bool(text)
@@ -695,9 +698,6 @@ _NAVIGATION = {
     "\r": "\n",
 }
 """Arrow and page keys as navigation keys."""
-
-_LINE = re.compile("-?[0-9]{1,9}")
-"""The number of a line before a comment on it; with a minus, of the text that is there."""
 
 _CONTEXTS = (CONTEXT, 10, 40, 1_000_000)
 

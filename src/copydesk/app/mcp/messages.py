@@ -136,9 +136,6 @@ def _shown_id(request_id: object) -> object:
 MOST_RESULT_BYTES: Final = 1_000_000
 """The largest result, in bytes of JSON: clients read no event above 1 MiB."""
 
-_MOST_OF_CHARACTER = 6
-"""The most bytes that one character takes in JSON: a control character."""
-
 _CUT: Final[Mapping[Lang, str]] = {
     "en": "\n\n[Cut here: {shown} of {size} bytes are shown. Ask for less at once.]\n",
     "zh": "\n\n[在此截断:共 {size} 字节,仅显示 {shown} 字节。请缩小一次请求的范围。]\n",
@@ -153,7 +150,8 @@ def sendable(text: str) -> str:
 def capped(text: str, lang: Lang, most: int = MOST_RESULT_BYTES) -> str:
     """The sendable text, cut with a note if its JSON exceeds `most` bytes."""
     whole = cut = sendable(text)
-    while _MOST_OF_CHARACTER * len(cut) + 2 > most and (size := _size(cut)) > most:
+    # in JSON a character takes at most 6 bytes, as a control character does
+    while 6 * len(cut) + 2 > most and (size := _size(cut)) > most:
         cut = cut[: len(cut) * most // size]
     if cut is whole:
         return whole

@@ -117,8 +117,6 @@ PREFIX: Final = "copydesk://hunk/"
 MANUAL_PREFIX: Final = "copydesk://manual/"
 MANUAL: Final = MANUAL_PREFIX + "{toolset}/{topic}"
 _MIME: Final = "text/markdown"
-_SUBSCRIBED: Final = "copydesk.subscribed"
-_ASKED: Final = "copydesk.asked"
 _MOST_WORDS: Final = 4_000  # bytes of a question, as JSON
 _PATIENCE_SECONDS: Final = 600.0  # for the answer of a person
 _CALM_SECONDS = 0.05
@@ -130,9 +128,6 @@ If one call both plans and applies, nothing has changed then.
 _SEND_SECONDS: Final = 5.0  # for a client that does not read
 _LOOK_SECONDS: Final = 0.5
 """The interval of checks for changes by other processes."""
-
-_MOST_COMPLETED: Final = 100
-"""The limit of the protocol."""
 
 _TITLE = {"en": "The manual of {toolset}", "zh": "{toolset} 手册"}
 _TOPIC = {"en": "One of: {topics}. Default: {first}.", "zh": "可选:{topics}。默认:{first}。"}
@@ -405,7 +400,7 @@ class Documents:
             elif toolset in self.toolsets:
                 known = reference.all_topics(toolset, self._lang)
         begun = (value for value in known if value.startswith(params.argument.value))
-        values = list(islice(begun, _MOST_COMPLETED))
+        values = list(islice(begun, 100))  # the limit of the protocol
         return t.CompleteResult(
             completion=t.Completion(values=values, total=len(values), has_more=False)
         )
@@ -432,7 +427,7 @@ def _connection(ctx: Ctx) -> Connection:
 
 
 def _subscribed(connection: Connection) -> set[str]:
-    return cast("set[str]", connection.state.setdefault(_SUBSCRIBED, set[str]()))
+    return cast("set[str]", connection.state.setdefault("copydesk.subscribed", set[str]()))
 
 
 def _hunk_id(uri: str) -> str:
@@ -616,7 +611,7 @@ class _Tools:
         connection = _connection(ctx)
         capabilities = connection.client_capabilities
         can = None if capabilities is None else capabilities.elicitation
-        asked = cast("set[str]", connection.state.setdefault(_ASKED, set[str]()))
+        asked = cast("set[str]", connection.state.setdefault("copydesk.asked", set[str]()))
         is_modern, groups = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS, self.documents.groups
         if not hunk_id or hunk_id in asked or can is None or is_modern or not groups:
             return

@@ -1248,7 +1248,6 @@ _STEPS: Final = (
 )
 _MOST_COLUMNS: Final = 60
 _MOST_SERIES: Final = 6
-_MOST_IN_TRENDS: Final = 15
 _LEFT, _WIDTH, _FLOOR, _HEIGHT = 32, 732, 176, 166
 """The plotting area within the drawing of `trends.html`, which is 800 by 200."""
 
@@ -1264,7 +1263,7 @@ def trends(ctx: RequestContext) -> Response:
         edits=len(entries),
         plot=_over_time(entries, ctx.reviewer.opened.clock()) if entries else None,
         members=_shares("member", [(by, how) for by, _, how in results], 100),
-        files=_shares("path", [(path, how) for _, path, how in results], _MOST_IN_TRENDS),
+        files=_shares("path", [(path, how) for _, path, how in results], 15),
     )
 
 
@@ -1869,12 +1868,6 @@ def _writing(action: Action) -> Action:
     return act
 
 
-_NOT_DECIDED: Final = (
-    "Nothing was decided. The file or the plan changed after it was shown to you. This is how it is"
-    " now."
-)
-
-
 def _of_plan(action: Action) -> Action:
     """Wrap an action; after a refusal the next page is the plan's, with the reason."""
 
@@ -1882,9 +1875,13 @@ def _of_plan(action: Action) -> Action:
         try:
             return action(ctx)
         except ContentChanged:
-            return _here(ctx, phrase(_NOT_DECIDED), "bad")
+            words = phrase(
+                "Nothing was decided. The file or the plan changed after it was shown to you. This"
+                " is how it is now."
+            )
         except Refusal as refusal:
-            return _here(ctx, words_of(refusal), "bad")
+            words = words_of(refusal)
+        return _here(ctx, words, "bad")
 
     return act
 
