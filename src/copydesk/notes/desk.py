@@ -282,6 +282,8 @@ _PLANNED_ON = attrgetter("kind", "markdown", "parent_id")
 
 def _located(store: NoteStore, hunk: BlockHunk) -> BlockHunk:
     """The hunk with ids for addresses."""
+    if not any(map(is_address, hunk.named)):
+        return hunk
     place = (hunk.place[0], store.located(hunk.place[1])) if hunk.place else None
     return replace(hunk, block_id=store.located(hunk.block_id), place=place)
 

@@ -223,7 +223,8 @@ def is_address(text: str) -> bool:
 
 def lines_of_hunk(text: str) -> list[str]:
     """The lines of a text without their ends, which are LF or CRLF."""
-    return [line.rstrip("\r") for line in text.split("\n")]
+    lines = text.split("\n")
+    return [line.rstrip("\r") for line in lines] if "\r" in text else lines
 
 
 def is_blank(line: str) -> bool:
@@ -233,16 +234,19 @@ def is_blank(line: str) -> bool:
 
 def content_of_hunk(text: str) -> str:
     """The text with LF, without blank lines at the ends."""
-    lines = lines_of_hunk(text)
-    start, stop = _trimmed(lines)
-    return "\n".join(lines[start:stop])
+    if "\r" in text:
+        text = "\n".join(lines_of_hunk(text))
+    bare = text.strip(_BLANKS)
+    if bare in ("", text):
+        return bare
+    # the first and the last line with text keep their own blanks
+    start = text.rfind("\n", 0, text.index(bare)) + 1
+    end = text.find("\n", start + len(text[start:].rstrip(_BLANKS)))
+    return text[start : end if end >= 0 else None]
 
 
-def _trimmed(lines: Sequence[str]) -> tuple[int, int]:
-    """The lines [start, stop), 0-based, without blank ones at the ends."""
-    start = next((at for at, line in enumerate(lines) if not is_blank(line)), len(lines))
-    stop = next((at for at in range(len(lines), start, -1) if not is_blank(lines[at - 1])), start)
-    return start, stop
+_BLANKS = " \t\n"
+"""What blank lines consist of."""
 
 
 _PLACES = ("BEFORE", "AFTER", "PREPEND", "APPEND")
@@ -532,11 +536,12 @@ class _Reader:
 
 def _unfenced(lines: list[str]) -> tuple[int, int]:
     """The lines [start, stop), 0-based, without a code fence around all of them."""
-    start, stop = _trimmed(lines)
-    if stop - start > 1:
-        opening, closing = _FENCE.fullmatch(lines[start]), _CLOSING.fullmatch(lines[stop - 1])
+    inked = [at for at, line in enumerate(lines) if not is_blank(line)]
+    if len(inked) > 1:
+        start, stop = inked[0], inked[-1]
+        opening, closing = _FENCE.fullmatch(lines[start]), _CLOSING.fullmatch(lines[stop])
         if opening and closing and closing[1].startswith(opening[1]):
-            return start + 1, stop - 1
+            return start + 1, stop
     return 0, len(lines)
 
 

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product, takewhile
+from itertools import chain, product, takewhile
 from operator import eq
 from typing import NamedTuple
 
@@ -336,16 +336,16 @@ def sketch_of(text: str) -> str:
     the sketch of a short text, so that one word more or less never makes it another kind of sketch.
     """
     words = _WORD.findall(text[:_LOOKED_AT].casefold())
-    numbers = _numbers(term for word in words for term in _terms(word))
-    if len(numbers) < _KEPT:
-        whole = f" {' '.join(words)} " if words else ""
-        trigrams = _numbers(whole[at : at + 3] for at in range(len(whole) - 2))
+    numbers = _numbers(words if text.isascii() else chain.from_iterable(map(_terms, words)))
+    if len(numbers) < _KEPT and words:
+        whole = f" {' '.join(words)} "
+        trigrams = _numbers(map("".join, zip(whole, whole[1:], whole[2:], strict=False)))
         numbers += [_TRIGRAM + number for number in trigrams]
     return "".join([f"{number:04x}" for number in numbers[:_KEPT]])
 
 
 def _terms(word: str) -> Sequence[str]:
-    if word.isascii() or len(word) == 1 or _UNSPACED.search(word) is None:
+    if len(word) == 1 or _UNSPACED.search(word) is None:
         return (word,)
     return [word[at : at + 2] for at in range(len(word) - 1)]
 
@@ -353,8 +353,8 @@ def _terms(word: str) -> Sequence[str]:
 def _numbers(terms: Iterable[str]) -> list[int]:
     """The smallest 15-bit hashes of these terms."""
     data = "\n".join(terms).encode("utf-8", "surrogatepass")  # one call for all of them
-    hashes = {zlib.crc32(term) % _TRIGRAM for term in data.split(b"\n")} if data else set[int]()
-    return sorted(hashes)[:_KEPT]
+    hashes = map(zlib.crc32, data.split(b"\n") if data else ())
+    return sorted({number % _TRIGRAM for number in hashes})[:_KEPT]
 
 
 def _words(sketch: str) -> list[str]:
