@@ -135,14 +135,15 @@ def shown(block: Block) -> list[Block]:
     return [child for child in block.children if child.kind != MATTER]
 
 
-def in_order(block: Block) -> list[tuple[int, Block]]:
+def in_order(block: Block, depth: int = 0) -> list[tuple[int, Block]]:
     """A block and its descendants with their depths, parents first, without front matter."""
     blocks: list[tuple[int, Block]] = []
-    waiting = [(0, block)]
+    waiting = [(depth, block)]
     while waiting:
         depth, each = waiting.pop()
         blocks.append((depth, each))
-        waiting += [(depth + 1, child) for child in reversed(each.children)]
+        if each.children:
+            waiting += [(depth + 1, child) for child in reversed(each.children)]
     return [(depth, each) for depth, each in blocks if each.kind != MATTER]
 
 
@@ -303,23 +304,32 @@ def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
     return attributes
 
 
-def fingerprints(tree: Tree, top: Block) -> list[Fingerprint]:
-    """The fingerprints of a block and its descendants, parents first, without ids."""
+def fingerprints(tree: Tree, top: Block, depth: int = 0) -> list[Fingerprint]:
+    """The fingerprints of a block, at a depth, and its descendants, parents first, without ids."""
     rows: list[Fingerprint] = []
-    below: dict[int, list[Fingerprint]] = {}  # by depth, the children of the parent that comes next
-    for depth, block in reversed(in_order(top)):
-        children = below.pop(depth + 1, [])
-        hash_, sketch = "", ""  # of a document
-        if not block.holds_blocks:
+    for at, block in in_order(top, depth):
+        hash_, sketch = "", ""
+        if block.kind not in HOLDS:
             text = raw_markdown(tree, block)
             hash_, sketch = _hash(text.encode("utf-8", "surrogateescape")), sketch_of(text)
-        elif block.kind != DOCUMENT:
-            inside = block.kind + " " + " ".join(child.hash for child in reversed(children))
+        rows.append(Fingerprint(at, "", block.kind, hash_, sketch, block.anchor or ""))
+    return holding(rows) if top.kind in HOLDS else rows
+
+
+def holding(rows: Sequence[Fingerprint]) -> list[Fingerprint]:
+    """The rows with each container but a document known by what is in it now."""
+    renewed: list[Fingerprint] = []  # the last first
+    below: dict[int, list[Fingerprint]] = {}  # by depth, the children of the parent that comes next
+    for row in reversed(rows):
+        children = below.pop(row.depth + 1, [])
+        if row.kind in HOLDS and row.kind != DOCUMENT:
+            inside = row.kind + " " + " ".join(child.hash for child in reversed(children))
             words = {word for child in children for word in _words(child.sketch)}
             hash_, sketch = _hash(inside.encode()), "".join(sorted(words)[:_KEPT])
-        rows.append(Fingerprint(depth, "", block.kind, hash_, sketch, block.anchor or ""))
-        below.setdefault(depth, []).append(rows[-1])
-    return rows[::-1]
+            row = row._replace(hash=hash_, sketch=sketch)
+        renewed.append(row)
+        below.setdefault(row.depth, []).append(row)
+    return renewed[::-1]
 
 
 HASH_DIGITS = 12
@@ -572,6 +582,7 @@ class _Side:
     """Rows as a tree, by index; `twins` are the rows of the other side that are the same blocks.
 
     `children`, the siblings `before` and `after` (`_OUTSIDE`: none), and the `stops` of subtrees.
+    The first row is that of the block that all others are in, at whatever depth.
     """
 
     def __init__(self, rows: Sequence[Fingerprint]) -> None:
@@ -582,7 +593,7 @@ class _Side:
         self.twins = {_OUTSIDE: _OUTSIDE}
         path: list[int] = []
         for at, row in enumerate(rows):
-            while len(path) > row.depth:
+            while len(path) > row.depth - rows[0].depth:
                 self.stops[path.pop()] = at
             if path:
                 siblings = self.children[path[-1]]

@@ -20,6 +20,7 @@ from copydesk.notes.folder.blocks import (
     FolderDocument,
     content,
     fingerprints,
+    holding,
     identify,
     in_order,
     pieces,
@@ -38,7 +39,7 @@ from copydesk.notes.folder.documents import (
     splice_of,
 )
 from copydesk.notes.markdown import Block, Tree, Where, deletion, insertion, is_phantom, replacement
-from copydesk.notes.markdown.block import BLANK, BOM, ITEM, LIST, MATTER, newline_of
+from copydesk.notes.markdown.block import BLANK, BOM, HOLDS, ITEM, LIST, MATTER, newline_of
 from copydesk.notes.markdown.edit import blank_line, is_tight, marker_holder
 from copydesk.notes.markdown.tree import (
     head_of,
@@ -91,55 +92,51 @@ Span = tuple[int, int, int]
 
 def traces(tree: Tree, *tops: Block, depth: int = 0) -> list[Trace]:
     """The traces of blocks and their descendants, parents first: structure and texts of leaves."""
+    return _traces(tree, [placed for each in tops for placed in in_order(each, depth)])
+
+
+def _traces(tree: Tree, placed: Sequence[tuple[int, Block]]) -> list[Trace]:
     return [
         (
-            depth + below,
+            depth,
             block.kind,
             "" if block.kind == LIST else block.subtype,  # its items have it
-            b"" if block.holds_blocks else tree.source(block),
+            b"" if block.kind in HOLDS else tree.data[block.start : block.stop],
         )
-        for each in tops
-        for below, block in in_order(each)
+        for depth, block in placed
     ]
+
+
+Parsed = tuple[Tree, list[Block], list[Trace]]
+"""A text with its blocks, the document first and without front matter, and their traces."""
 
 
 class ReparseWindow:
     """The top-level blocks [low, high) of a document, with their lines, and the changes so far.
 
-    `start` is the byte offset of their lines in the document; `change` applies to their original
-    bytes. `order` are the document and all blocks but front matter, `ids` theirs.
+    In the document these were the rows [first, behind) and the bytes [start, stop), to which
+    `change` applies. `order` are the document and all blocks but front matter; `traces`, `rows` and
+    `ids` are theirs.
     """
 
-    def __init__(
-        self, low: int, high: int, start: int, tree: Tree, change: ChangeSet, ids: Sequence[str]
-    ) -> None:
-        self.low, self.high, self.start = low, high, start
-        self.show(tree, change, ids)
+    def __init__(self, document: FolderDocument, low: int, high: int) -> None:
+        self.low, self.high = low, high
+        self.start, self.stop = document.line_of(low), document.line_of(high)
+        self.first, self.behind = document.row_of(low), document.row_of(high)
 
-    def show(self, tree: Tree, change: ChangeSet, ids: Sequence[str]) -> None:
-        """Take in another text."""
-        self.tree, self.change, self.ids = tree, change, list(ids)
-        self.order = [block for _, block in in_order(tree.root)]
+    def show(self, parsed: Parsed, change: ChangeSet, rows: Sequence[Fingerprint]) -> None:
+        """Take in another text, and the rows of its blocks."""
+        self.tree, self.order, self.traces = parsed
+        self.change, self.rows, self.ids = change, rows, [row.id for row in rows]
         self.by_id = dict(zip(self.ids, self.order, strict=True))
 
     def span(self, block: Block) -> Span:
         """The place of a block and its descendants."""
         start = self.order.index(block)
-        depth = sum(1 for _ in block.ancestors())
-        return start, start + len(in_order(block)), depth
+        return start, start + len(in_order(block)), self.traces[start][0]
 
     def id_of(self, block: Block) -> str:
         return self.ids[self.order.index(block)]
-
-    def rows(self, span: Span | None = None) -> list[Fingerprint]:
-        """The rows of the blocks in a span, the first of them at depth 0; without one, of all."""
-        start, stop, _ = span or (0, len(self.order), 0)
-        return [
-            row.with_id(block_id)
-            for row, block_id in zip(
-                fingerprints(self.tree, self.order[start]), self.ids[start:stop], strict=True
-            )
-        ]
 
 
 class LinkTarget(NamedTuple):
@@ -168,8 +165,8 @@ class WorkingDocument:
 
     def fronts(self, data: bytes) -> bool:
         """Whether front matter that no window saw begins or ends in `data`, the changed text."""
-        first = (window.tree for window in self.windows[:1] if not window.low)
-        tree = next(first, self.document.tree)
+        sees_start = self.windows and not self.windows[0].low
+        tree = self.windows[0].tree if sees_start else self.document.tree
         return tree.profile == "gfm" and (
             bool(head_of(data)) != (tree.root.children[0].kind == MATTER)
         )
@@ -177,8 +174,8 @@ class WorkingDocument:
     def splices(self) -> tuple[Splice, ...]:
         rows = self.document.rows
         splices = [
-            splice_of(start, rows[start:stop], window.rows()[1:])
-            for window, start, stop in self._spans()
+            splice_of(window.first, rows[window.first : window.behind], window.rows[1:])
+            for window in self.windows
         ]
         return tuple(splice for splice in splices if splice.old or splice.new)
 
@@ -196,13 +193,13 @@ class WorkingDocument:
         tops: list[Block] = []
         order: list[Block] = [root]
         at, child, shift = 1, 0, 0
-        for window, start, stop in self._spans():
-            shift_all(old[at:start], shift)
+        for window in windows:
+            shift_all(old[at : window.first], shift)
             shift_all(window.order[1:], window.start + shift)
-            order += (*old[at:start], *window.order[1:])
+            order += (*old[at : window.first], *window.order[1:])
             tops += (*children[child : window.low], *window.tree.root.children)
             shift += len(window.tree.data) - window.change.length
-            at, child = stop, window.high
+            at, child = window.behind, window.high
         shift_all(old[at:], shift)
         order += old[at:]
         tops += children[child:]
@@ -216,10 +213,10 @@ class WorkingDocument:
         """The headings and names that links may lead to and that the changes take away."""
         document = self.document
         old: dict[str, tuple[str, str]] = {}
-        spans = self._spans()
-        for block in [block for _, start, stop in spans for block in document.order[start:stop]]:
-            for name in _target_names(document.tree, block):
-                old.setdefault(link_key(name), (document.name(block), name))
+        seen = [at for window in self.windows for at in range(window.first, window.behind)]
+        for at in seen:
+            for name in _target_names(document.tree, document.order[at]):
+                old.setdefault(link_key(name), (document.rows[at].id, name))
         now = {
             (block_id, name.startswith("^")): name
             for window in self.windows
@@ -228,8 +225,7 @@ class WorkingDocument:
         }
         lost = old.keys() - set(map(link_key, now.values())) - {""}
         if lost:
-            seen = {at for _, start, stop in spans for at in range(start, stop)}
-            rest = (block for at, block in enumerate(document.order) if at not in seen)
+            rest = {*document.order} - {document.order[at] for at in seen}
             lost -= {link_key(n) for block in rest for n in _target_names(document.tree, block)}
         return [
             LinkTarget(document.path, block_id, name, now.get((block_id, name.startswith("^")), ""))
@@ -244,7 +240,7 @@ class WorkingDocument:
             return window.tree, window.by_id[block_id]
         document = self.document
         at = document.index.get(block_id, 0)
-        is_changed = any(start <= at < stop for _, start, stop in self._spans())
+        is_changed = any(each.first <= at < each.behind for each in self.windows)
         return (document.tree, document.order[at]) if at and not is_changed else None
 
     def block(self, block_id: str) -> tuple[ReparseWindow, Block]:
@@ -324,7 +320,8 @@ class WorkingDocument:
         """Give blocks in windows other ids."""
         for window in self.windows:
             if not names.keys().isdisjoint(window.by_id):
-                window.show(window.tree, window.change, [names.get(i, i) for i in window.ids])
+                rows = [row.with_id(names.get(row.id, row.id)) for row in window.rows]
+                window.show((window.tree, window.order, window.traces), window.change, rows)
 
     def window_of(self, block_id: str) -> ReparseWindow | None:
         """The window that a block is in; None for any other."""
@@ -350,8 +347,8 @@ class WorkingDocument:
         become one with the list before.
         """
         change = ChangeSet.of(len(window.tree.data), edits)
-        tree = self._parsed(change.apply(window.tree.data), window.low)
-        old, new = traces(window.tree, window.tree.root), traces(tree, tree.root)
+        parsed = tree, order, new = self._parsed(change.apply(window.tree.data), window.low)
+        old = window.traces
         start, stop, depth = span
         behind = stop + len(new) - len(old)
         joined = joins and behind < start and old[stop][:2] == (depth, LIST)
@@ -368,27 +365,26 @@ class WorkingDocument:
         )
         if not is_as_meant or now != [*kinds]:
             raise InvalidArgs("markdown", _OTHER if is_as_meant else _RUNS_ON)
-        tops = [block for at, block in in_order(tree.root)[start:behind] if at == depth]
-        new_rows = [each for block in tops for each in fingerprints(tree, block)]
-        gone = window.rows(span) if keeps else []
-        ids = [
-            row.id for row in identify(gone, new_rows, (), lambda at: self._fresh(), self._is_taken)
-        ]
+        tops = [block for at, block in enumerate(order[start:behind]) if depths[at] == depth]
+        unnamed = [each for block in tops for each in fingerprints(tree, block, depth)]
+        gone = window.rows[start:stop] if keeps else ()
+        made = identify(gone, unnamed, (), lambda at: self._fresh(), self._is_taken)
         if keeps:
-            ids[0] = gone[0].id
+            made = (made[0].with_id(gone[0].id), *made[1:])
         if joined:
             self.notices.append(NoteNotice("joined", window.ids[start], window.ids[stop - 1]))
+        ids = [row.id for row in made]
         self._used.update(ids)  # some are those that the text brings, and has once
         lost = [row.id for row in gone if row.id not in ids]
         if lost:
             self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
-        window.show(tree, window.change.then(change), window.ids[:start] + ids + window.ids[stop:])
-        return tuple(block_id for block_id, at in zip(ids, depths, strict=True) if at == depth)
-
-    def _spans(self) -> list[tuple[ReparseWindow, int, int]]:
-        """The windows, and which of the document's rows each one has."""
-        row_of = self.document.row_of
-        return [(window, row_of(window.low), row_of(window.high)) for window in self.windows]
+        rows = [*window.rows[:start], *made, *window.rows[stop:]]
+        for at, block in enumerate(order):
+            if rows[at].anchor != (block.anchor or ""):  # a name moves to what is left beside it
+                rows[at] = rows[at]._replace(anchor=block.anchor or "")
+        rows = holding(rows) if depth > 1 or joined else rows
+        window.show(parsed, window.change.then(change), rows)
+        return tuple(row.id for row in made if row.depth == depth)
 
     def _with_guards(
         self, window: ReparseWindow, index_in: Callable[[ReparseWindow], int]
@@ -420,24 +416,25 @@ class WorkingDocument:
 
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
         """Join blocks and the windows among them; None if the result would parse differently."""
-        document = self.document
-        first, behind = document.row_of(low), document.row_of(high)
-        ids = [row.id for row in document.rows[first:behind]]
+        document, window = self.document, ReparseWindow(self.document, low, high)
+        start, first = window.start, window.first
+        rows = [document.rows[0], *document.rows[first : window.behind]]
         expected = traces(document.tree, *document.tree.root.children[low:high], depth=1)
-        for window in reversed(met):  # the last first: no place moves
-            rows = slice(document.row_of(window.low) - first, document.row_of(window.high) - first)
-            ids[rows] = window.ids[1:]
-            expected[rows] = traces(window.tree, window.tree.root)[1:]
-        start, stop = document.line_of(low), document.line_of(high)
-        change = ChangeSet.of(stop - start, _shifted(met, -start))
-        tree = self._parsed(change.apply(document.data[start:stop]), low)
-        if traces(tree, tree.root)[1:] != expected:
+        for each in reversed(met):  # the last first: no place moves
+            rows[each.first - first + 1 : each.behind - first + 1] = each.rows[1:]
+            expected[each.first - first : each.behind - first] = each.traces[1:]
+        change = ChangeSet.of(window.stop - start, _shifted(met, -start))
+        parsed = self._parsed(change.apply(document.data[start : window.stop]), low)
+        if parsed[2][1:] != expected:
             return None
-        return ReparseWindow(low, high, start, tree, change, [document.id, *ids])
+        window.show(parsed, change, rows)
+        return window
 
-    def _parsed(self, data: bytes, low: int) -> Tree:
-        tree = self.document.tree
-        return read(data, tree.profile, tree.newline, part=low > 0)
+    def _parsed(self, data: bytes, low: int) -> Parsed:
+        whole = self.document.tree
+        tree = read(data, whole.profile, whole.newline, part=low > 0)
+        placed = in_order(tree.root)
+        return tree, [block for _, block in placed], _traces(tree, placed)
 
 
 def _shifted(windows: Iterable[ReparseWindow], by: int) -> list[Edit]:
@@ -609,7 +606,7 @@ class DryRun:
             case _:
                 raise InvalidArgs("image", "is not one of this store")
         working, window, block = self._block(change.id)
-        if change.over and window.rows(window.span(block))[0].hash != change.over:
+        if change.over and window.rows[window.order.index(block)].hash != change.over:
             raise BlockChanged(block_id=change.id)
         if not isinstance(change, Update):
             working.delete(window, block, joins=joins)
