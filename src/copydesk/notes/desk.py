@@ -720,7 +720,8 @@ class NotesDesk:
         ids = list(dict.fromkeys(block_id for hunk in hunks for block_id in hunk.named))
         with one_look():  # a second look below tells whether anything changed
             there = home.store.blocks(ids)
-            self.reading.check_blocks(member, there.values(), "read", operation)
+            paths = {block.path: self.reading.path(member, block) for block in there.values()}
+            self.reading.check(member, paths.values(), "read", operation)
             tree = tree_of(home.store, there, hunks)
             plan = plan_blocks(
                 hunks, tree, home.split, mixes_tasks=home.mixes_tasks, strict=request.strict
@@ -731,7 +732,6 @@ class NotesDesk:
         again = home.store.blocks(ids)
         if any(i not in again or _PLANNED_ON(again[i]) != _PLANNED_ON(there[i]) for i in there):
             raise TargetMoved
-        paths = {block.path: self.reading.path(member, block) for block in there.values()}
         path = next(iter(paths.values()))  # all named blocks exist
         documents = self._to_write(prepared, paths, path).documents
         draft = block_draft(request, plan, documents, path, prepared.notices)
