@@ -124,7 +124,7 @@ class ReparseWindow:
         self.start, self.stop = document.line_of(low), document.line_of(high)
         self.first, self.behind = document.row_of(low), document.row_of(high)
 
-    def show(self, parsed: Parsed, change: ChangeSet, rows: Sequence[Fingerprint]) -> None:
+    def show(self, parsed: Parsed, change: ChangeSet, rows: list[Fingerprint]) -> None:
         """Take in another text, and the rows of its blocks."""
         self.tree, self.order, self.traces = parsed
         self.change, self.rows, self.ids = change, rows, [row.id for row in rows]
@@ -367,8 +367,9 @@ class WorkingDocument:
             raise InvalidArgs("markdown", _OTHER if is_as_meant else _RUNS_ON)
         tops = [block for at, block in enumerate(order[start:behind]) if depths[at] == depth]
         unnamed = [each for block in tops for each in fingerprints(tree, block, depth)]
-        gone = window.rows[start:stop] if keeps else ()
-        made = identify(gone, unnamed, (), lambda at: self._fresh(), self._is_taken)
+        gone, made = (window.rows[start:stop] if keeps else []), tuple(unnamed)
+        if not keeps or len(unnamed) > 1:  # else it is the row of the block itself
+            made = identify(gone, unnamed, (), lambda at: self._fresh(), self._is_taken)
         if keeps:
             made = (made[0].with_id(gone[0].id), *made[1:])
         if joined:
@@ -544,15 +545,15 @@ class DryRun:
         plans: list[FilePlan] = []
         for path, working in workings:
             document, change = working.document, working.change
-            base = Snapshot.of(document.data)
-            result = base.edited(change)
+            file = FileEdit(path, Snapshot.of(document.data), change)
+            result = file.after
             after[str(path)] = text_shown(result.data)
             if working.fronts(result.data):
                 raise InvalidArgs("markdown", _RUNS_ON)
             step = SidecarChange(document.digest, result.digest, working.splices())
             rows = step.take(document.rows)
             if change:
-                files.append(FileEdit(path, base, change))
+                files.append(file)
                 plans.append((path, result.digest, rows, working.successor))
                 self._documents.plan_ids(document, path, step)
         notices = [notice for _, working in workings for notice in working.notices]
