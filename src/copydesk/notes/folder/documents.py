@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -206,7 +206,7 @@ class Sidecars:
         """The digest of the text whose rows are saved, and the document's row; or ("", None)."""
         name = self._file(path, "json")
         with suppress(OSError, *_DAMAGED), open(name, encoding="utf-8", newline="\n") as file:
-            first, _, row = (file.readline() for _ in range(3))
+            first, _, row = islice(file, 3)
             (document,) = _rows([json.loads(row.rstrip(",\n"))])
             if (digest := _DIGEST.search(first)) is not None and is_id(document.id):
                 return digest[1], document
@@ -261,14 +261,16 @@ class Sidecars:
     def way(self, path: str, before: str, after: str) -> list[SavedStep]:
         """The steps that lead from one text to another, in either direction; empty if none do."""
         newest_first = self._steps(path)[::-1]
-        ways = [(before, list[SavedStep]())]
-        for digest, way in ways:  # which grows
+        ways = {before: list[SavedStep]()}
+        reached = [before]
+        for digest in reached:  # which grows
             if digest == after:
-                return way
+                return ways[digest]
             for saved in newest_first:
                 beyond = saved[1] if saved[0] == digest else saved[0]
-                if digest in saved[:2] and all(beyond != known for known, _ in ways):
-                    ways.append((beyond, [*way, saved]))
+                if digest in saved[:2] and beyond not in ways:
+                    ways[beyond] = [*ways[digest], saved]
+                    reached.append(beyond)
         return []
 
     def _steps(self, path: str) -> list[SavedStep]:
@@ -947,9 +949,11 @@ class DocumentCache:
                 built = successor and successor(content.stamp, digest, content.data, rows)
                 if built is not None:
                     self._hold(path, built)
-        with self.sidecars.locked():
-            if not self.sidecars.head(str(path))[0]:
-                self._save(Sidecar(str(path), digest, rows))
+        name = str(path)
+        if not self.sidecars.head(name)[0]:
+            with self.sidecars.locked():
+                if not self.sidecars.head(name)[0]:
+                    self._save(Sidecar(name, digest, rows))
         return True
 
     def plan_ids(self, base: FolderDocument | None, path: RelPath, step: SidecarChange) -> None:
@@ -965,7 +969,10 @@ class DocumentCache:
                 if not by_steps:
                     self._save(self.sidecars.load(name).then(base.digest, base.rows))
             self.sidecars.add(name, step, flush=by_steps)
-        self.index.keep_ids(name, (row.id for each in step.splices for row in each.new))
+        known = base.index if base is not None else ()
+        new = [row.id for each in step.splices for row in each.new if row.id not in known]
+        if new:
+            self.index.keep_ids(name, new)
 
     def _hold(self, path: RelPath, document: FolderDocument) -> None:
         self._held[path] = document
