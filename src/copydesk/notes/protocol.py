@@ -404,7 +404,9 @@ def kept_nowhere(undo: tuple[Change, ...]) -> None:
     """Discard the inverse."""
 
 
-ANSWERS: ContextVar[dict[tuple[int, str, str], object] | None] = ContextVar("answers", default=None)
+ANSWERS: ContextVar[dict[tuple[int, str, object], object] | None] = ContextVar(
+    "answers", default=None
+)
 """Answers cached within `one_look`, by the `id()` of the store, the call and its arguments."""
 
 
