@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
 from types import MappingProxyType
@@ -423,18 +422,6 @@ _SPARE = 4
 """Rows to request per wanted block: the index may name blocks that are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewDocument:
-    """A document to create, which must get this path."""
-
-    id: str
-    box: str
-    parent_id: str
-    path: str
-    hpath: str
-    markdown: str
-
-
 class Making(NamedTuple):
     """How to create or remove a document that was prepared."""
 
@@ -618,7 +605,18 @@ class KernelStore:
                 raise InvalidArgs("parent_id", "is in another notebook")
             above, titles = home.path.removesuffix(".sy"), self._kernel.hpath(parent_id)
         path, hpath = f"{above}/{document_id}.sy", f"{titles}/{name}"
-        new = NewDocument(document_id, box, parent_id, path, hpath, markdown)
+        new = NoteBlock(
+            id=document_id,
+            kind="d",
+            subtype="",
+            markdown=markdown,
+            content=name,
+            parent_id=parent_id,
+            root_id=document_id,
+            box=box,
+            path=path,
+            hpath=hpath,
+        )
         return Prepared((), {}, {path: markdown}, held=Making(partial(self._make_document, new)))
 
     def prepare_beside(self, anchor_id: str, up: int, title: str, markdown: str) -> Prepared:
@@ -671,7 +669,7 @@ class KernelStore:
         """The removal of a new document, while it is what it is now."""
         return (Delete(document_id, mark_of(self._kernel.kramdown(document_id))),)
 
-    def _make_document(self, new: NewDocument, keep: KeepUndo) -> ChangesDone:
+    def _make_document(self, new: NoteBlock, keep: KeepUndo) -> ChangesDone:
         """Create a prepared document; if the answer times out, wait for the document to appear."""
         keep((Delete(new.id, SENT + new.markdown),))
         create = partial(
@@ -690,7 +688,7 @@ class KernelStore:
         except NotesUnavailable as lost:
             raise NotesTorn(0, problem or lost.detail, (new.id,)) from None
 
-    def _made(self, new: NewDocument, named: str, problem: str, *, late: bool) -> None:
+    def _made(self, new: NoteBlock, named: str, problem: str, *, late: bool) -> None:
         """Check the new document, remove a wrong one; NotesTorn if a `late` one is missing."""
         there = self._kernel.settled(lambda: self.blocks([new.id]), bool, late=late)
         note = there.get(new.id)
@@ -711,7 +709,7 @@ class KernelStore:
             raise NotesTorn(0, fault, tuple(left))
         raise NotesRolledBack(0, new.id, problem or fault)
 
-    def _fault(self, new: NewDocument, note: NoteBlock) -> str:
+    def _fault(self, new: NoteBlock, note: NoteBlock) -> str:
         """The fault of a new document, or empty."""
         if (note.box, note.path) != (new.box, new.path):
             return f"it stands at {note.box}{note.path}"
