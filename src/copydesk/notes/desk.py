@@ -282,8 +282,6 @@ _PLANNED_ON = attrgetter("kind", "markdown", "parent_id")
 
 def _located(store: NoteStore, hunk: BlockHunk) -> BlockHunk:
     """The hunk with ids for addresses."""
-    if not any(map(is_address, hunk.named)):
-        return hunk
     place = (hunk.place[0], store.located(hunk.place[1])) if hunk.place else None
     return replace(hunk, block_id=store.located(hunk.block_id), place=place)
 
@@ -640,7 +638,10 @@ class NotesDesk:
         home = self.reading.home(member)
         parsed = parse_block_diff(request.content, home.valid)
         with one_look():
-            hunks = [_located(home.store, hunk) for hunk in parsed]
+            hunks = [
+                _located(home.store, hunk) if any(map(is_address, hunk.named)) else hunk
+                for hunk in parsed
+            ]
         return attempted(
             lambda: self._on_blocks_now(member, hunks, request, operation),
             lambda: Failed("read", _AGAIN),

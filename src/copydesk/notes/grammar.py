@@ -184,7 +184,6 @@ class BlockHunk:
 
     def __post_init__(self) -> None:
         edits, moves = self.action == "EDIT", self.action == "MOVE"
-        texts = self.text, self.search or ""
         if not (
             all(is_block_id(name) or is_address(name) for name in self.named)
             # an EDIT alone has a SEARCH, which is never empty
@@ -192,7 +191,7 @@ class BlockHunk:
             # DELETE and MOVE have no text, all others have one, but that of an EDIT may be empty
             and (bool(self.text) != (moves or self.action == "DELETE") or edits)
             and (self.place is not None) == moves
-            and all(part == content_of_hunk(part) for part in texts)
+            and all(part == content_of_hunk(part) for part in (self.text, self.search or ""))
         ):
             raise ValueError(f"no hunk: {self.action} of {self.block_id!r}")
 
@@ -223,8 +222,7 @@ def is_address(text: str) -> bool:
 
 def lines_of_hunk(text: str) -> list[str]:
     """The lines of a text without their ends, which are LF or CRLF."""
-    lines = text.split("\n")
-    return [line.rstrip("\r") for line in lines] if "\r" in text else lines
+    return [line.rstrip("\r") for line in text.split("\n")]
 
 
 def is_blank(line: str) -> bool:
@@ -234,19 +232,17 @@ def is_blank(line: str) -> bool:
 
 def content_of_hunk(text: str) -> str:
     """The text with LF, without blank lines at the ends."""
-    if "\r" in text:
-        text = "\n".join(lines_of_hunk(text))
-    bare = text.strip(_BLANKS)
-    if bare in ("", text):
-        return bare
-    # the first and the last line with text keep their own blanks
-    start = text.rfind("\n", 0, text.index(bare)) + 1
-    end = text.find("\n", start + len(text[start:].rstrip(_BLANKS)))
-    return text[start : end if end >= 0 else None]
+    if "\r" not in text and text == text.strip(" \t\n"):
+        return text
+    lines = lines_of_hunk(text)
+    start, stop = _trimmed(lines)
+    return "\n".join(lines[start:stop])
 
 
-_BLANKS = " \t\n"
-"""What blank lines consist of."""
+def _trimmed(lines: Sequence[str]) -> tuple[int, int]:
+    """The lines [start, stop), 0-based, without blank ones at the ends."""
+    inked = [at for at, line in enumerate(lines) if not is_blank(line)]
+    return (inked[0], inked[-1] + 1) if inked else (0, 0)
 
 
 _PLACES = ("BEFORE", "AFTER", "PREPEND", "APPEND")
@@ -307,8 +303,12 @@ def header_of(line: str, valid: Callable[[str], bool]) -> Header | None:
         (not _is_label(label), "UNEXPECTED_TEXT.label"),
     )
     wrong: Kind | None = next((kind for is_wrong, kind in wrongs if is_wrong), None)
-    plain = known or wrong in (None, "UNEXPECTED_TEXT.label") or is_id(block_id[:_SIYUAN_SIZE])
-    plain = plain or (bool(closed) and len(inner.split()) == 1)
+    plain = (
+        known
+        or wrong in (None, "UNEXPECTED_TEXT.label")
+        or is_id(block_id[:_SIYUAN_SIZE])
+        or (closed != "" and len(inner.split()) == 1)
+    )
     return Header(cast(Action, command) if known else "EDIT", block_id, wrong, plain)
 
 
@@ -536,12 +536,11 @@ class _Reader:
 
 def _unfenced(lines: list[str]) -> tuple[int, int]:
     """The lines [start, stop), 0-based, without a code fence around all of them."""
-    inked = [at for at, line in enumerate(lines) if not is_blank(line)]
-    if len(inked) > 1:
-        start, stop = inked[0], inked[-1]
-        opening, closing = _FENCE.fullmatch(lines[start]), _CLOSING.fullmatch(lines[stop])
+    start, stop = _trimmed(lines)
+    if stop - start > 1:
+        opening, closing = _FENCE.fullmatch(lines[start]), _CLOSING.fullmatch(lines[stop - 1])
         if opening and closing and closing[1].startswith(opening[1]):
-            return start + 1, stop
+            return start + 1, stop - 1
     return 0, len(lines)
 
 

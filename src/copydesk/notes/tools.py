@@ -272,14 +272,13 @@ class CreateNewDocCall(EditingCall):
         written = notes_of(context.desk).create(
             context.member, name, self.title, self.markdown, anchor, location
         )
-        where = say(f"notes.location.{location}", context.lang)
         link = (
             f"siyuan://blocks/{written.target.id}" if written.path is None else _link(written.path)
         )
         facts = {
             "link": link,
             "hpath": written.target.hpath,
-            "where": where,
+            "where": say(f"notes.location.{location}", context.lang),
             "id": written.target.id,
         }
         return note_answered(
