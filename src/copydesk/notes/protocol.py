@@ -108,7 +108,7 @@ class NotesTorn(Refusal, code="NOT_ROLLED_BACK"):
 
 _FORM = re.compile(r"[0-9]{14}-[0-9a-z]{7}")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def is_id(value: str) -> bool:
@@ -130,7 +130,7 @@ def valid(value: str) -> str:
 
 def new_id() -> str:
     """A new id as SiYuan makes them: the local time, and seven random letters of 36 (36 bits)."""
-    return time.strftime("%Y%m%d%H%M%S-") + "".join(secrets.choice(_LETTERS) for _ in range(7))
+    return time.strftime("%Y%m%d%H%M%S-") + "".join(secrets.choice(ID_LETTERS) for _ in range(7))
 
 
 CONTAINERS = frozenset({"d", "l", "i", "b", "s", "callout"})

@@ -325,8 +325,8 @@ def holding(rows: Sequence[Fingerprint]) -> list[Fingerprint]:
         if row.kind in HOLDS and row.kind != DOCUMENT:
             inside = row.kind + " " + " ".join(child.hash for child in reversed(children))
             words = {word for child in children for word in _words(child.sketch)}
-            hash_, sketch = _hash(inside.encode()), "".join(sorted(words)[:_KEPT])
-            row = row._replace(hash=hash_, sketch=sketch)
+            sketch = "".join(sorted(words)[:_KEPT])
+            row = row._replace(hash=_hash(inside.encode()), sketch=sketch)
         renewed.append(row)
         below.setdefault(row.depth, []).append(row)
     return renewed[::-1]

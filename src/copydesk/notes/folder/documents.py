@@ -47,6 +47,7 @@ from copydesk.notes.markdown.block import DOCUMENT, MATTER
 from copydesk.notes.markdown.tree import head_of, undisturbed
 from copydesk.notes.protocol import (
     ANSWERS,
+    ID_LETTERS,
     BlockNotFound,
     InvalidBlockId,
     are_ids,
@@ -800,10 +801,6 @@ def shared(sidecar: Sidecar, texts: set[str]) -> float:
     return len(old & texts) / most if most else 0.0
 
 
-_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
-_WEIGHTS = [36**digit for digit in range(7)]
-
-
 _HELD = 32 << 20
 """The memory for parsed documents, in bytes (estimated); at least one document is kept."""
 
@@ -977,8 +974,12 @@ class DocumentCache:
                 if not by_steps:
                     self._save(self.sidecars.load(name).then(base.digest, base.rows))
             self.sidecars.add(name, step, flush=by_steps)
-        known = base.index if base is not None else ()
-        new = [row.id for each in step.splices for row in each.new if row.id not in known]
+        new = [
+            row.id
+            for each in step.splices
+            for row in each.new
+            if base is None or row.id not in base.index
+        ]
         if new:
             self.index.keep_ids(name, new)
 
@@ -1211,7 +1212,7 @@ class DocumentCache:
         def candidate(at: int, number: int) -> str:
             seed = f"{name}:{digest}:{at}:{number}".encode("utf-8", "surrogatepass")
             drawn = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest())
-            return f"{date}-" + "".join([_ALPHABET[drawn // weight % 36] for weight in _WEIGHTS])
+            return f"{date}-" + "".join([ID_LETTERS[drawn // 36**at % 36] for at in range(7)])
 
         first = [candidate(at, 0) for at in range(len(new))]
         others = self.index.of_others(name, first)

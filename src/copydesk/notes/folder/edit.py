@@ -67,7 +67,6 @@ from copydesk.notes.protocol import (
     new_id,
     plain_subtype,
     raw_markdown,
-    valid,
 )
 from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet, Edit
@@ -165,8 +164,8 @@ class WorkingDocument:
 
     def fronts(self, data: bytes) -> bool:
         """Whether front matter that no window saw begins or ends in `data`, the changed text."""
-        sees_start = self.windows and not self.windows[0].low
-        tree = self.windows[0].tree if sees_start else self.document.tree
+        first = (window.tree for window in self.windows[:1] if not window.low)
+        tree = next(first, self.document.tree)
         return tree.profile == "gfm" and (
             bool(head_of(data)) != (tree.root.children[0].kind == MATTER)
         )
@@ -327,9 +326,6 @@ class WorkingDocument:
         """The window that a block is in; None for any other."""
         return next((window for window in self.windows if block_id in window.by_id), None)
 
-    def _is_taken(self, block_id: str) -> bool:
-        return block_id in self._used or block_id in self.document.index
-
     def _make(
         self,
         window: ReparseWindow,
@@ -369,7 +365,13 @@ class WorkingDocument:
         unnamed = [each for block in tops for each in fingerprints(tree, block, depth)]
         gone, made = (window.rows[start:stop] if keeps else []), tuple(unnamed)
         if not keeps or len(unnamed) > 1:  # else it is the row of the block itself
-            made = identify(gone, unnamed, (), lambda at: self._fresh(), self._is_taken)
+            made = identify(
+                gone,
+                unnamed,
+                (),
+                lambda at: self._fresh(),
+                lambda each: each in self._used or each in self.document.index,
+            )
         if keeps:
             made = (made[0].with_id(gone[0].id), *made[1:])
         if joined:
@@ -379,12 +381,13 @@ class WorkingDocument:
         lost = [row.id for row in gone if row.id not in ids]
         if lost:
             self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
-        rows = [*window.rows[:start], *made, *window.rows[stop:]]
-        for at, block in enumerate(order):
-            if rows[at].anchor != (block.anchor or ""):  # a name moves to what is left beside it
-                rows[at] = rows[at]._replace(anchor=block.anchor or "")
-        rows = holding(rows) if depth > 1 or joined else rows
-        window.show(parsed, window.change.then(change), rows)
+        placed = zip((*window.rows[:start], *made, *window.rows[stop:]), order, strict=True)
+        rows = [  # a name may have moved to what is left beside it
+            row if row.anchor == (block.anchor or "") else row._replace(anchor=block.anchor or "")
+            for row, block in placed
+        ]
+        is_inside = depth > 1 or joined  # of containers that the change is not about
+        window.show(parsed, window.change.then(change), holding(rows) if is_inside else rows)
         return tuple(row.id for row in made if row.depth == depth)
 
     def _with_guards(
@@ -418,14 +421,13 @@ class WorkingDocument:
     def _joined(self, low: int, high: int, met: Sequence[ReparseWindow]) -> ReparseWindow | None:
         """Join blocks and the windows among them; None if the result would parse differently."""
         document, window = self.document, ReparseWindow(self.document, low, high)
-        start, first = window.start, window.first
-        rows = [document.rows[0], *document.rows[first : window.behind]]
+        rows = [document.rows[0], *document.rows[window.first : window.behind]]
         expected = traces(document.tree, *document.tree.root.children[low:high], depth=1)
         for each in reversed(met):  # the last first: no place moves
-            rows[each.first - first + 1 : each.behind - first + 1] = each.rows[1:]
-            expected[each.first - first : each.behind - first] = each.traces[1:]
-        change = ChangeSet.of(window.stop - start, _shifted(met, -start))
-        parsed = self._parsed(change.apply(document.data[start : window.stop]), low)
+            rows[each.first - window.first + 1 : each.behind - window.first + 1] = each.rows[1:]
+            expected[each.first - window.first : each.behind - window.first] = each.traces[1:]
+        change = ChangeSet.of(window.stop - window.start, _shifted(met, -window.start))
+        parsed = self._parsed(change.apply(document.data[window.start : window.stop]), low)
         if parsed[2][1:] != expected:
             return None
         window.show(parsed, change, rows)
@@ -556,8 +558,10 @@ class DryRun:
                 files.append(file)
                 plans.append((path, result.digest, rows, working.successor))
                 self._documents.plan_ids(document, path, step)
-        notices = [notice for _, working in workings for notice in working.notices]
-        notices += [_link_notice(kind, target, paths) for (kind, target), paths in linked.items()]
+        notices = (
+            *chain.from_iterable(working.notices for working in self._workings.values()),
+            *(_link_notice(kind, target, paths) for (kind, target), paths in linked.items()),
+        )
         anchors = [
             (f"{target.path}#{target.name}", tuple(map(str, paths)))
             for (kind, target), paths in linked.items()
@@ -569,7 +573,7 @@ class DryRun:
             MappingProxyType(after),
             tuple(files),
             HeldFiles(tuple(plans), ids, tuple(anchors)),
-            tuple(notices),
+            notices,
         )
 
     def _take_all(
@@ -723,12 +727,10 @@ class DryRun:
         return working, *working.block(block_id)
 
     def _working(self, block_id: str) -> WorkingDocument:
-        valid(block_id)
         workings = self._workings.values()
         has = [working for working in workings if working.window_of(block_id) is not None]
-        has = has or [working for working in workings if block_id in working.document.index]
-        if has:
-            return has[0]  # a moved block is where it is now
+        for working in has or [each for each in workings if block_id in each.document.index]:
+            return working  # a moved block is where it is now
         document = self._documents.find(block_id)
         if document.path in self._workings:
             raise BlockNotFound(block_id)  # the file changed during the dry run

@@ -175,7 +175,7 @@ class FolderStore:
 
     @locked
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
-        wanted = list(dict.fromkeys(map(valid, ids)))
+        wanted = dict.fromkeys(ids)
         places: dict[FolderDocument, list[Node]] = {}  # what is above is told once for each
         for block_id in wanted:
             with suppress(BlockNotFound):
@@ -523,7 +523,7 @@ class FolderStore:
             path=str(path),
             hpath=self._hpath(path, card.title),
             attributes=MappingProxyType(dict(card.attributes)),
-            updated=_time(card.stamp),
+            updated=time.strftime("%Y%m%d%H%M%S", time.localtime(card.stamp.mtime_ns // 10**9)),
         )
 
     def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
@@ -596,10 +596,6 @@ class FolderStore:
 def _inside(block: Node) -> Sequence[Node]:
     """The children of a container, or the section of a heading."""
     return section(block) if block.level else shown(block)
-
-
-def _time(stamp: Stamp) -> str:
-    return time.strftime("%Y%m%d%H%M%S", time.localtime(stamp.mtime_ns // 1_000_000_000))
 
 
 def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
