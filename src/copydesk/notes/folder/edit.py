@@ -285,8 +285,7 @@ class WorkingDocument:
     def update(self, window: ReparseWindow, block: Block, markdown: str, kind: str) -> None:
         """Replace the text of a block, which keeps its id. Raises InvalidArgs as `insert` does."""
         text = as_stored(raw_markdown(window.tree, block), markdown)
-        edits = replacement(window.tree, block, text)
-        if edits:
+        if edits := replacement(window.tree, block, text):
             self._make(window, edits, window.span(block), [kind], keeps=True)
 
     def delete(self, window: ReparseWindow, block: Block, *, joins: bool = True) -> None:
@@ -378,8 +377,7 @@ class WorkingDocument:
             self.notices.append(NoteNotice("joined", window.ids[start], window.ids[stop - 1]))
         ids = [row.id for row in made]
         self._used.update(ids)  # some are those that the text brings, and has once
-        lost = [row.id for row in gone if row.id not in ids]
-        if lost:
+        if lost := [row.id for row in gone if row.id not in ids]:
             self.notices.append(NoteNotice("ids", ids[0], ", ".join(lost)))
         placed = zip((*window.rows[:start], *made, *window.rows[stop:]), order, strict=True)
         rows = [  # a name may have moved to what is left beside it
