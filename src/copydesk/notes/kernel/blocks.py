@@ -49,14 +49,15 @@ _TAGS = frozenset(("style", "br"))
 _TOLD = 5
 
 
-def checked(markdown: str) -> None:
-    """Raise InvalidArgs(`markdown`) if lines outside fences must not reach a kernel."""
+def checked(markdown: str) -> str:
+    """Return the text; InvalidArgs(`markdown`) if lines outside fences must not reach a kernel."""
     check_characters(markdown, "markdown")
     for line in _outside_fences(markdown, checked=True):
         if _ATTRIBUTES.match(line):
             raise InvalidArgs("markdown", "holds a line of block attributes, {: …}")
         if _CONFLICT.match(line):
             raise InvalidArgs("markdown", "holds a line of merge conflict markers")
+    return markdown
 
 
 _MARKED = re.compile(
