@@ -108,6 +108,14 @@ def test_what_changes_leave_is_what_the_whole_text_is(
         assert working.successor(STAMP, "b", result, rows) is None, "its blocks are taken"
 
 
+def test_what_is_left_of_the_last_block_may_not_read_as_another() -> None:
+    working = WorkingDocument(document_of("- -", maker(), "siyuan"), maker())
+    inner = working.document.rows[4]
+    assert (inner.kind, inner.depth) == ("l", 3)
+    with pytest.raises(InvalidArgs):
+        changed(working, inner.id, "delete", "")
+
+
 PARTS = (
     *TEXTS,
     "- a\n- b\n  - c\n\n    d\n- e", "1. x\n   ```\n   y\n   ```\n2. z", "7) seven", "+ plus\n",

@@ -343,10 +343,10 @@ class WorkingDocument:
         """
         change = ChangeSet.of(len(window.tree.data), edits)
         parsed = tree, order, new = self._parsed(change.apply(window.tree.data), window.low)
-        old = window.traces
-        start, stop, depth = span
+        old, (start, stop, depth) = window.traces, span
         behind = stop + len(new) - len(old)
-        joined = joins and behind < start and old[stop][:2] == (depth, LIST)
+        follows = [trace[:2] for trace in old[stop : stop + 1]]
+        joined = joins and behind < start and follows == [(depth, LIST)]
         stop, behind = stop + joined, behind + joined
         depths = [at for at, *_ in new[start : max(behind, start)]]
         now = [kind for at, kind, *_ in new[start : max(behind, start)] if at == depth]
