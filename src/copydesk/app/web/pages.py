@@ -1868,6 +1868,12 @@ def _writing(action: Action) -> Action:
     return act
 
 
+_NOT_DECIDED: Final = (
+    "Nothing was decided. The file or the plan changed after it was shown to you. This is how it is"
+    " now."
+)
+
+
 def _of_plan(action: Action) -> Action:
     """Wrap an action; after a refusal the next page is the plan's, with the reason."""
 
@@ -1875,10 +1881,7 @@ def _of_plan(action: Action) -> Action:
         try:
             return action(ctx)
         except ContentChanged:
-            words = phrase(
-                "Nothing was decided. The file or the plan changed after it was shown to you. This"
-                " is how it is now."
-            )
+            words = phrase(_NOT_DECIDED)
         except Refusal as refusal:
             words = words_of(refusal)
         return _here(ctx, words, "bad")
