@@ -550,6 +550,13 @@ def test_a_section_takes_blocks_at_its_end(stage: Stage) -> None:
     assert stage.texts(document) == ["# A", "## B", "b", "### C", "c", "x", "y", "## D", "d"]
 
 
+def test_a_document_and_a_section_take_blocks_in_one_diff(stage: Stage) -> None:
+    document = stage.document("## B\n\nb\n\n## C")
+    section = stage.ids(document)[0]
+    stage.done("applyBlockDiff", diff=f"@@APPEND:{document}@@\nx\n@@APPEND:{section}@@\ny")
+    assert stage.texts(document) == ["## B", "b", "y", "## C", "x"]
+
+
 def test_the_first_hunk_whose_text_is_not_taken_is_told(stage: Stage) -> None:
     ids = stage.ids(stage.document("a\n\nb\n\nc\n\nd\n\ne"))
     for bad in range(5):

@@ -197,7 +197,8 @@ def tree_of(
     for hunk in hunks:
         walks = hunk.place is not None or hunk.action == "APPEND"
         for block in (named[block_id] for block_id in hunk.named if block_id in named):
-            if walks and block.kind == "h" and block.parent_id not in children:
+            beside = children.get(block.parent_id, ("",))  # whose ids may be known, but not they
+            if walks and block.kind == "h" and not blocks.keys() >= {*beside}:
                 siblings = store.children(block.parent_id)
                 blocks = {sibling.id: sibling for sibling in siblings} | blocks
                 children[block.parent_id] = [sibling.id for sibling in siblings]
