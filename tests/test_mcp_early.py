@@ -248,6 +248,7 @@ UNUSUAL: Mapping[str, bytes] = {
     "an escape": request("\udc80", "tools/list", {}),
     "a cursor": request(3, "tools/list", {"cursor": "x"}),
     "no params": LIST.replace(b"{}", b"null"),
+    "params that are none": READY[:-1] + b', "params": [{}]}',
     "another version": LIST.replace(b'"2.0"', b'"1.0"'),
     "one more key": LIST[:-1] + b', "more": 1}',
     "an id that is none": request(1.5, "tools/list", {}),
