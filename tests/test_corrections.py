@@ -1374,6 +1374,17 @@ def test_a_hunk_for_lines_that_a_kept_plan_makes_is_told_so(desk: OpenWorkspace,
     assert done["changed"], done
 
 
+@pytest.mark.parametrize("tool", PARTS)
+def test_a_line_that_another_program_changed_is_not_told_as_made_by_a_kept_plan(
+    desk: OpenWorkspace, tool: str
+) -> None:
+    kept = kept_of(desk, tool)
+    write(desk, TWINS.replace("d\n", "D of others\n"))
+    facts = call(desk, tool, **PARTS[tool](("d\n", "dd\n")), apply="auto", **{"with": kept})
+    (told,) = facts["rejected"]
+    assert (told["path"], told["hunk"], told["reason"]) == ("w.txt", 1, "not_found")
+
+
 @each_row("before", ["", "new\n", "a\nq\n"])
 def test_two_insertions_at_one_place_are_refused_in_a_file_that_changed(
     desk: OpenWorkspace, before: str

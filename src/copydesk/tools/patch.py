@@ -233,8 +233,10 @@ class Patching:
             base, draft = item.draft.base, given.draft
             if given.plan.request.path != item.plan.request.path:
                 continue
-            is_old = draft.base.digest != base.digest and isinstance(base, Snapshot)
-            if is_old and not given.plan.request.is_operation:
+            is_old = draft.base.digest != base.digest and not given.plan.request.is_operation
+            if is_old and not isinstance(base, Snapshot):
+                continue  # nor is its place known in a text too long to be loaded
+            if is_old:
                 try:
                     draft = self._context.desk.applying.draft(
                         given.plan, given.real, base, draft.base
@@ -298,8 +300,12 @@ class Patching:
         for item in self._given if rejection.reason == "not_found" else ():
             path, after = item.plan.request.path, item.draft.after
             if str(path) == rejection.path and isinstance(after, Snapshot):
+                hunk = PatchEdit(path, (patch.hunks[rejection.hunk - 1],))
                 with suppress(Refusal):
-                    PatchEdit(path, (patch.hunks[rejection.hunk - 1],)).places(after)
+                    hunk.places(after)
+                    with suppress(Refusal):
+                        hunk.places(item.draft.base)
+                        continue  # another program has changed them
                     return RejectedHunk(
                         rejection.path, rejection.hunk, "made_by_kept", rejection.patch_line
                     )
