@@ -39,7 +39,7 @@ from copydesk.tools.ws_mod import PrepareEditCall
 
 @contextmanager
 def put_off() -> Generator[None]:
-    """Pause garbage collection; whoever of concurrent callers paused it takes it up again."""
+    """Pause garbage collection; the caller that paused it resumes it, while others may still run."""
     was_on = gc.isenabled()
     if was_on:  # else another caller, or a program, has to say when
         gc.disable()
@@ -244,8 +244,11 @@ class WriteCall(_ExpectedCall, EditingCall):
 
     def run(self, context: Context, name: str) -> Answer:
         path = context.path(self.path)
-        write = partial(context.batches.write, context.member, name, path, self.content)
-        make = partial(write, self.expected(), overwrite=self.overwrite)
+        make = partial(
+            context.batches.write,
+            *(context.member, name, path, self.content, self.expected()),
+            overwrite=self.overwrite,
+        )
         done = rewritten(context, name, path, make)
         return written(
             context,
@@ -375,8 +378,8 @@ def edited(
     dry: bool = False,
 ) -> Rewrite:
     """What the edits that are `compiled` make of the file; approved and refused as `rewritten`."""
-    edit = partial(context.batches.edit, context.member, name, path, compiled)
-    return rewritten(context, name, path, partial(edit, expected or Preconditions()), dry=dry)
+    call = context.member, name, path, compiled, expected or Preconditions()
+    return rewritten(context, name, path, partial(context.batches.edit, *call), dry=dry)
 
 
 def edited_in_batch(

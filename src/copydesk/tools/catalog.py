@@ -192,7 +192,7 @@ class EditingCall(ToolCall):
 
 
 class CorrectingCall(EditingCall):
-    """A call with old texts; may a certain correction of one be written at once? Else as is set."""
+    """A call with old texts; `corrections` says whether a certain one is written at once."""
 
     corrections: Literal["auto", "plan"] | None = None
 

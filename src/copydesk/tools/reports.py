@@ -1732,6 +1732,6 @@ def warned(bad: bool, escapes: Escapes, lang: Lang, signs: Sequence[str] = ()) -
 
 def lost(after: Snapshot, before: Snapshot | None) -> bool:
     """Whether a whole file has U+FFFD now but did not before."""
-    texts = (after,) if before is None else (after, before)
-    has = ("\ufffd" in text.encoding.text(text.data) for text in texts)
-    return next(has) and not next(has, False)
+    if "\ufffd" not in after.encoding.text(after.data):
+        return False
+    return before is None or "\ufffd" not in before.encoding.text(before.data)

@@ -608,9 +608,12 @@ class PrepareCall(EditingCall):
         if terms.expected_old is not None or any(terms.expected_olds):
             return answer
         said = (
-            say(saying, context.lang, row)
+            say(
+                "remark.replaced_line" if row["last"] is None else "remark.replaced",
+                context.lang,
+                row,
+            )
             for row in rows
-            for saying in ("remark.replaced_line" if row["last"] is None else "remark.replaced",)
         )
         facts = {**answer.facts, "replaced": [*rows]}
         return replace(answer, source=facts, remarks=(*answer.remarks, *said))

@@ -146,7 +146,7 @@ def _plain_words(words: Sequence[str]) -> Iterator[str]:
     """The words that are neither copydesk's own options nor their values."""
     rest = iter(words)
     for word in rest:
-        if word.removeprefix("--") in _OWN and word.startswith("--"):
+        if word.startswith("--") and word[2:] in _OWN:
             next(rest, None)
         elif not word.startswith("-"):
             yield word

@@ -64,8 +64,8 @@ _TYPES: dict[str, Callable[..., Any]] = {}
 _NAMES: dict[type, str] = {}
 _FIELDS: dict[type, tuple[str, ...]] = {}
 _VALUES: dict[type, Callable[[object], tuple[Any, ...]]] = {}
-"""The types that are stored, their names, the names of their fields, and what gets those, after the
-class: of a single name it would get no tuple."""
+"""The types that are stored: the name of each, those of its fields, and a getter of its class and
+its fields (of one name alone a getter returns no tuple)."""
 
 
 class RecordError(ValueError):

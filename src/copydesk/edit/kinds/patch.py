@@ -238,12 +238,9 @@ class PatchEdit(BatchEdit):
 
     def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
         diff = BatchEdit.diff(self, base, change, created=created)
-        is_executable = created and self.executable
-        return (
-            diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
-            if is_executable
-            else diff
-        )
+        if created and self.executable:
+            return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
+        return diff
 
     def check_order(self, base: Snapshot, parts: Sequence[Span]) -> None:
         """Raise PatchRejected for a hunk that fits lines which those before it make, too."""

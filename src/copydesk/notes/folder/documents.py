@@ -1212,7 +1212,7 @@ class DocumentCache:
         def candidate(at: int, number: int) -> str:
             seed = f"{name}:{digest}:{at}:{number}".encode("utf-8", "surrogatepass")
             drawn = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest())
-            return f"{date}-" + "".join([ID_LETTERS[drawn // 36**at % 36] for at in range(7)])
+            return f"{date}-" + "".join([ID_LETTERS[drawn // 36**digit % 36] for digit in range(7)])
 
         first = [candidate(at, 0) for at in range(len(new))]
         others = self.index.of_others(name, first)
