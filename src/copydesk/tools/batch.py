@@ -39,7 +39,7 @@ from copydesk.tools.ws_mod import PrepareEditCall
 
 @contextmanager
 def put_off() -> Generator[None]:
-    """Pause garbage collection; the caller that paused it resumes it, while others may still run."""
+    """Pause garbage collection; who paused it resumes it, also while other callers still run."""
     was_on = gc.isenabled()
     if was_on:  # else another caller, or a program, has to say when
         gc.disable()

@@ -298,13 +298,15 @@ class Patching:
     def _told(self, patch: FilePatch, rejection: RejectedHunk) -> RejectedHunk:
         """The rejection of a hunk; where only a given plan makes its old lines, it says so."""
         for item in self._given if rejection.reason == "not_found" else ():
-            path, after = item.plan.request.path, item.draft.after
-            if str(path) == rejection.path and isinstance(after, Snapshot):
+            path, base, after = item.plan.request.path, item.draft.base, item.draft.after
+            if str(path) != rejection.path:
+                continue
+            if isinstance(base, Snapshot) and isinstance(after, Snapshot):
                 hunk = PatchEdit(path, (patch.hunks[rejection.hunk - 1],))
                 with suppress(Refusal):
                     hunk.places(after)
                     with suppress(Refusal):
-                        hunk.places(item.draft.base)
+                        hunk.places(base)
                         continue  # another program has changed them
                     return RejectedHunk(
                         rejection.path, rejection.hunk, "made_by_kept", rejection.patch_line

@@ -250,12 +250,12 @@ class _Answers:
         if not line.strip():
             return b""
         message: dict[str, Any] = json.loads(line.decode())
-        method, params = message["method"], message.get("params", {})
         # an escape could be half of a surrogate pair, which the library refuses
         if b"\\u" in line or message["jsonrpc"] != "2.0" or not message.keys() <= _KEYS:
             raise ValueError
-        if not isinstance(params, dict):
+        if not isinstance(message.get("params", {}), dict):
             raise TypeError
+        method, params = message["method"], message.get("params", {})
         if "id" not in message:
             is_handshake = method == "notifications/initialized" and self._version != ""
             self._is_ready = self._is_ready or is_handshake
