@@ -509,7 +509,7 @@ class Person:
             self.world.approved.add((fields["before"], fields["after"]))
         try:
             done = await self._send(http, html.unescape(form[1]), fields)
-        except httpx2.HTTPError:
+        except (httpx2.HTTPError, asyncio.CancelledError):  # the soak ends while it is on its way
             if action in ("apply", "amend"):
                 self.world.settle([*shown, *([amended] if amended else [])], "unsure")
             raise
