@@ -199,7 +199,7 @@ def test_refusals_are_raised_and_nothing_is_written(desk: Desk, root: Path) -> N
     [
         (
             "twoo",
-            "old is not in the file; nothing was written. The closest place is line 2 (see di",
+            "old is not in the file; nothing was written. The closest place is line 2: copy",
         ),
         (
             "o",

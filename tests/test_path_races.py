@@ -237,7 +237,10 @@ def test_nothing_is_found_outside_of_the_root_or_where_the_member_may_not_read(
         running(SWAP, str(root)),
         running(SWAP, str(root), "pub", "other"),
     ):
-        for i in range(calls):
+        tools = {tool for tool, _ in SEARCHES}
+        for i in range(20 * calls):  # by chance one may meet a link each time: it goes on then
+            if i >= calls and {tool for tool, c in told if c == "ok"} == tools:
+                break
             tool, arguments = SEARCHES[i % len(SEARCHES)]
             where = WHERE[i // len(SEARCHES) % len(WHERE)]
             if tool == "list_dir":
@@ -258,7 +261,7 @@ def test_nothing_is_found_outside_of_the_root_or_where_the_member_may_not_read(
     assert not leaks, (len(leaks), told, leaks[:3])
     refused = REFUSALS | {"ACCESS_DENIED", "ok"}
     assert {c for _, c in told} <= refused, told
-    assert {tool for tool, c in told if c == "ok"} == {tool for tool, _ in SEARCHES}
+    assert {tool for tool, c in told if c == "ok"} == tools
 
 
 def parts(text: str) -> tuple[set[str], list[str]]:
