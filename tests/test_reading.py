@@ -138,6 +138,15 @@ def test_what_just_fits_the_budget_is_cut_by_no_line(tmp_path: Path, *, tail: bo
     assert counts[-1] == 40
 
 
+def test_bytes_that_are_shown_as_escapes_count_as_they_are_shown(tmp_path: Path) -> None:
+    """There are fewer bytes than an answer may have characters, but each is shown as four."""
+    (tmp_path / "f.txt").write_bytes((b"\xff" * 99 + b"\n") * 900)
+    with open_workspace(str(tmp_path), Config(answer_tokens=0)) as desk:
+        answer = read(desk)
+    assert answer.data["truncated_by_char_limit"] is True
+    assert str(answer.data["content"]).count("\\xff") < 25_000
+
+
 @pytest.mark.parametrize("large", [False, True])
 def test_a_range_from_the_end_is_cut_at_its_start(
     desk: OpenWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool

@@ -14,7 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,8 @@ import pytest
 from copydesk.errors import Failed, FileExists, FileNotFound, NotAFile, Refusal
 from copydesk.store import _os
 from copydesk.store.contents import is_temp
-from copydesk.store.files import Files
+from copydesk.store.files import Files, Target
+from copydesk.store.paths import Root
 from copydesk.store.protocol import (
     Document,
     Durability,
@@ -32,6 +33,7 @@ from copydesk.store.protocol import (
     Stamp,
     TargetMoved,
 )
+from copydesk.text import sizes
 from copydesk.text.relpath import RelPath
 from support.cost import first, spread
 from support.faults import NUMBERS, Faults
@@ -768,3 +770,17 @@ def write_without_end(root: Path, durability: Durability, sizes: tuple[int, ...]
                 os.write(go, b"x")
     finally:
         os._exit(1)
+
+
+@each_row("at", [0, sizes.BLOCK - 1, sizes.BLOCK, 2 * sizes.BLOCK + 6])
+def test_the_old_bytes_are_compared_to_their_end(tmp_path: Path, at: int) -> None:
+    """Another program writes a byte in place, in a file that is looked at in parts."""
+    data = b"x" * (2 * sizes.BLOCK + 7)
+    (tmp_path / "f").write_bytes(data)
+    with closing(Root(str(tmp_path))) as root, open(tmp_path / "f", "r+b", 0) as file:
+        stamp = Stamp.of(os.fstat(file.fileno()), time.time_ns())
+        target = Target(root.place(RelPath.parse("f")), file.fileno(), stamp, "")
+        target.content = data
+        assert target.holds_content()
+        os.pwrite(file.fileno(), b"y", at)
+        assert not target.holds_content()
