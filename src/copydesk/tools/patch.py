@@ -233,10 +233,9 @@ class Patching:
             base, draft = item.draft.base, given.draft
             if given.plan.request.path != item.plan.request.path:
                 continue
-            is_old = draft.base.digest != base.digest and not given.plan.request.is_operation
-            if is_old and not isinstance(base, Snapshot):
-                continue  # nor is its place known in a text too long to be loaded
-            if is_old:
+            if draft.base.digest != base.digest and not given.plan.request.is_operation:
+                if not isinstance(base, Snapshot):
+                    continue  # its place is not known in a text that is too long to be loaded
                 try:
                     draft = self._context.desk.applying.draft(
                         given.plan, given.real, base, draft.base
