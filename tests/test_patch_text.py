@@ -103,6 +103,9 @@ _AT_END = codex("@@\n-a\n+b\n*** End of File\n")
         (b"a\n", "\n *** Begin Patch \n  *** Update File: x\n@@\n-a\n+b\n *** End Patch\n\n", b"b\n"),
         (b"a\n", f"<<'EOF'\n{_AB}EOF\n", b"b\n"),
         (b"a\n", "<<EOF\n" + _AB.replace("@@\n", ""), b"b\n"),
+        (b"a\n", f"cat <<'EOF'\n{_AB}EOF\n", b"b\n"),
+        # the numbers of a diff do not narrow the place
+        (b"a\nc\n", codex("@@ -1,2 +1,2 @@ def f():\n-a\n+b\n c\n"), b"b\nc\n"),
         (b"a\n", _AB.replace("@@\n", "").removesuffix("\n"), b"b\n"),
         (b"a\n", _AB.replace("\n", "\r\n"), b"b\n"),
         # a blank line may lack its sign, and is a line of the file
@@ -190,7 +193,8 @@ _HUNK = "@@ -1 +1 @@\n-a\n+b\n"
         (parse_diff, "--- /dev/null\n+++ b/x\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "add_with_context"),
         (parse_diff, "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n@@ -0,0 +2 @@\n+b\n", "add_with_context"),
         (parse_diff, "--- a/x\n+++ /dev/null\n@@ -1,2 +1 @@\n a\n-b\n", "delete_with_rest"),
-        (parse_diff, 2 * (_HEAD + _HUNK), "file_twice"),
+        (parse_diff, f"{_GIT}\nold mode 100644\nnew mode 100755\n{_HEAD}{_HUNK}{_HEAD}{_HUNK}", "file_twice"),
+        (parse_diff, f"--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n{_HEAD}{_HUNK}{_HEAD}{_HUNK}", "file_twice"),
         (parse_blocks, "nothing", "no_blocks"),
         (parse_blocks, "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "block_without_path"),
         (parse_blocks, "x\n<<<<<<< SEARCH\na\n>>>>>>> REPLACE\n", "no_divider"),
@@ -759,6 +763,83 @@ def test_blocks_name_their_file_above_or_go_on_in_the_one_before() -> None:
 
 
 _NEW = "<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
+_OLD = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
+
+
+@each_row(
+    "above known new",
+    [
+        # a line that is a path and nothing else, also further above
+        ("b.txt\n\n", ("b.txt",), ("b.txt",)),
+        ("### b.txt\n\nReplace the line:\n\n", ("b.txt",), ("b.txt",)),
+        ("**b.txt:**\n\n```python\n", ("b.txt",), ("b.txt",)),
+        ("**File:** `s/b`\n**Line:** 2\n**Error:** not `o.x()`.\n\n**Fix:**\n\n```\n", ("s/b",), ("s/b",)),
+        ("<tool>\n<path>b.txt</path>\n<diff>\n<content><![CDATA[\n", ("b.txt",), ("b.txt",)),
+        ("[b.txt](b.txt)\n", ("b.txt",), ("b.txt",)),
+        ("1. `b.txt`\n", ("b.txt",), ("b.txt",)),
+        ("\u200bb.txt\n", ("b.txt",), ("b.txt",)),
+        ("0.txt\n", ("0.txt",), ("0.txt",)),
+        ("file=b.txt\n", ("b.txt",), ("b.txt",)),
+        # the only one that a sentence names, if it is there; no new one
+        ("### Change 2: `there.py`\n\n", ("there.py",), ()),
+        ("Now update there.py\n", ("there.py",), ()),
+        ("In `there.py` and `other.py`:\n\n", (), ()),
+        ("my there.py\n", ("my there.py",), ()),
+        ("--- there.py\n", ("there.py",), ()),
+        ("see=there.py\n", (), ()),
+        ("Now update gone.py\n", ("gone.py",), ()),
+        ("As gone.py has it:\n\n", ("a.py",), ("a.py",)),
+        # none is named: that of the block before
+        ("Then:\n\n", ("a.py",), ("a.py",)),
+        ("Then:\n", ("a.py",), ()),
+        ("### Tests\n", ("a.py",), ()),
+        ("src/\n", ("a.py",), ()),
+        ("```bash\npytest\n```\n", ("a.py",), ("a.py",)),
+        ("~~~\n", ("a.py",), ("a.py",)),
+        ("1.5 times 1,024\n\n", ("a.py",), ("a.py",)),
+    ],
+)  # fmt: skip
+def test_the_path_of_a_block_is_above_it_or_that_of_the_block_before(
+    above: str, known: tuple[str, ...], new: tuple[str, ...]
+) -> None:
+    there = {"a.py", "there.py", "other.py", "my there.py"}
+    for block, names in ((_OLD, known), (_NEW, new)):
+        text = f"a.py\n{_OLD}\n{above}{block}"
+        if names:
+            found = parse_blocks(text, there.__contains__)
+            assert [each.path for each in found] == [*dict.fromkeys(("a.py", *names))]
+        else:
+            with pytest.raises(PatchInvalid) as refused:
+                parse_blocks(text, there.__contains__)
+            assert refused.value.reason == "block_without_path"
+
+
+@each_row(
+    "text old new line",
+    [
+        # Roo: numbers of lines, and escapes of lines that look like those of a block
+        ("<<<<<<< SEARCH\n:start_line:[7]\n :end_line: 8 \n -------\na\n=======\nb\n>>>>>>> REPLACE", "a\n", "b\n", 7),
+        ("<<<<<<< SEARCH\n\\=======\n=======\n\\<<<<<<< HEAD\n\\:start_line:1\n\\a\n>>>>>>> REPLACE", "=======\n", "<<<<<<< HEAD\n:start_line:1\n\\a\n", 0),
+        # Cline: any number of signs, and one that closes
+        ("<<<<< SEARCH>\na\n=======\nb\n>>>>>>>>>>> REPLACE>", "a\n", "b\n", 0),
+        ("------- SEARCH\n=======\nb\n+++++++ REPLACE", "", "b\n", 0),
+    ],
+)  # fmt: skip
+def test_dialects_of_blocks(text: str, old: str, new: str, line: int) -> None:
+    for sent in (f"x\n{text}\n", f"x\n{text}\n".replace("\n", "\r\n")):
+        ((hunk,),) = (patch.hunks for patch in parse_blocks(sent))
+        assert (hunk.old, hunk.new, hunk.line) == (old, new, line)
+
+
+def test_what_names_a_file_twice_is_in_order_without_numbers() -> None:
+    second = _HUNK.replace("a", "b").replace("+b", "+c") + "@@ -0,0 +5 @@\n+d\n"
+    for parse, text in (
+        (parse_diff, f"{_GIT}\n{_HEAD}{_HUNK}{_GIT}\n{_HEAD}{second}"),
+        (parse_apply_patch, codex("@@\n-a\n+b\n*** Update File: x\n@@\n-b\n+c\n")),
+    ):
+        (patch,) = parse(text)
+        assert (patch.in_order, patch.base, patch.after) == (True, "", "")
+        assert {(hunk.line, hunk.after) for hunk in patch.hunks} == {(0, None)}
 
 
 @each_row(

@@ -51,17 +51,18 @@ class FilePatch:
 class PatchLines:
     """The lines of a patch, taken one by one; each but the last one ends with LF.
 
-    If all of the patch's own lines (those that `is_marker` matches) end with CRLF, the patch was
+    If all of the patch's own lines (those that `marker` matches) end with CRLF, the patch was
     converted in transit, and the CRs are dropped; otherwise they belong to the text of the files.
     The last line is not asked: it may have lost its end, or got another one.
+    `floor` is where the text before the next line begins that is not used yet.
     """
 
-    def __init__(self, text: str, is_marker: str | tuple[str, ...]) -> None:
+    def __init__(self, text: str, marker: str) -> None:
         self._lines = text.removesuffix("\n").split("\n") if text else []
-        marks = [line for line in self._lines[:-1] if line.lstrip().startswith(is_marker)]
+        marks = [line for line in self._lines[:-1] if re.match(marker, line.lstrip())]
         if marks and all(line.endswith("\r") for line in marks):
             self._lines = [line.removesuffix("\r") for line in self._lines]
-        self.at = 0
+        self.at = self.floor = 0
 
     @property
     def number(self) -> int:
@@ -77,7 +78,7 @@ class PatchLines:
         self.at += 1
         return self._lines[self.at - 1]
 
-    def take_while(self, is_wanted: Callable[[str], bool]) -> list[str]:
+    def take_while(self, is_wanted: Callable[[str], object]) -> list[str]:
         """Take lines up to the first that is not wanted."""
         first = self.at
         while self.at < len(self._lines) and is_wanted(self._lines[self.at]):
@@ -85,8 +86,8 @@ class PatchLines:
         return self._lines[first : self.at]
 
     def before(self, count: int) -> Iterator[str]:
-        """Yield up to `count` lines before the next one, last one first."""
-        yield from reversed(self._lines[max(self.at - count, 0) : self.at])
+        """Yield up to `count` unused lines before the next one, last one first."""
+        yield from reversed(self._lines[max(self.at - count, self.floor) : self.at])
 
 
 _SHOWN = 200
@@ -109,20 +110,27 @@ def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
 
 
 def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
-    """Merge the patches of each file, in order; PatchInvalid if a moved file is named twice.
+    """Merge the patches of each file; those of one that is named again are `in_order`.
 
-    Of those that are `in_order` a file may be made and then edited; others are of the original.
+    PatchInvalid if its name or mode changes, too, or if it is made or deleted again.
     """
     by_path: dict[str, FilePatch] = {}
     for patch in patches:
         before = by_path.get(patch.path)
         if before is not None:
-            is_next = before.kind != "delete" and patch.kind == "update"
+            is_whole = before.replaces or before.in_order  # its text, not that of a diff
+            is_next = patch.kind == "update" and (before.kind == "update" or is_whole)
             if before.kind == "delete" and patch.replaces:
                 before = replace(patch, kind="replace", hunks=())
-            elif not (is_next or patch.in_order) or before.to or patch.to:
+            elif not (is_next or patch.in_order) or any(
+                (before.to, patch.to, before.mode, patch.mode)
+            ):
                 raise invalid("file_twice", patch.line, patch.path)
-            patch = replace(before, hunks=(*before.hunks, *patch.hunks), in_order=patch.in_order)
+            hunks = [  # of which text the numbers of a diff are is not known any more
+                replace(hunk, line=0, after=None) if hunk.signs else hunk
+                for hunk in (*before.hunks, *patch.hunks)
+            ]
+            patch = replace(before, hunks=tuple(hunks), base="", after="", in_order=True)
         by_path[patch.path] = patch
     return once_each(tuple(by_path.values()))
 
@@ -141,15 +149,14 @@ _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _FILE = re.compile(r"\*\*\* (Add|Delete|Update) File:(?: (.+))?")
 _MARK, _MOVE, _END_OF_FILE = "*** ", "*** Move to: ", "*** End of File"
 _MOST_HEADERS = 100
-_EOF = ("<<EOF", "<<'EOF'", '<<"EOF"')
-_HERE = (*_EOF, *(f"apply_patch {mark}" for mark in _EOF))
+_HERE = re.compile(r"(?:(?:apply_patch|cat)\s*)?<<-?\s*([\"']?)EOF\1")
 
 
 def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     """Return the files that an apply_patch text adds, deletes and updates; raises PatchInvalid."""
-    lines = PatchLines(_closed(_unwrapped(text)), _MARK)
+    lines = PatchLines(_closed(_unwrapped(text)), re.escape(_MARK))
     lines.take_while(_is_blank)
-    is_here = (lines.peek() or "").strip() in _HERE
+    is_here = _HERE.fullmatch((lines.peek() or "").strip())
     if is_here:
         lines.take()
     if (first := lines.peek()) is None or first.strip() != _BEGIN:
@@ -253,7 +260,8 @@ def _context_hunk(lines: PatchLines, *, is_first: bool) -> PatchHunk:
     """Parse one hunk: @@ headers that narrow its place, then context, removed and added lines."""
     number = lines.number
     marks = lines.take_while(_is_hunk_header)
-    named = (mark.strip()[2:].strip().removesuffix("@@").strip() for mark in marks)
+    wanted = (mark.strip() for mark in marks if not _NUMBERS.match(mark.strip()))
+    named = (mark[2:].strip().removesuffix("@@").strip() for mark in wanted)
     headers = tuple(filter(None, named))
     if len(headers) > _MOST_HEADERS:
         raise invalid("many_headers", number)
@@ -286,32 +294,48 @@ def _is_hunk_header(line: str) -> bool:
     return line.rstrip() == "@@" or line.startswith("@@ ")
 
 
-_SEARCH = re.compile(r"(?:<{5,9}|-{5,9}) SEARCH>?\s*")
+_SEARCH = re.compile(r"(?:<{5,}|-{5,}) SEARCH>?\s*")
 _DIVIDER = re.compile(r"={5,9}\s*")
-_REPLACE = re.compile(r"(?:>{5,9}|\+{5,9}) REPLACE\s*")
-_LINE_OF = re.compile(r":(start|end)_line:\s*(\d{1,9})\s*")
-_RULE = re.compile(r"-{5,9}\s*")
-_FENCE = "```"
-_TAGS = ("source", "code", "pre", "codeblock", "sourcecode")
+_REPLACE = re.compile(r"(?:>{5,}|\+{5,}) REPLACE>?\s*")
+_LINE_OF = re.compile(r"\s*:(start|end)_line:\s*\[?(\d{1,9})\]?\s*")
+_RULE = re.compile(r"\s*-{5,9}\s*")
+_ESCAPED = re.compile(r"^\\(?=<{7}|={7}|>{7}|-{7}|:(?:start|end)_line:)", re.MULTILINE)
+"""What Roo writes before a line of a file that looks like one of a block."""
+
+_FENCES = ("```", "~~~")
 _SHELL = re.compile(r"```(?:bash|sh|shell|cmd|batch|powershell|ps1|zsh|fish|ksh|csh|tcsh)")
-_ABOVE = 3
+_TAG = re.compile(r"\.\.\.|</?[A-Za-z][\w-]*>(?:<!\[CDATA\[)?|\]\]>")
+_TAGGED = re.compile(r"<(\w*path|file\w*)>(.+)</\1>")
+_LINK = re.compile(r"\[([^\[\]]+)\]\([^()]*\)")
+_LEAD = re.compile(
+    r"^(?:(?:\d+[.)]|-)\s+|(?i:file(?: ?(?:name|path))?|path|\u6587\u4ef6)[:=\uff1a]\**\s*)(?=\S)"
+)
+_CODE = re.compile("`([^`]+)`")
 _COLONS = (":", "\uff1a")
-_QUOTED = re.compile(r"[#*\s]*`[^`]+`[*\s:\uff1a]*")
+_DECORATION = "".join(("* \u200b\ufeff", *_COLONS))
 _PROSE = re.compile(r"[\s{}=]|[.,;!?\u3002\uff0c\uff1b\uff01\uff1f]$")
+_PATH = re.compile(r"(?=.*[^\W\d_])[\w@+~-]*[./][\w@+~./-]*\w")
+_AROUND = f"`\"'()[]<>,;.!?{_DECORATION}"
+_ABOVE = 12
+"""So many lines above a block its path is sought."""
+
+IsThere = Callable[[str], bool]
+"""Whether there is a file with this path."""
 
 
-def parse_blocks(text: str) -> tuple[FilePatch, ...]:
+def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePatch, ...]:
     """Return the files of SEARCH/REPLACE blocks, each below its file's path; raises PatchInvalid.
 
-    The path is in one of the three lines above a block; only fences may be between. A block without
-    a path belongs to the file of the block before it, and a line that may be a sentence does not
-    name a new file.
+    The path is the line above a block, with only fences and tags between; or the nearest line above
+    that is a path and nothing else; or the only one that a sentence names, if there is such a file.
+    A block without a path belongs to the file of the block before it.
     """
-    lines = PatchLines(text, ("<<<<< SEARCH", "<<<<<<< SEARCH", ">>>>> REPLACE", ">>>>>>> REPLACE"))
+    lines = PatchLines(text, f"{_SEARCH.pattern}|{_REPLACE.pattern}")
     blocks: list[FilePatch] = []
     while (line := lines.peek()) is not None:
         if _SEARCH.fullmatch(line.strip()):
-            blocks.append(_block(lines, blocks[-1].names if blocks else ()))
+            blocks.append(_block(lines, blocks[-1].names if blocks else (), is_there))
+            lines.floor = lines.at
             continue
         if _REPLACE.fullmatch(line.strip()):
             raise invalid("no_search", lines.number, line)
@@ -319,57 +343,67 @@ def parse_blocks(text: str) -> tuple[FilePatch, ...]:
             _SEARCH.fullmatch((lines.peek(ahead) or "").strip()) for ahead in (1, 2)
         ):
             lines.take()
-            lines.take_while(lambda line: not line.strip().startswith(_FENCE))
+            lines.take_while(lambda line: not line.strip().startswith(_FENCES))
+            lines.floor = lines.at + 1
         lines.at += 1
     if not blocks:
         raise invalid("no_blocks")
     return joined(blocks)
 
 
-def _names(lines: PatchLines) -> Iterator[tuple[str, bool]]:
-    """Yield the likely paths in the lines above, best first, and whether each is surely a path."""
-    names: list[tuple[str, bool]] = []
-    for line in lines.before(_ABOVE):
-        name = _name(line.strip())
-        if name and not _SEARCH.fullmatch(name) and not _REPLACE.fullmatch(name):
-            names.append((name, _is_path(line.strip(), name)))
-        if not line.startswith((_FENCE, *(f"<{tag}>" for tag in _TAGS))):
-            break
-    yield from sorted(names, key=lambda likely: "." not in likely[0])
+def _above(
+    lines: PatchLines, before: tuple[str, ...], is_there: IsThere
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths that the next block may mean, likeliest first: of a file that is, of a new one.
+
+    `before` are those of the block before; none if it is unclear.
+    """
+    is_near, is_told = True, False  # only fences and tags are between; there is text just above
+    for line in map(str.strip, lines.before(_ABOVE)):
+        name, is_path = _path_in(line)
+        if is_path and (is_near or _PATH.fullmatch(name)):
+            return _spelled(name), _spelled(name)
+        words = (word.strip(_AROUND) for word in line.split())
+        named = [*dict.fromkeys(filter(_PATH.fullmatch, words))]
+        if is_near and name and is_there(name):
+            named = [name]
+        elif not is_near:
+            named = [*filter(is_there, named)]
+        is_between = line.startswith(_FENCES) or _TAG.fullmatch(line)
+        if named or (is_near and not is_between and _PATH.search(line)):
+            return _spelled(named[0]) if len(named) == 1 else (), ()
+        is_told |= is_near and bool(name)
+        is_near = is_near and bool(is_between)
+    return before, () if is_told else before
 
 
-def _is_path(line: str, name: str) -> bool:
-    """Whether the line is only a path: in backticks, or without spaces or a sentence's end."""
-    if _QUOTED.fullmatch(line):
-        return True
-    is_bare_word = "." not in name and "/" not in name
-    return not _PROSE.search(name) and not (is_bare_word and line.endswith(_COLONS))
+def _path_in(line: str) -> tuple[str, bool]:
+    """What may be a path in a line, if anything, and whether it surely is one."""
+    is_fence, tagged = line.startswith(_FENCES), _TAGGED.fullmatch(line)
+    name = tagged[2] if tagged else _LEAD.sub("", line.lstrip("#* "), count=1)
+    name = _LINK.sub(r"\1", name).strip(_DECORATION)
+    code = _CODE.fullmatch(name)
+    name = code[1] if code else name.strip("`~")
+    is_bare = "." not in name and "/" not in name
+    if _TAG.fullmatch(line) or not re.search(r"\w", name) or (is_fence and is_bare):
+        return "", False
+    is_head = line.startswith("#") or line.endswith(_COLONS)
+    is_path = not (_PROSE.search(name) or name.endswith("/") or (is_bare and is_head))
+    return name, bool(code) or is_path
 
 
-def _name(line: str) -> str:
-    """The path in a line: on its own, after the mark of a fence, or decorated."""
-    if line == "..." or line in {f"<{end}{tag}>" for tag in _TAGS for end in ("", "/")}:
-        return ""
-    if line.startswith(_FENCE):
-        name = line.lstrip("`")
-        return name if "." in name or "/" in name else ""
-    return line.rstrip("".join(_COLONS)).lstrip("#").strip().strip("`*")
-
-
-def _block(lines: PatchLines, names: tuple[str, ...]) -> FilePatch:
-    """Parse one block of the file named above it, or else of `names`, those of the block before."""
-    number, above = lines.number, tuple(_names(lines))
-    mark, line = lines.take(), 0
-    while numbered := _LINE_OF.fullmatch(lines.peek() or ""):
-        line = int(numbered[2]) if numbered[1] == "start" else line
+def _block(lines: PatchLines, before: tuple[str, ...], is_there: IsThere) -> FilePatch:
+    """Parse one block of the file named above it, or else that of the block before."""
+    number, above = lines.number, _above(lines, before, is_there)
+    mark = lines.take()
+    numbers = list(filter(None, map(_LINE_OF.fullmatch, lines.take_while(_LINE_OF.fullmatch))))
+    if numbers and _RULE.fullmatch(lines.peek() or ""):
         lines.take()
-    if line and _RULE.fullmatch(lines.peek() or ""):
-        lines.take()
+    line = next((int(one[2]) for one in numbers if one[1] == "start"), 0)
     old = _part(lines, _DIVIDER, number)
     new = _part(lines, _REPLACE, number)
     is_new = not old.strip()
-    meant = [_spelled(name) for name, is_path in above if is_path or not is_new]
-    names = tuple(dict.fromkeys(name for each in meant for name in each)) if above else names
+    names = above[is_new]
     if not names:
         raise invalid("block_without_path", number, mark)
     hunk = PatchHunk("" if is_new else old, new, line=line, at=number)
@@ -382,7 +416,7 @@ def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
     mark = lines.peek()
     if mark is not None and end.fullmatch(mark.strip()):
         lines.take()
-        return "".join(f"{line}\n" for line in text)
+        return _ESCAPED.sub("", "".join(f"{line}\n" for line in text))
     if mark is not None and _DIVIDER.fullmatch(mark.strip()):
         raise invalid("two_dividers", lines.number, mark)
     raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, mark)
@@ -419,7 +453,7 @@ def parse_diff(text: str, *, skips: bool = False) -> tuple[FilePatch, ...]:
     The counts in `@@` are used if they are right, so that a removed line that looks like a header
     counts as removed; if they are wrong, a hunk extends as far as its lines have a sign.
     """
-    lines = PatchLines(text, ("--- ", "+++ ", "@@ ", "diff --git "))
+    lines = PatchLines(text, r"--- |\+\+\+ |@@ |diff --git ")
     files, left = list[FilePatch](), list[FilePatch]()
     while (line := lines.peek()) is not None:
         try:
@@ -452,7 +486,7 @@ def parse_diff(text: str, *, skips: bool = False) -> tuple[FilePatch, ...]:
     files = [patch for patch in files if skipped.keys().isdisjoint({patch.path, patch.to})]
     if not files:
         raise invalid("binary", left[0].line, left[0].path) if left else invalid("no_diff")
-    return (*once_each(files), *skipped.values())
+    return (*joined(files), *skipped.values())
 
 
 def _skipped(line: str, number: int) -> str:

@@ -25,6 +25,7 @@ from copydesk.edit.kinds.patch import in_order, is_single
 from copydesk.edit.patch_parse import (
     EXECUTABLE,
     FilePatch,
+    IsThere,
     invalid,
     parse_apply_patch,
     parse_blocks,
@@ -60,16 +61,16 @@ class _PatchCall(CorrectingCall):
     argument: ClassVar[str]
 
     @abstractmethod
-    def parsed(self) -> tuple[FilePatch, ...]:
+    def parsed(self, is_there: IsThere) -> tuple[FilePatch, ...]:
         """What the patch changes, and skips."""
 
     def run(self, context: Context, name: str) -> Answer:
-        every = self.parsed()
+        patching = Patching(context, name, self.with_)
+        every = self.parsed(patching.is_there)
         patches = tuple(patch for patch in every if patch.kind != "skip")
         check_count(self.argument, sum(len(patch.hunks) for patch in patches))
-        answer = Patching(context, name, self.with_).run(
-            patches, self.report, auto=(self.apply or context.apply) == "auto"
-        )
+        auto = (self.apply or context.apply) == "auto"
+        answer = patching.run(patches, self.report, auto=auto)
         if left := [patch.path for patch in every if patch.kind == "skip"]:
             answer = reports.with_notices(
                 answer,
@@ -95,7 +96,7 @@ class ApplyPatchCall(_PatchCall):
 
     argument = "patch"
 
-    def parsed(self) -> tuple[FilePatch, ...]:
+    def parsed(self, is_there: IsThere) -> tuple[FilePatch, ...]:
         if bool(self.patch) == bool(self.input):
             raise errors.InvalidArgs("patch", "is required, or input, and not both")
         return parse_apply_patch(self.patch or self.input)
@@ -109,7 +110,7 @@ class ApplyDiffCall(_PatchCall):
 
     argument = "diff"
 
-    def parsed(self) -> tuple[FilePatch, ...]:
+    def parsed(self, is_there: IsThere) -> tuple[FilePatch, ...]:
         return parse_diff(self.diff, skips=bool(self.skip))
 
 
@@ -120,8 +121,8 @@ class ApplyBlocksCall(_PatchCall):
 
     argument = "text"
 
-    def parsed(self) -> tuple[FilePatch, ...]:
-        return parse_blocks(self.text)
+    def parsed(self, is_there: IsThere) -> tuple[FilePatch, ...]:
+        return parse_blocks(self.text, is_there)
 
 
 def planned_or_written(
@@ -382,7 +383,7 @@ class Patching:
         """Plan a new file, or that an existing one becomes it; FileExists if that was not shown."""
         path = self._context.path_below(patch.path)
         fixed = in_order(path, patch.hunks, Snapshot.of(b""), created=True)
-        if patch.kind == "add" and not self._is_there(patch.path):
+        if patch.kind == "add" and not self.is_there(patch.path):
             self._prepare(fixed.request, fixed=fixed)
             return
         text = fixed.request.text or ""
@@ -393,7 +394,7 @@ class Patching:
 
     def _prepare_in_order(self, patch: FilePatch) -> Planned:
         """Plan hunks each on the result of those before."""
-        path = self._context.path_below(next(filter(self._is_there, patch.names), patch.path))
+        path = self._context.path_below(next(filter(self.is_there, patch.names), patch.path))
         base = None
         with suppress(errors.FileNotFound):
             document, base = self._context.desk.contents(self._member, path)
@@ -411,13 +412,14 @@ class Patching:
             except errors.FileNotFound as refusal:
                 missing = missing or refusal
                 continue
-            if patch.other and name == patch.path and self._is_there(patch.other):
+            if patch.other and name == patch.path and self.is_there(patch.other):
                 raise invalid("two_files", patch.line, f"{name}, {patch.other}")
             return planned
         assert missing is not None, "there is a name"
         raise missing
 
-    def _is_there(self, name: str) -> bool:
+    def is_there(self, name: str) -> bool:
+        """Whether the member may see a file with this path."""
         with suppress(Refusal):
             self._context.looking.info(self._member, self._context.path_below(name))
             return True

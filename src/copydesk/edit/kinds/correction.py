@@ -78,6 +78,8 @@ def of_text(
     """Correct a text that is `there` once, for these causes; None if that is not safe."""
     if not is_safe(causes):
         return None
+    if "final_newline" in causes and old.endswith("\n"):  # the file ends without one
+        old, new = old[:-1], new.removesuffix("\n")
     shift, changed = shifted(shown, content_lines(old), new), renewed(old, there, new, causes)
     is_uneven = "indentation" in causes and indented_by(old, there) is None
     if changed is None or shift.there or is_uneven:
@@ -121,8 +123,8 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
 
 
 def is_safe(causes: Sequence[str]) -> bool:
-    """Whether this is one cause that leaves all words as they are, blanks at line ends aside."""
-    is_one = bool(causes) and len({*causes} - {"trailing_blanks"}) < 2
+    """Whether this is one cause that leaves all words as they are, the ends of lines aside."""
+    is_one = bool(causes) and len({*causes} - {"trailing_blanks", "final_newline"}) < 2
     return is_one and _SAFE.issuperset(causes)
 
 
@@ -138,7 +140,7 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     file's characters next to what changes. None if that is not clear.
     """
     for cause in filter(_SENT.__contains__, causes):
-        old, new = map(_SENT[cause], (old, new))
+        old, new = (_SENT[cause](text, old) for text in (old, new))
     mine, theirs, news = (text.split("\n") for text in (old, there, new))
     if len(mine) != len(theirs):
         return None
@@ -167,18 +169,37 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     return "\n".join(lines) if len(lines) == len(written) else None
 
 
-def _unescaped(text: str) -> str:
-    return html.unescape(text) if "&" in text else re.sub(r"\\([\"'`])", r"\1", text)
+_ESCAPE = re.compile(r"\\([\"'`])|&#?\w+;")
 
 
-_SENT: dict[str, Callable[[str], str]] = {
-    "line_numbers": lambda text: unnumbered(text) or text,
-    "literal_newline": real_newlines,
+def _unescaped(text: str, sent: str) -> str:
+    """The text with the characters for escapes of a kind that was sent.
+
+    One that a new text has without an escape, too, was not escaped there.
+    """
+    bare = "" if text is sent else _ESCAPE.sub("", text)
+    kinds = {one[1] for one in _ESCAPE.finditer(sent)}  # a quote; None for an entity
+
+    def character(escape: re.Match[str]) -> str:
+        meant = escape[1] or html.unescape(escape[0])
+        return meant if escape[1] in kinds and meant not in bare else escape[0]
+
+    return _ESCAPE.sub(character, text)
+
+
+def _without_numbers(text: str, sent: str) -> str:
+    every = unnumbered(text)
+    return every or "\n".join([unnumbered(line) or line for line in text.split("\n")])
+
+
+_SENT: dict[str, Callable[[str, str], str]] = {
+    "line_numbers": _without_numbers,
+    "literal_newline": lambda text, sent: real_newlines(text),
     "escaped": _unescaped,
 }
-"""What was sent with the old text, and so with the new one: how it is taken out."""
+"""What was sent with the old text, and so with the new one: how it is taken out of either."""
 
-_SAFE = _BLANKS.union(_TABS, _ALIKE, _SENT)
+_SAFE = _BLANKS.union(_TABS, _ALIKE, _SENT, ["final_newline"])
 
 
 def _indented(line: str, known: dict[str, str]) -> str | None:
@@ -214,7 +235,7 @@ def _alike(mine: str, theirs: str, new: str) -> str | None:
 
 
 _COMMENT = re.compile(
-    r"\s*(?:#+|//+|/\*+|<!--|--+|;+|%+|\{/\*|\*|\"+|'+|REM\b)?[ \t]*(.*?)\s*"
+    r"\s*(?:#+|//+|/\*+|<!--|--+|;+|%+|\{/\*|\*|\"+|'+|REM\b)?[ \t]*[(\[]?(.*?)[)\]]?\s*"
     r"(?:\*+/\}?|-->|\"+|'+)?\s*"
 )
 _DOTS = r"(?:\.\.\.+|\u2026+)"
@@ -231,7 +252,7 @@ _ELIDED = re.compile(
     rf"{_DOTS}"
     rf"|{_DOTS}\s*\(?(?:(?:the|all|keep|your|and|other)\s+)*"
     rf"(?:rest|remaining|remainder|existing|other|previous|unchanged|same|omitted|original)\b.*"
-    rf"|(?:(?:keep|the|all|your)\s+)*(?:existing|previous|original|other|remaining)\s+"
+    rf"|(?:(?:keep|the|all|your)\s+)*(?:existing|previous|original|other|remaining|unchanged)\s+"
     rf"(?:\w+\s+){{0,2}}{_WHAT}(?:\s+{_STAYS})?\s*{_DOTS}?"
     rf"|(?:the\s+)?(?:rest|remainder)\s+of\s+(?:(?:the|your|this)\s+)?(?:\w+\s+){{0,3}}{_WHAT}"
     rf"(?:\s+{_STAYS})?\s*{_DOTS}?"
@@ -328,14 +349,15 @@ def _bare(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
     return occurrences(*bare) if wanted else []
 
 
-_NUMBERED = re.compile(r"[ \t]*([0-9]{1,7})(?:([|\u2192])|(\t|:(?= |$)))")
-"""A line as readings show it: `12| `, `12->`, `12<tab>` or `12: `; the last two are common data."""
+_NUMBERED = re.compile(r"[ \t]*([0-9]{1,7})(?:([|\u2192])|(\t|:(?= |$)| \|))")
+"""A line as readings show it: `12| `, `12->`, `12<tab>`, `12: `, `12 |`; these are common data."""
 
 _TABLES = ("tsv", "tab", "txt", "dat", "csv", "")
 
 _MARKER = re.compile(
     r"(?:<{7}|>{7})(?:\s|$)|<{5,9} SEARCH\b|>{5,9} REPLACE\b|-{5,9} SEARCH\b|\+{5,9} REPLACE\b"
     r"|\*\*\* (?:Begin|End) Patch\s*$|\*\*\* (?:Add|Update|Delete) File: "
+    r"|\s*:(?:start|end)_line:\s*\[?\d"
 )
 _FENCE = re.compile(r"(```+|~~~+)[ \t]*[\w.+#-]*[ \t]*")
 _MARKDOWN = ("md", "markdown", "mdown", "mkd", "mdx", "rmd", "qmd", "rst", "adoc", "txt", "mdc", "")
@@ -346,8 +368,8 @@ _LOST = 2
 _BODY = (":", '"""', "'''")  # after these, three dots are the body of a Python stub
 _ANY_SIGN = re.compile(
     rb"```|~~~|\.\.\.|\xe2\x80\xa6|<<<<<|>>>>>|----- SEARCH|\+\+\+\+\+ REPLACE|\*\*\* "
-    rb"|^[ \t]*[0-9]+(?:[|\t:]|\xe2\x86\x92)|existing|previous|original|other|remain"
-    rb"|rest of|the rest"
+    rb"|_line:|^[ \t]*[0-9]+(?: ?\||[\t:]|\xe2\x86\x92)|existing|previous|original|other|remain"
+    rb"|rest of|the rest|unchanged"
     rb"|\xe4\xbd\x99|\xe5\x89\xa9|\xe5\x85\xb6\xe4\xbb\x96|\xe7\x9c\x81\xe7\x95\xa5"
     rb"|\xe4\xb8\x8d\xe5\x8f\x98|\xe5\x8e\x9f\xe6\x9c\x89|\xe7\x8e\xb0\xe6\x9c\x89"
     rb"|\xe5\xb7\xb2\xe6\x9c\x89|\xe4\xb9\x8b\xe5\x89\x8d|\xe6\xad\xa4\xe5\xa4\x84",

@@ -32,6 +32,7 @@ from copydesk.edit.kinds.base import (
 from copydesk.edit.kinds.correction import (
     MOST,
     Corrected,
+    is_safe,
     lines_shown,
     occurrences,
     of_lines,
@@ -166,9 +167,13 @@ class PatchEdit(BatchEdit):
                 continue
             better = _with_blank_lines(hunk, shown) if hunk.signs else None
             if better is None:
-                correction = of_lines(
-                    shown, hunk.old, hunk.new, rejection.corrected_lines, rejection.cause or ()
-                )
+                there, causes = rejection.corrected_lines, rejection.cause or ()
+                if hunk.line and not hunk.signs:  # it names one of several equal places
+                    named = shown[hunk.line - 1 :][: len(content_lines(hunk.old))]
+                    own = "".join(f"{line}\n" for line in named)
+                    if is_safe(explain(hunk.old, own)):
+                        there, causes = own, explain(hunk.old, own)
+                correction = of_lines(shown, hunk.old, hunk.new, there, causes)
                 if rejection.reason != "not_found" or correction is None:
                     return None
                 signs = hunk.signs if "elision" not in correction.causes else ""
