@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -465,3 +466,42 @@ def test_lines_double_no_mark(tmp_path: Path, range: str, before: bytes, after: 
     with Desk(tmp_path) as desk:
         desk.apply(desk.prepare(RangeEdit(desk.path("f"), range, "\ufeffc\n")).id)
     assert (tmp_path / "f").read_bytes() == after
+
+
+MARK = "\ufeff"
+WITH_MARK: dict[str, dict[str, object]] = {
+    "Edit": {"old_string": "{}", "new_string": "\ufeffA"},
+    "BatchEdit": {"edits": [{"old_string": "{}", "new_string": "\ufeffA"}]},
+    "MultiEdit": {"edits": [{"old_string": "{}", "new_string": "\ufeffA"}]},
+    "replace_text": {"old": "{}", "new": "\ufeffA", "apply": "auto"},
+    "edit_file": {"edits": [{"oldText": "{}", "newText": "\ufeffA"}]},
+    "str_replace_based_edit_tool": {"command": "str_replace", "old_str": "{}", "new_str": "\ufeffA"},
+    "apply_blocks": {
+        "text": "f\n<<<<<<< SEARCH\n{}\n=======\n\ufeffA\n>>>>>>> REPLACE\n", "apply": "auto"
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", WITH_MARK)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+def test_a_text_may_have_the_mark_of_the_file_or_not(
+    tmp_path: Path, tool: str, encoding: str
+) -> None:
+    file = tmp_path / "f"
+    with open_workspace(str(tmp_path), Config(durability="fast"), shared=False) as opened:
+        for old in ("a one", MARK + "a one"):
+            file.write_bytes(f"{MARK}a one\r\nb one\r\n".encode(encoding))
+            given = json.loads(json.dumps(WITH_MARK[tool]).replace("{}", json.dumps(old)[1:-1]))
+            answer = opened.call(
+                "local", tool, given if "text" in given else {"path": "f", **given}
+            )
+            assert not answer.is_error, answer.text
+            assert file.read_bytes() == f"{MARK}A\r\nb one\r\n".encode(encoding)
+        file.write_bytes(f"{MARK}a one\nb one\n".encode(encoding))  # it begins no other line
+        refused = opened.call(
+            "local", "Edit", {"path": "f", "old_string": f"{MARK}b one", "new_string": "x"}
+        )
+        assert refused.is_error
+        insert = {"command": "insert", "path": "f", "insert_line": 0, "insert_text": f"{MARK}Z"}
+        assert not opened.call("local", "str_replace_based_edit_tool", insert).is_error
+        assert file.read_bytes() == f"{MARK}Z\na one\nb one\n".encode(encoding)

@@ -518,7 +518,8 @@ def test_edits_are_undone_one_by_one(desk: OpenWorkspace) -> None:
     assert target.read_text() == TEXT
     refused(desk, "EXECUTION_ERROR", target, EDITOR, **undo)
     call(desk, EDITOR, command="create", path="new.txt", file_text="x")
-    call(desk, EDITOR, command="undo_edit", path="new.txt")
+    gone = said(desk, EDITOR, command="undo_edit", path="new.txt")
+    assert gone.endswith("new.txt undone successfully. There is no file at this path now.")
     assert not Path(desk.root, "new.txt").exists()
 
 
@@ -870,6 +871,11 @@ def test_the_words_of_the_filesystem_server(desk: OpenWorkspace) -> None:
         assert said(desk, tool, **arguments) == words
     denied = said(desk, "read_text_file", path="out")
     assert denied.startswith("Access denied - symlink target outside allowed directories: ")
+    Path(desk.root, "loop").symlink_to("loop")
+    looping = said(desk, "read_text_file", path="loop")
+    assert looping == "ELOOP: too many symbolic links encountered, open 'ROOT/loop'"
+    at_home = said(desk, "create_directory", path="~/x")
+    assert at_home.startswith(f"{OUTSIDE}: {Path.home()}/x not in ")
     near = desk.call("local", "edit_file", {"path": "a.txt", **edits(("thre", ""), ("thee", ""))})
     assert "edits[1].oldText is not in the file" in near.text
 

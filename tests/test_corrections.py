@@ -252,6 +252,65 @@ def test_other_near_misses_are_planned(desk: OpenWorkspace, tool: str, name: str
     assert text(desk, path) == after
 
 
+@each_row(
+    "there old new cause after",
+    [
+        # only what was sent escaped is, and no sign that the new text has as it is
+        ('f("a")\n', 'f(\\"a\\")\n', 'f("say \\"b\\"")\n', "escaped", 'f("say \\"b\\"")\n'),
+        ('f("a")\n', 'f(\\"a\\")\n', "f(\\\"b\\\", 'it\\'s')\n", "escaped", "f(\"b\", 'it\\'s')\n"),
+        (
+            "<p>x</p>\n",
+            "&lt;p&gt;x&lt;/p&gt;\n",
+            "&lt;p&gt;&quot;&lt;/p&gt;\n",
+            "escaped",
+            '<p>"</p>\n',
+        ),
+        # a line without a number stays as it is
+        ("x\ny\n", "1 | x\n2 | y\n", "1 | x\nnew\n2 | Y\n", "line_numbers", "x\nnew\nY\n"),
+        # a file that ends without a line end
+        ("x\ny", "1 | x\n2 | y\n", "1 | x\n2 | Y\n", "line_numbers final_newline", "x\nY"),
+        ("a\nit\u2019s", "it's\n", "it's me\n", "quotes final_newline", "a\nit\u2019s me"),
+    ],
+)
+def test_a_new_text_is_corrected_as_far_as_the_old_one_shows(
+    desk: OpenWorkspace, there: str, old: str, new: str, cause: str, after: str
+) -> None:
+    for tool, given in (
+        ("apply_blocks", {"text": blocks((old, new), path="w.txt")}),
+        ("Edit", {"path": "w.txt", "old_string": old, "new_string": new}),
+    ):
+        write(desk, there)
+        facts = call(desk, tool, **given)
+        assert text(desk, "w.txt") == there
+        told = facts["hunks"][0] if "hunks" in facts else facts["data"]["failures"][0]
+        assert told["cause"] == cause.split(), facts
+        hunk_id = told.get("hunk_id") or facts["data"]["hunk_id"]
+        assert call(desk, "apply_file_modification", hunk_id=hunk_id)["changed"]
+        assert text(desk, "w.txt") == after
+
+
+def test_a_line_end_that_the_file_lacks_is_a_cause(desk: OpenWorkspace) -> None:
+    write(desk, "a\nb")
+    facts = call(desk, "replace_text", path="w.txt", old="b\n", new="c\n", apply="auto")
+    assert (facts["changed"], facts["hunks"][0]["cause"]) == (False, ["final_newline"])
+    assert accepted(desk, facts)["changed"]
+    assert text(desk, "w.txt").rstrip("\n") == "a\nc"
+
+
+@each_row("old", ["return 1  ", "5 |     return 1", "\treturn 1"])
+def test_a_number_settles_which_of_equal_places_is_corrected(desk: OpenWorkspace, old: str) -> None:
+    body, new = "def {}():\n    return 1\n\n", old.replace("return 1", "return 2")
+    write(desk, body.format("a") + body.format("b"))
+    for line, after in ((2, body.format("a")), (5, body.format("b"))):
+        block = f"w.txt\n<<<<<<< SEARCH\n:start_line:{line}\n-------\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
+        facts = call(desk, "apply_blocks", text=block, apply="auto")
+        (hunk,) = facts["hunks"]
+        assert (
+            f"@@ -{max(line - 3, 1)},"
+            in desk.call("local", "show_hunk", {"hunk_id": hunk["hunk_id"]}).text
+        ), after
+
+
 WRITING = ("Edit", "BatchEdit", "MultiEdit", "str_replace_based_edit_tool", "edit_file")
 
 

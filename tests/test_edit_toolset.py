@@ -358,3 +358,25 @@ def test_an_unknown_topic_is_refused_with_the_pages(
     refused = call(desk, "manual", lang, topic="nope")
     assert said in str(refused.data["summary"])
     assert len(refused.text) < 600
+
+
+def test_backslashes_part_names_unless_a_name_has_them(desk: OpenWorkspace) -> None:
+    root = Path(desk.root)
+    (root / "src").mkdir()
+    (root / "src" / "old.py").write_text("a\n")
+    (root / "own\\name").write_text("a\n")
+    for tool, path, given in (
+        ("write_file", "src\\old.py", {"content": "b\n"}),
+        ("replace_text", "src\\old.py", {"old": "b", "new": "c", "apply": "auto"}),
+        ("Edit", "src\\old.py", {"old_string": "c", "new_string": "d"}),
+        ("Write", "src\\new.py", {"content": "x\n"}),
+        ("create_directory", "src\\sub", {}),
+        ("replace_text", "own\\name", {"old": "a", "new": "b", "apply": "auto"}),
+    ):
+        answer = desk.call("local", tool, {"path": path, **given})
+        assert not answer.is_error, answer.text
+    assert (root / "src" / "old.py").read_text() == "d\n"
+    assert (root / "src" / "new.py").read_text() == "x\n"
+    assert (root / "src" / "sub").is_dir()
+    assert (root / "own\\name").read_text() == "b\n"
+    assert [each.name for each in root.iterdir() if "\\" in each.name] == ["own\\name"]

@@ -89,7 +89,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (APPEND, {"path": "a.py"}, "INVALID_ARGS", {"argument": "content"}),
     (AFTER, {"path": "a.py", "anchor": "a\nb", "content": "x"}, "INVALID_ARGS", {"argument": "anchor"}),
     (AFTER, {"path": "a.py", "anchor": "one", "content": "x", "match": "regex"}, "INVALID_ARGS", {"argument": "match"}),
-    *(("read_file", {"path": path}, "INVALID_PATH", {"reason": "absolute path"}) for path in ("/etc/passwd", "C:/x", "C:\\x")),
+    *(("read_file", {"path": path}, "INVALID_PATH", {"reason": "absolute path"}) for path in ("/etc/passwd", "C:/x", "C:\\x", "~/x", "~", "file:///x")),
     *(("read_file", {"path": path}, "INVALID_PATH", {}) for path in ("../x", "a\0b", "out/passwd")),
     (RANGE, {"path": "a.py", "range": "x"}, "INVALID_RANGE", {"total_lines": 6, "range": "x"}),
     *((RANGE, {"path": "a.py", "range": lines}, "INVALID_RANGE", {"total_lines": 6}) for lines in ("3~2", "-2~")),

@@ -710,6 +710,7 @@ def insert(base: Snapshot, after_line: int, content: str) -> Batch:
         raise EncodingRefused(base.encoding.name, "a broken code unit at the end", 0)
     at = min(after_line, total)
     offset, beside = base.start(at), base.raw(max(after_line - 1, 0), min(after_line + 1, total))
+    content = content if after_line else base.encoding.unmarked(content)
     text, escapes = base.encoding.meant(content.replace("\r\n", "\n"), beside)
     newline = base.newline_near(at, at)
     new = newline.join(map(base.encoding.bytes_of, text.split("\n")))

@@ -121,9 +121,20 @@ class Context:
         )
 
     def path(self, text: str, *, folder: bool = False) -> RelPath:
-        """The workspace path of an argument; `folder`: the root of the toolset is allowed."""
+        """The workspace path of an argument; `folder`: the root of the toolset is allowed.
+
+        Backslashes part names, unless there is something whose name has them.
+        """
+        if text == "~" or text.startswith(("~/", "file:")):
+            raise InvalidPath("absolute path")
         if self.member.toolset != "team_mgmt":
-            return RelPath.parse(text)
+            path = RelPath.parse(text)
+            if "\\" in text:
+                try:
+                    self.looking.info(self.member, path)
+                except Refusal:
+                    path = RelPath.parse(text.replace("\\", "/"))
+            return path
         if not text:
             raise PathRequired()
         if text.startswith("/"):

@@ -15,6 +15,7 @@ import time
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -99,6 +100,8 @@ def target_of(context: Context, text: str) -> ClientPath:
         )
     if "\0" in text:
         raise errors.InvalidPath("NUL in path")
+    if text == "~" or text.startswith("~/"):
+        text = posixpath.expanduser(text)
     full = "/" + posixpath.normpath(posixpath.join(context.looking.files.root, text)).lstrip("/")
     try:
         return ClientPath(full, context.path_below(full, folder=True))
@@ -176,6 +179,8 @@ class CompatCall(ToolCall):
                 return "EISDIR: illegal operation on a directory, read"
             case errors.InvalidPath(reason="not a directory"):
                 return f"ENOTDIR: not a directory, {call} '{target.full}'"
+            case errors.InvalidPath(reason="too many symlinks on the way"):
+                return f"ELOOP: too many symbolic links encountered, {call} '{target.full}'"
             case errors.InvalidPath():
                 return _denied(context, "symlink target", target.full)
             case _:
@@ -1021,11 +1026,10 @@ def _undo_edit(context: Context, name: str, call: TextEditorCall, target: Client
     undone = context.desk.undo(member, name, last.edit_id)
     if isinstance(undone, NotUndone):
         raise undone.refusal
-    try:
+    text = "There is no file at this path now."
+    with suppress(errors.FileNotFound):
         _, base = context.desk.contents(member, target.path, lambda base: [(0, base.line_count)])
-    except errors.FileNotFound:
-        base = None
-    text = _numbered("" if base is None else _text_of(base), call.named)
+        text = _numbered("" if base is None else _text_of(base), call.named)
     return call.text(f"Last edit to {call.named} undone successfully. {text}", target.path)
 
 

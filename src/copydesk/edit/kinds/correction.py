@@ -90,7 +90,9 @@ def of_text(
         there,
         changed,
         tuple(causes),
-        shift.new is not None and is_indented(*map(content_lines, (old, there))),
+        "final_newline" not in causes
+        and shift.new is not None
+        and is_indented(*map(content_lines, (old, there))),
     )
 
 

@@ -170,9 +170,10 @@ class PatchEdit(BatchEdit):
                 there, causes = rejection.corrected_lines, rejection.cause or ()
                 if hunk.line and not hunk.signs:  # it names one of several equal places
                     named = shown[hunk.line - 1 :][: len(content_lines(hunk.old))]
-                    own = "".join(f"{line}\n" for line in named)
-                    if is_safe(explain(hunk.old, own)):
-                        there, causes = own, explain(hunk.old, own)
+                    own, bare = "".join(f"{line}\n" for line in named), unnumbered(hunk.old)
+                    why = ("line_numbers",) * bool(bare) + explain(bare or hunk.old, own)
+                    if is_safe(why):
+                        there, causes = own, why
                 correction = of_lines(shown, hunk.old, hunk.new, there, causes)
                 if rejection.reason != "not_found" or correction is None:
                     return None

@@ -303,6 +303,7 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
     Raises DuplicateEdits, PartialMatchFail, CollisionDetected, EncodingRefused, and InvalidArgs if
     no edit changes anything.
     """
+    edits = _unmarked(base, edits)
     replacements = [_Replacement.of(edit) for edit in edits]
     _check_arguments(replacements)
     _check_known(base.encoding, edits)
@@ -360,7 +361,8 @@ def _in_order(
             "must not be empty in a file that has lines: to insert text, give a line next to the"
             " place, and repeat it in newText",
         )
-    edit = StringEdit(old, new)
+    (edit,) = _unmarked(base, [StringEdit(old, new)])
+    old, new = edit.old, edit.new
     _check_known(base.encoding, [edit])
     ((matches, there),) = _found(base, [edit])
     if not matches.count and old != new:
@@ -402,7 +404,8 @@ def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> Non
 
 
 def _inserted(base: Snapshot, at: int, new: str) -> Batch:
-    """The batch that inserts a text at a byte."""
+    """The batch that inserts a text at a byte, without a second byte order mark."""
+    new = base.encoding.unmarked(new) if at == base.start(0) else new
     newline = _newline(base, at, after_line=False)
     raw = newline.join(map(base.encoding.encode, new.split("\n")))
     return Batch(ChangeSet.of(base.size, [Edit(at, at, raw)]), ((at, at),), not raw)
@@ -461,6 +464,7 @@ def part_lines(base: Snapshot, spans: Sequence[ByteSpan]) -> tuple[Span, ...]:
 def compile_in(base: Snapshot, edits: Sequence[StringEdit], parts: Sequence[Span]) -> Batch:
     """Return the change that makes all edits, each searched for in its own lines only."""
     places: list[_Place] = []
+    edits = _unmarked(base, edits)
     for edit, part in zip(edits, parts, strict=True):
         piece, low = _piece(base, part)
         ((matches, there),) = _found(piece, [edit])
@@ -500,6 +504,19 @@ def _places_apart(base: Snapshot, edit: StringEdit) -> list[_Place]:
             places.append((span, there))
             end = span[1]
     return places
+
+
+def _unmarked(base: Snapshot, edits: Sequence[StringEdit]) -> Sequence[StringEdit]:
+    """The edits without the byte order mark where an old text begins with that of the file."""
+    first = base.text(0) if base.encoding.bom and base.line_count else None
+    return [
+        StringEdit(edit.old[1:], edit.new.removeprefix("\ufeff"))
+        if first is not None
+        and edit.old[:1] == "\ufeff" != edit.old
+        and first.startswith(edit.old[1:].partition("\n")[0].rstrip("\r"))
+        else edit
+        for edit in edits
+    ]
 
 
 def _found(base: Snapshot, edits: Sequence[StringEdit]) -> list[tuple[Matches, str | None]]:
@@ -554,9 +571,11 @@ class _Replacement(NamedTuple):
     def at(self, base: Snapshot, span: ByteSpan) -> Edit:
         """The edit of the bytes that differ, given that `old` is at `span`."""
         start, stop = self._ends(base, span)
-        if "\n" not in self.new:
-            return Edit(start, stop, self._encoded(base.encoding, self.new))
-        lines = self.new.split("\n")
+        is_first = base.encoding.bom and start == base.start(0)  # no second mark comes there
+        new = base.encoding.unmarked(self.new) if is_first else self.new
+        if "\n" not in new:
+            return Edit(start, stop, self._encoded(base.encoding, new))
+        lines = new.split("\n")
         last = self._encoded(base.encoding, lines.pop())
         raw = [self._encoded(base.encoding, line) for line in lines]
         ends = self._line_ends(base, start, lines)
