@@ -73,6 +73,7 @@ GOOD: dict[str, tuple[str, str, str]] = {
     "a comment of its own": ("a.py", "a()\nb()\nc()\n", "# The rest of the arguments are for the child.\na()\n"),
     "a patch file": ("a.diff", "x\n", "<<<<<<< HEAD\n"),
     "a heading": ("a.rst", "x\n", "Title\n=======\n"),
+    "numbers of empty lines": ("a.rs", 'a("\n1\n2\n");\n', 'a("\n1:\n2:\n");\n'),
     "spread": ("a.js", "a(\nb,\nc,\nd)\n", "a(...b)\n"),
 }  # fmt: skip
 

@@ -416,6 +416,7 @@ def _numbers(passages: Sequence[_Passage]) -> Iterator[str]:
         is_data = not is_ours and (not one.old or len(shown) < len(lines))
         is_counted = len(shown) > 1 or (first == one.first and bool(_NUMBERED.match(one.new[0])))
         is_known = is_run and not is_data and (is_all or is_counted)
+        is_known = is_known and any(line[mark.end() :].strip() for line, mark in shown)
         if (is_known or is_copied) and one.is_new(_NUMBERED.match):
             yield from (line for line, _ in shown)
 
