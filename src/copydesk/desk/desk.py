@@ -704,7 +704,7 @@ def insert(base: Snapshot, after_line: int, content: str) -> Batch:
     """
     total = base.line_count
     lines = total + (base.ends_with_newline or not total)
-    if after_line > lines:
+    if not 0 <= after_line <= lines:
         raise RangeOutOfBounds(str(after_line), lines)
     if base.ragged and after_line == lines:
         raise EncodingRefused(base.encoding.name, "a broken code unit at the end", 0)

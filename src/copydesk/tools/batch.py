@@ -31,6 +31,7 @@ from copydesk.tools.report import (
     Status,
     cut_diff,
     known,
+    named,
     short_lines,
     shown_diff,
 )
@@ -138,7 +139,7 @@ def written(
     length = getattr(call, "report", "full") or ("full" if dry else "brief")
     if length == "brief":
         as_what = "" if dry else f" · edit {done.edit_id} · version {done.version}"
-        line = f"{'dry' if dry else 'ok'} {done.path} +{added} -{removed}{as_what}"
+        line = f"{'dry' if dry else 'ok'} {named(str(done.path))} +{added} -{removed}{as_what}"
     else:
         version = done.base.version if dry else done.version
         view = View(done.path, version, side="old" if dry else "new")

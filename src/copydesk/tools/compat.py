@@ -34,7 +34,7 @@ from copydesk.text.diff import patch
 from copydesk.text.relpath import RelPath, matches
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import refusals, reports
-from copydesk.tools.arguments import Count, list_of
+from copydesk.tools.arguments import list_of
 from copydesk.tools.batch import edited, plan_of, rewritten, with_plan, written
 from copydesk.tools.catalog import Context, Tool, ToolCall
 from copydesk.tools.messages import say
@@ -782,7 +782,7 @@ class TextEditorCall(CompatCall):
     file_text: str = ""
     old_str: str = ""
     new_str: str = ""
-    insert_line: Count = 0
+    insert_line: int = 0
     insert_text: str = ""
 
     voices, only_text = _VOICES, True

@@ -48,7 +48,7 @@ from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
 from copydesk.tools.catalog import EDIT, Context, CorrectingCall, Tool
 from copydesk.tools.messages import say
-from copydesk.tools.report import Answer, Fields, Length, known
+from copydesk.tools.report import Answer, Fields, Length, known, named
 
 
 class _PatchCall(CorrectingCall):
@@ -222,7 +222,7 @@ class Patching:
         if length != "brief" or answer.line or not {"error", "changed"}.isdisjoint(answer.facts):
             return answer
         lines = [
-            f"planned {item.plan.id} · {item.plan.request.path}"
+            f"planned {item.plan.id} · {named(str(item.plan.request.path))}"
             f" +{item.draft.new_count} -{item.draft.old_count}"
             for item in (*self._given, *self._planned)
         ]

@@ -56,6 +56,7 @@ def refusal_words(
         *(facts.get(key) for key in ("reason", "setting", "kind")),
         *(key for key in ("nested", "before_start") if facts.get(key)),
         "move" if facts.get("to") else "",
+        facts.get("encoding") if facts.get("character") else "",
         facts.get("variant"),
         *voices,
         "similar" if facts.get("similar") else "",
@@ -192,6 +193,7 @@ def _near_words(failure: FailedEdit, lang: Lang) -> dict[str, Fact]:
         ),
         "nearest_lines": failure.nearest_lines,
         "causes": cause_words(failure.cause, lang),
+        "alike": _first_few(failure.similar_lines or (), lang),
     }
 
 

@@ -23,6 +23,7 @@ from copydesk.desk.outcome import (
 )
 from copydesk.edit.draft import Plan, cut
 from copydesk.edit.kinds.lines import lines_wanted, resolve_range
+from copydesk.edit.kinds.replace import NO_OLD
 from copydesk.edit.request import (
     Anchor,
     Append,
@@ -793,7 +794,7 @@ class ReplaceTextCall(PrepareCall, CorrectingCall):
 
     def _in(self, path: RelPath) -> ReplaceText:
         if not self.old:
-            raise InvalidArgs("old", "must not be empty")
+            raise InvalidArgs("old", NO_OLD)
         if self.old.replace("\r\n", "\n") == self.new.replace("\r\n", "\n"):
             raise InvalidArgs("new", "is the same as old, so nothing would change")
         return ReplaceText(path, (StringEdit(self.old, self.new),), everywhere=self.all)

@@ -235,6 +235,9 @@ class ReplaceText(BatchEdit):
         return composed._replace(change=change, normalized=normalized)
 
 
+NO_OLD = "must not be empty: to make a file, or to fill an empty one, write the whole file"
+"""Why an edit without an old text is refused."""
+
 SHOWN_FAILURES = 500
 """Failing edits shown with their nearest match; all are listed."""
 
@@ -259,7 +262,7 @@ class StringEdit:
 
     def __post_init__(self) -> None:
         if not self.old:
-            raise InvalidArgs("old_string", "must not be empty")
+            raise InvalidArgs("old_string", NO_OLD)
 
     def with_new(self, text: str) -> StringEdit:
         """The edit with another new text: whole lines where the old and the new one are."""
@@ -274,7 +277,7 @@ def _edit_of(index: int, given: object) -> StringEdit:
             return given
         case (str() as old, str() as new):
             if not old:
-                raise InvalidArgs(f"edits[{index}].old_string", "must not be empty")
+                raise InvalidArgs(f"edits[{index}].old_string", NO_OLD)
             return StringEdit(old, new)
         case _:
             raise TypeError(
