@@ -20,6 +20,7 @@ from typing import Any
 
 from bench import PROJECT
 from bench.arena import Cell
+from bench.contestant import memory_kb
 from bench.data import SEED
 from bench.results import Bar, Section, Table, cell_of, under_bar
 from bench.setting import Setting
@@ -179,10 +180,8 @@ def _measure(what: str, root: str) -> dict[str, tuple[float, int]]:
 
 
 def _peak_kb() -> int:
-    """The most memory that this process has held."""
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """The most memory that this program has held; `ru_maxrss` counts what started it, too."""
+    return memory_kb(os.getpid(), "VmHWM")
 
 
 if __name__ == "__main__":
