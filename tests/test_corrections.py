@@ -289,6 +289,23 @@ def test_a_new_text_is_corrected_as_far_as_the_old_one_shows(
         assert text(desk, "w.txt") == after
 
 
+@pytest.mark.parametrize("tool", ["Edit", "str_replace_based_edit_tool", "edit_file"])
+def test_lines_that_are_left_out_are_the_cause(desk: OpenWorkspace, tool: str) -> None:
+    write(desk, "def f():\n    a = 1\n    b = 2\n    return 1\n")
+    old, new = "def f():\n    ...\n    return 1\n", "def f():\n    return 2\n"
+    given: dict[str, Any] = {
+        "Edit": {"old_string": old, "new_string": new},
+        "str_replace_based_edit_tool": {"command": "str_replace", "old_str": old, "new_str": new},
+        "edit_file": {"edits": [{"oldText": old, "newText": new}]},
+    }[tool]
+    facts = call(desk, tool, path="w.txt", **given)
+    (failure,) = facts["data"]["failures"]
+    assert (failure["cause"], failure["nearest_lines"]) == (["elision"], "1~4")
+    assert "difference" not in failure
+    assert call(desk, "apply_file_modification", hunk_id=facts["data"]["hunk_id"])["changed"]
+    assert text(desk, "w.txt") == new
+
+
 def test_a_line_end_that_the_file_lacks_is_a_cause(desk: OpenWorkspace) -> None:
     write(desk, "a\nb")
     facts = call(desk, "replace_text", path="w.txt", old="b\n", new="c\n", apply="auto")

@@ -407,10 +407,19 @@ def with_plan(
     with suppress(Refusal):
         planned = plan_of(context, name, request, Terms(expected=expected))
         diff = shown_diff(planned.draft.diff, planned.draft.base.encoding)
+        runs = planned.draft.place.parts
         return replace(
             failure,
             failures=tuple(
-                replace(one, difference=None, corrected_old_string=None) if one.cause else one
+                replace(
+                    one,
+                    cause=one.cause or ("elision",),
+                    nearest_lines=f"{runs[one.index][0] + 1}~{runs[one.index][1]}",
+                    difference=None,
+                    corrected_old_string=None,
+                )
+                if one.cause or not one.corrected_old_string
+                else one
                 for one in failure.failures
             ),
             hunk_id=planned.plan.id,
