@@ -476,6 +476,12 @@ WITH_MARK: dict[str, dict[str, object]] = {
     "replace_text": {"old": "{}", "new": "\ufeffA", "apply": "auto"},
     "edit_file": {"edits": [{"oldText": "{}", "newText": "\ufeffA"}]},
     "str_replace_based_edit_tool": {"command": "str_replace", "old_str": "{}", "new_str": "\ufeffA"},
+    "apply_patch": {
+        "patch": "*** Begin Patch\n*** Update File: f\n@@\n-{}\n+\ufeffA\n*** End Patch", "apply": "auto"
+    },
+    "apply_diff": {
+        "diff": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-{}\n+\ufeffA\n", "apply": "auto"
+    },
     "apply_blocks": {
         "text": "f\n<<<<<<< SEARCH\n{}\n=======\n\ufeffA\n>>>>>>> REPLACE\n", "apply": "auto"
     },
@@ -493,7 +499,9 @@ def test_a_text_may_have_the_mark_of_the_file_or_not(
             file.write_bytes(f"{MARK}a one\r\nb one\r\n".encode(encoding))
             given = json.loads(json.dumps(WITH_MARK[tool]).replace("{}", json.dumps(old)[1:-1]))
             answer = opened.call(
-                "local", tool, given if "text" in given else {"path": "f", **given}
+                "local",
+                tool,
+                given if "apply" in given and "old" not in given else {"path": "f", **given},
             )
             assert not answer.is_error, answer.text
             assert file.read_bytes() == f"{MARK}A\r\nb one\r\n".encode(encoding)
@@ -502,6 +510,11 @@ def test_a_text_may_have_the_mark_of_the_file_or_not(
             "local", "Edit", {"path": "f", "old_string": f"{MARK}b one", "new_string": "x"}
         )
         assert refused.is_error
+        file.write_bytes(f"{MARK}a\nx\na\ny\n".encode(encoding))
+        for old in (f"{MARK}a\ny", f"{MARK}a\nz"):  # it is at no other place
+            given = {"path": "f", "old_string": old, "new_string": "z"}
+            assert opened.call("local", "Edit", given).is_error
+        file.write_bytes(f"{MARK}a one\nb one\n".encode(encoding))
         insert = {"command": "insert", "path": "f", "insert_line": 0, "insert_text": f"{MARK}Z"}
         assert not opened.call("local", "str_replace_based_edit_tool", insert).is_error
         assert file.read_bytes() == f"{MARK}Z\na one\nb one\n".encode(encoding)

@@ -265,7 +265,22 @@ def test_other_near_misses_are_planned(desk: OpenWorkspace, tool: str, name: str
             "escaped",
             '<p>"</p>\n',
         ),
-        # a line without a number stays as it is
+        (
+            "<p>x</p>\n",
+            "&lt;p&gt;x&lt;/p&gt;\n",
+            "&lt;q&gt;&lt;b&gt;\nif a > 3&copy;\n",
+            "escaped",
+            "<q><b>\nif a > 3&copy;\n",
+        ),
+        ("f('x')\n", "f(\\'x\\')\n", "f(\\'z\\')\n# don't\n", "escaped", "f('z')\n# don't\n"),
+        # a line without a number, or with another one, stays as it is
+        (
+            "x = {\n}\n",
+            "1 | x = {\n2 | }\n",
+            "1 | x = {\n    3: 4,\n2 | }\n",
+            "line_numbers",
+            "x = {\n    3: 4,\n}\n",
+        ),
         ("x\ny\n", "1 | x\n2 | y\n", "1 | x\nnew\n2 | Y\n", "line_numbers", "x\nnew\nY\n"),
         # a file that ends without a line end
         ("x\ny", "1 | x\n2 | y\n", "1 | x\n2 | Y\n", "line_numbers final_newline", "x\nY"),
@@ -306,26 +321,33 @@ def test_lines_that_are_left_out_are_the_cause(desk: OpenWorkspace, tool: str) -
     assert text(desk, "w.txt") == new
 
 
-def test_a_line_end_that_the_file_lacks_is_a_cause(desk: OpenWorkspace) -> None:
-    write(desk, "a\nb")
-    facts = call(desk, "replace_text", path="w.txt", old="b\n", new="c\n", apply="auto")
-    assert (facts["changed"], facts["hunks"][0]["cause"]) == (False, ["final_newline"])
-    assert accepted(desk, facts)["changed"]
-    assert text(desk, "w.txt").rstrip("\n") == "a\nc"
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_end_that_the_file_lacks_is_a_cause(desk: OpenWorkspace, end: str) -> None:
+    old, new = f"b{end}", f"c{end}"
+    for tool, given, after in (
+        ("replace_text", {"old": old, "new": new, "apply": "auto"}, f"a{end}c{end}"),
+        ("Edit", {"old_string": old, "new_string": new}, f"a{end}c"),
+        ("edit_file", {"edits": [{"oldText": old, "newText": new}]}, f"a{end}c"),
+    ):
+        file = Path(desk.root, "w.txt")
+        file.write_bytes(f"a{end}b".encode())
+        facts = call(desk, tool, path="w.txt", **given)
+        told = facts["hunks"][0] if "hunks" in facts else facts["data"]["failures"][0]
+        assert told["cause"] == ["final_newline"], facts
+        hunk_id = told.get("hunk_id") or facts["data"]["hunk_id"]
+        assert call(desk, "apply_file_modification", hunk_id=hunk_id)["changed"]
+        assert file.read_bytes() == after.encode()
 
 
 @each_row("old", ["return 1  ", "5 |     return 1", "\treturn 1"])
 def test_a_number_settles_which_of_equal_places_is_corrected(desk: OpenWorkspace, old: str) -> None:
-    body, new = "def {}():\n    return 1\n\n", old.replace("return 1", "return 2")
-    write(desk, body.format("a") + body.format("b"))
-    for line, after in ((2, body.format("a")), (5, body.format("b"))):
-        block = f"w.txt\n<<<<<<< SEARCH\n:start_line:{line}\n-------\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
-        facts = call(desk, "apply_blocks", text=block, apply="auto")
-        (hunk,) = facts["hunks"]
-        assert (
-            f"@@ -{max(line - 3, 1)},"
-            in desk.call("local", "show_hunk", {"hunk_id": hunk["hunk_id"]}).text
-        ), after
+    body, new = "def {}():\n    return {}\n\n", old.replace("return 1", "return 2").rstrip()
+    for line, after in ((2, (2, 1)), (5, (1, 2))):
+        write(desk, body.format("a", 1) + body.format("b", 1))
+        head = f"w.txt\n<<<<<<< SEARCH\n:start_line:{line}\n-------\n"
+        message = f"{head}{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
+        assert accepted(desk, call(desk, "apply_blocks", text=message, apply="auto"))["changed"]
+        assert text(desk, "w.txt") == body.format("a", after[0]) + body.format("b", after[1])
 
 
 WRITING = ("Edit", "BatchEdit", "MultiEdit", "str_replace_based_edit_tool", "edit_file")

@@ -365,12 +365,14 @@ def test_backslashes_part_names_unless_a_name_has_them(desk: OpenWorkspace) -> N
     (root / "src").mkdir()
     (root / "src" / "old.py").write_text("a\n")
     (root / "own\\name").write_text("a\n")
+    (root / "my\\dir").mkdir()
     for tool, path, given in (
         ("write_file", "src\\old.py", {"content": "b\n"}),
         ("replace_text", "src\\old.py", {"old": "b", "new": "c", "apply": "auto"}),
         ("Edit", "src\\old.py", {"old_string": "c", "new_string": "d"}),
         ("Write", "src\\new.py", {"content": "x\n"}),
         ("create_directory", "src\\sub", {}),
+        ("write_file", "my\\dir/new.py", {"content": "x\n"}),
         ("replace_text", "own\\name", {"old": "a", "new": "b", "apply": "auto"}),
     ):
         answer = desk.call("local", tool, {"path": path, **given})
@@ -379,4 +381,5 @@ def test_backslashes_part_names_unless_a_name_has_them(desk: OpenWorkspace) -> N
     assert (root / "src" / "new.py").read_text() == "x\n"
     assert (root / "src" / "sub").is_dir()
     assert (root / "own\\name").read_text() == "b\n"
-    assert [each.name for each in root.iterdir() if "\\" in each.name] == ["own\\name"]
+    assert (root / "my\\dir" / "new.py").read_text() == "x\n"
+    assert {each.name for each in root.iterdir() if "\\" in each.name} == {"own\\name", "my\\dir"}

@@ -15,7 +15,7 @@ from copydesk.desk.backends.api import decode, encode
 from copydesk.edit.draft import compose
 from copydesk.edit.kinds import patch as patch_kind
 from copydesk.edit.kinds.correction import occurrences
-from copydesk.edit.kinds.patch import _Sought, patch_of
+from copydesk.edit.kinds.patch import _Sought, in_order, patch_of
 from copydesk.edit.patch_parse import FilePatch, parse_apply_patch, parse_blocks, parse_diff
 from copydesk.edit.request import PatchEdit, PatchHunk
 from copydesk.errors import EncodingRefused, PatchInvalid, PatchRejected, RejectedHunk
@@ -769,42 +769,55 @@ _OLD = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
 @each_row(
     "above known new",
     [
-        # a line that is a path and nothing else, also further above
+        # a path just above, or over blank lines
+        ("b.txt\n", ("b.txt",), ("b.txt",)),
         ("b.txt\n\n", ("b.txt",), ("b.txt",)),
-        ("### b.txt\n\nReplace the line:\n\n", ("b.txt",), ("b.txt",)),
-        ("**b.txt:**\n\n```python\n", ("b.txt",), ("b.txt",)),
-        ("**File:** `s/b`\n**Line:** 2\n**Error:** not `o.x()`.\n\n**Fix:**\n\n```\n", ("s/b",), ("s/b",)),
-        ("<tool>\n<path>b.txt</path>\n<diff>\n<content><![CDATA[\n", ("b.txt",), ("b.txt",)),
-        ("[b.txt](b.txt)\n", ("b.txt",), ("b.txt",)),
-        ("1. `b.txt`\n", ("b.txt",), ("b.txt",)),
-        ("\u200bb.txt\n", ("b.txt",), ("b.txt",)),
-        ("0.txt\n", ("0.txt",), ("0.txt",)),
+        ("0.txt\n\n", ("0.txt",), ("0.txt",)),
         ("file=b.txt\n", ("b.txt",), ("b.txt",)),
-        # the only one that a sentence names, if it is there; no new one
-        ("### Change 2: `there.py`\n\n", ("there.py",), ()),
-        ("Now update there.py\n", ("there.py",), ()),
-        ("In `there.py` and `other.py`:\n\n", (), ()),
+        ("1. `b.txt`\n", ("b.txt",), ("b.txt",)),
+        ("[b.txt](b.txt)\n", ("b.txt",), ("b.txt",)),
+        ("\u200bb.txt\n", ("b.txt",), ("b.txt",)),
+        ("**b.txt:**\n```python\n", ("b.txt",), ("b.txt",)),
+        ("**s/b.txt:**\n\n```python\n", ("s/b.txt",), ("s/b.txt",)),
+        ("s/b.py\n```python s/b.py\n", ("s/b.py",), ("s/b.py",)),
+        ("<tool>\n<path>b.txt</path>\n\n<diff>\n<content><![CDATA[\n", ("b.txt",), ("b.txt",)),
+        ("app/[slug]/there.tsx\n\n", ("app/[slug]/there.tsx",), ("app/[slug]/there.tsx",)),
+        ("Makefile\n\n", ("Makefile",), ("Makefile",)),
+        ("there.py~\n", ("there.py~",), ("there.py~",)),
+        ("</code>\n", ("a.py",), ("a.py",)),
+        # the only line that is the path of a file that is there, or a title that names one
+        ("### there.py\n\nReplace the line:\n\n", ("there.py",), ()),
+        ("**File:** `there.py`\n**Line:** 2\n**Error:** not `o.x()`.\n\n**Fix:**\n\n```\n", ("there.py",), ()),
+        ("### Change 2: `there.py`\n\n", ("there.py",), ("there.py",)),
+        ("there.py\n\nThis makes the check in other.py pass.\n\n", ("there.py",), ()),
+        ("there.py\n\nAs `other.py` does:\n\n```python\n", ("there.py",), ()),
+        ("there.py\n\n```bash\npytest\n```\n", ("there.py",), ("there.py",)),
+        ("- there.py\n- other.py\n\nFirst:\n\n", (), ()),
+        # a sentence names none, and one just above that speaks of another file is unclear
         ("my there.py\n", ("my there.py",), ()),
-        ("--- there.py\n", ("there.py",), ()),
-        ("see=there.py\n", (), ()),
-        ("Now update gone.py\n", ("gone.py",), ()),
-        ("As gone.py has it:\n\n", ("a.py",), ("a.py",)),
-        # none is named: that of the block before
-        ("Then:\n\n", ("a.py",), ("a.py",)),
-        ("Then:\n", ("a.py",), ()),
-        ("### Tests\n", ("a.py",), ()),
-        ("src/\n", ("a.py",), ()),
+        ("Now update there.py\n", (), ()),
+        ("Now update gone.py\n", (), ()),
+        ("--- there.py\n", (), ()),
+        ("Now back to a.py\n", ("a.py",), ()),
+        ("As there.py has it:\n\n", ("a.py",), ("a.py",)),
+        ("Use `self.value` instead:\n", (), ()),
+        ("Use `self.value` instead:\n\n", ("a.py",), ("a.py",)),
+        ("Everything in lib/sub stays.\n\n", ("a.py",), ("a.py",)),
+        # what is within a fence that is closed, and other words, are no paths
+        ("```text\nother.py F [100%]\nother.py\n```\nBut:\n\n", ("a.py",), ("a.py",)),
+        ("```\nsrc/\n  new.py\n```\n", ("a.py",), ("a.py",)),
         ("```bash\npytest\n```\n", ("a.py",), ("a.py",)),
+        *((f"{words}\n\n", ("a.py",), ("a.py",)) for words in ("Then:", "### Node.js", "**Vue.js**", "## v1.2.3", "- self.value", "`logger.info`", "client/server", "and/or", "1.2e3", "1.5 times 1,024", "### Tests")),
+        *((f"{words}\n", ("a.py",), ()) for words in ("Then:", "### Tests", "- Imports", "1. Tests", "src/")),
         ("~~~\n", ("a.py",), ("a.py",)),
-        ("1.5 times 1,024\n\n", ("a.py",), ("a.py",)),
     ],
 )  # fmt: skip
 def test_the_path_of_a_block_is_above_it_or_that_of_the_block_before(
     above: str, known: tuple[str, ...], new: tuple[str, ...]
 ) -> None:
-    there = {"a.py", "there.py", "other.py", "my there.py"}
+    there = {"a.py", "there.py", "other.py", "my there.py", "app/[slug]/there.tsx", "Makefile"}
     for block, names in ((_OLD, known), (_NEW, new)):
-        text = f"a.py\n{_OLD}\n{above}{block}"
+        text = f"a.py\n```\n{_OLD}```\n\n{above}{block}"
         if names:
             found = parse_blocks(text, there.__contains__)
             assert [each.path for each in found] == [*dict.fromkeys(("a.py", *names))]
@@ -814,12 +827,17 @@ def test_the_path_of_a_block_is_above_it_or_that_of_the_block_before(
             assert refused.value.reason == "block_without_path"
 
 
+def test_a_file_that_the_message_makes_is_there() -> None:
+    text = f"new.py\n{_NEW}\n### new.py\n\nAnd then:\n\n{_OLD}"
+    assert [(each.path, len(each.hunks)) for each in parse_blocks(text)] == [("new.py", 2)]
+
+
 @each_row(
     "text old new line",
     [
         # Roo: numbers of lines, and escapes of lines that look like those of a block
         ("<<<<<<< SEARCH\n:start_line:[7]\n :end_line: 8 \n -------\na\n=======\nb\n>>>>>>> REPLACE", "a\n", "b\n", 7),
-        ("<<<<<<< SEARCH\n\\=======\n=======\n\\<<<<<<< HEAD\n\\:start_line:1\n\\a\n>>>>>>> REPLACE", "=======\n", "<<<<<<< HEAD\n:start_line:1\n\\a\n", 0),
+        ("<<<<<<< SEARCH\n\\=======\n=======\n\\<<<<<<< HEAD\n\\:start_line:1\n\\a\n\\-------/\n>>>>>>> REPLACE", "=======\n", "<<<<<<< HEAD\n:start_line:1\n\\a\n\\-------/\n", 0),
         # Cline: any number of signs, and one that closes
         ("<<<<< SEARCH>\na\n=======\nb\n>>>>>>>>>>> REPLACE>", "a\n", "b\n", 0),
         ("------- SEARCH\n=======\nb\n+++++++ REPLACE", "", "b\n", 0),
@@ -829,6 +847,17 @@ def test_dialects_of_blocks(text: str, old: str, new: str, line: int) -> None:
     for sent in (f"x\n{text}\n", f"x\n{text}\n".replace("\n", "\r\n")):
         ((hunk,),) = (patch.hunks for patch in parse_blocks(sent))
         assert (hunk.old, hunk.new, hunk.line) == (old, new, line)
+
+
+def test_lines_without_a_place_have_none_in_a_sequence(tmp_path: Path) -> None:
+    first = "@@\n-a\n+b\n*** Update File: x\n"
+    (patch,) = parse_apply_patch(codex(f"{first}@@ def f\n+new\n"))
+    with pytest.raises(PatchRejected) as found:
+        in_order(RelPath.parse("x"), patch.hunks, Snapshot.of(b"a\n"), created=False)
+    assert found.value.rejected[0].reason == "header_alone"
+    (patch,) = parse_apply_patch(codex(f"{first}@@\n+new\n"))
+    fixed = in_order(RelPath.parse("x"), patch.hunks, Snapshot.of(b"a\n"), created=False)
+    assert fixed.causes == ()
 
 
 def test_what_names_a_file_twice_is_in_order_without_numbers() -> None:

@@ -29,7 +29,6 @@ BAD: dict[str, tuple[str, str]] = {
     "one number and a colon": ("3:     changed()\n", "line_numbers"),
     "another number and a tab": ("7\t    changed()\n", ""),
     "a number above other lines": ("3\t    changed()\n    more()\n", ""),
-    "numbers of Roo": ("3 |     step_2()\n4 |     changed()\n", "line_numbers"),
     "an arrow": ("     3\u2192    step_2()\n     4\u2192    changed()\n", "line_numbers"),
     "three dots": ("    changed()\n    ...\n", "placeholder"),
     "an ellipsis": ("    changed()\n    \u2026\n", "placeholder"),

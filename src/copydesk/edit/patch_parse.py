@@ -6,7 +6,7 @@ All three give the same `FilePatch` and `PatchHunk`, which one function places (
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -54,7 +54,6 @@ class PatchLines:
     If all of the patch's own lines (those that `marker` matches) end with CRLF, the patch was
     converted in transit, and the CRs are dropped; otherwise they belong to the text of the files.
     The last line is not asked: it may have lost its end, or got another one.
-    `floor` is where the text before the next line begins that is not used yet.
     """
 
     def __init__(self, text: str, marker: str) -> None:
@@ -62,7 +61,7 @@ class PatchLines:
         marks = [line for line in self._lines[:-1] if re.match(marker, line.lstrip())]
         if marks and all(line.endswith("\r") for line in marks):
             self._lines = [line.removesuffix("\r") for line in self._lines]
-        self.at = self.floor = 0
+        self.at = 0
 
     @property
     def number(self) -> int:
@@ -84,10 +83,6 @@ class PatchLines:
         while self.at < len(self._lines) and is_wanted(self._lines[self.at]):
             self.at += 1
         return self._lines[first : self.at]
-
-    def before(self, count: int) -> Iterator[str]:
-        """Yield up to `count` unused lines before the next one, last one first."""
-        yield from reversed(self._lines[max(self.at - count, self.floor) : self.at])
 
 
 _SHOWN = 200
@@ -130,7 +125,10 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
                 replace(hunk, line=0, after=None) if hunk.signs else hunk
                 for hunk in (*before.hunks, *patch.hunks)
             ]
-            patch = replace(before, hunks=tuple(hunks), base="", after="", in_order=True)
+            dropped = before.dropped + patch.dropped
+            patch = replace(
+                before, hunks=tuple(hunks), base="", after="", in_order=True, dropped=dropped
+            )
         by_path[patch.path] = patch
     return once_each(tuple(by_path.values()))
 
@@ -299,7 +297,7 @@ _DIVIDER = re.compile(r"={5,9}\s*")
 _REPLACE = re.compile(r"(?:>{5,}|\+{5,}) REPLACE>?\s*")
 _LINE_OF = re.compile(r"\s*:(start|end)_line:\s*\[?(\d{1,9})\]?\s*")
 _RULE = re.compile(r"\s*-{5,9}\s*")
-_ESCAPED = re.compile(r"^\\(?=<{7}|={7}|>{7}|-{7}|:(?:start|end)_line:)", re.MULTILINE)
+_ESCAPED = re.compile(r"^\\(?=[<>]{7}(?:\s|$)|[=-]{7}\s*$|:(?:start|end)_line:\[?\d)", re.MULTILINE)
 """What Roo writes before a line of a file that looks like one of a block."""
 
 _FENCES = ("```", "~~~")
@@ -311,12 +309,11 @@ _LEAD = re.compile(
     r"^(?:(?:\d+[.)]|-)\s+|(?i:file(?: ?(?:name|path))?|path|\u6587\u4ef6)[:=\uff1a]\**\s*)(?=\S)"
 )
 _CODE = re.compile("`([^`]+)`")
-_COLONS = (":", "\uff1a")
-_DECORATION = "".join(("* \u200b\ufeff", *_COLONS))
+_COLONS = ":\uff1a"
+_AROUND = f"`*\"'()[]<>,;!?{_COLONS}"
 _PROSE = re.compile(r"[\s{}=]|[.,;!?\u3002\uff0c\uff1b\uff01\uff1f]$")
-_PATH = re.compile(r"(?=.*[^\W\d_])[\w@+~-]*[./][\w@+~./-]*\w")
-_AROUND = f"`\"'()[]<>,;.!?{_DECORATION}"
-_ABOVE = 12
+_FILE_NAME = re.compile(r"(?:[\w@+~.-]+/)*[\w@+~.-]*\.[A-Za-z]\w{0,9}")
+_ABOVE = 40
 """So many lines above a block its path is sought."""
 
 IsThere = Callable[[str], bool]
@@ -326,54 +323,85 @@ IsThere = Callable[[str], bool]
 def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePatch, ...]:
     """Return the files of SEARCH/REPLACE blocks, each below its file's path; raises PatchInvalid.
 
-    The path is the line above a block, with only fences and tags between; or the nearest line above
-    that is a path and nothing else; or the only one that a sentence names, if there is such a file.
-    A block without a path belongs to the file of the block before it.
+    The path is the line above a block, with only fences and tags between; or else the one line
+    above, since the block before, that names a file that exists and nothing else, or is a title
+    that does. Without any, the block belongs to the file of the block before.
     """
     lines = PatchLines(text, f"{_SEARCH.pattern}|{_REPLACE.pattern}")
-    blocks: list[FilePatch] = []
+    blocks, above = list[FilePatch](), list[str]()
+
+    def is_known(name: str) -> bool:
+        return is_there(name) or any(name in block.names for block in blocks)
+
     while (line := lines.peek()) is not None:
-        if _SEARCH.fullmatch(line.strip()):
-            blocks.append(_block(lines, blocks[-1].names if blocks else (), is_there))
-            lines.floor = lines.at
-            continue
-        if _REPLACE.fullmatch(line.strip()):
+        mark = line.strip()
+        if _SEARCH.fullmatch(mark):
+            before = blocks[-1].names if blocks else ()
+            blocks.append(_block(lines, _meant(above[-_ABOVE:], before, is_known)))
+            above = []
+            if (lines.peek() or "").strip() in _FENCES:
+                lines.take()
+        elif _REPLACE.fullmatch(mark):
             raise invalid("no_search", lines.number, line)
-        if _SHELL.match(line.strip()) and not any(
-            _SEARCH.fullmatch((lines.peek(ahead) or "").strip()) for ahead in (1, 2)
-        ):
-            lines.take()
-            lines.take_while(lambda line: not line.strip().startswith(_FENCES))
-            lines.floor = lines.at + 1
-        lines.at += 1
+        elif mark.startswith(_FENCES) and (size := _fenced(lines)):
+            lines.at += size
+            above.append("")
+        else:
+            above.append(lines.take().strip())
     if not blocks:
         raise invalid("no_blocks")
     return joined(blocks)
 
 
-def _above(
-    lines: PatchLines, before: tuple[str, ...], is_there: IsThere
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The paths that the next block may mean, likeliest first: of a file that is, of a new one.
+def _fenced(lines: PatchLines) -> int:
+    """How many lines the fence has that begins here; 0 if a block is in it, or it does not end.
 
-    `before` are those of the block before; none if it is unclear.
+    What a shell is to do may have a block within, and may not end.
     """
-    is_near, is_told = True, False  # only fences and tags are between; there is text just above
-    for line in map(str.strip, lines.before(_ABOVE)):
+    fence = (lines.peek() or "").strip()
+    is_shell, size = bool(_SHELL.match(fence)), 1
+    while (line := lines.peek(size)) is not None:
+        size += 1
+        if line.strip().startswith(fence[:3]):
+            return size
+        if _SEARCH.fullmatch(line.strip()) and (not is_shell or size <= 3):
+            return 0
+    return size if is_shell else 0
+
+
+def _meant(
+    above: Sequence[str], before: tuple[str, ...], is_there: IsThere
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths that a block below these lines may mean: of a file that is, and of a new one.
+
+    Both are likeliest first, and empty if it is unclear; `before` are those of the block before.
+    """
+    is_next = is_near = True  # fences and tags alone are between; or blank lines, too
+    is_told, named = False, dict[str, None]()
+    for line in reversed(above):
         name, is_path = _path_in(line)
-        if is_path and (is_near or _PATH.fullmatch(name)):
-            return _spelled(name), _spelled(name)
-        words = (word.strip(_AROUND) for word in line.split())
-        named = [*dict.fromkeys(filter(_PATH.fullmatch, words))]
-        if is_near and name and is_there(name):
-            named = [name]
-        elif not is_near:
-            named = [*filter(is_there, named)]
-        is_between = line.startswith(_FENCES) or _TAG.fullmatch(line)
-        if named or (is_near and not is_between and _PATH.search(line)):
-            return _spelled(named[0]) if len(named) == 1 else (), ()
-        is_told |= is_near and bool(name)
-        is_near = is_near and bool(is_between)
+        is_between = line.startswith(_FENCES) or bool(_TAG.fullmatch(line))
+        if is_next and (is_path or (name and is_there(name))):
+            return _spelled(name), _spelled(name) if is_path else ()
+        is_title = is_path or line.startswith(("#", "**"))
+        words = (word.strip(_AROUND).rstrip(".") for word in line.split())
+        likely = [name] if is_path else [word for word in words if re.search("[./]", word)]
+        there = dict.fromkeys(filter(is_there, likely if is_title or is_next else ()))
+        if is_title:
+            is_plain = "/" in name or line.rstrip(_COLONS) == name or _TAGGED.fullmatch(line)
+            if is_near and (
+                len(there) == 1 or (is_path and is_plain and _FILE_NAME.fullmatch(name))
+            ):
+                return (_spelled(next(iter(there), name)),) * 2
+            named |= there
+        elif is_next and not (
+            is_between or {*there, *filter(_FILE_NAME.fullmatch, likely)}.issubset(before)
+        ):
+            return (), ()  # a sentence may speak of that file, or of another one
+        is_told |= is_next and bool(name)
+        is_next, is_near = is_next and is_between, is_near and (is_between or not line)
+    if named:
+        return (_spelled(*named), ()) if len(named) == 1 else ((), ())
     return before, () if is_told else before
 
 
@@ -381,21 +409,20 @@ def _path_in(line: str) -> tuple[str, bool]:
     """What may be a path in a line, if anything, and whether it surely is one."""
     is_fence, tagged = line.startswith(_FENCES), _TAGGED.fullmatch(line)
     name = tagged[2] if tagged else _LEAD.sub("", line.lstrip("#* "), count=1)
-    name = _LINK.sub(r"\1", name).strip(_DECORATION)
+    name = _LINK.sub(r"\1", name).strip(f"* \u200b\ufeff{_COLONS}")
     code = _CODE.fullmatch(name)
-    name = code[1] if code else name.strip("`~")
+    name = code[1] if code else name.strip("`~" if is_fence else "`")
     is_bare = "." not in name and "/" not in name
     if _TAG.fullmatch(line) or not re.search(r"\w", name) or (is_fence and is_bare):
         return "", False
-    is_head = line.startswith("#") or line.endswith(_COLONS)
-    is_path = not (_PROSE.search(name) or name.endswith("/") or (is_bare and is_head))
-    return name, bool(code) or is_path
+    # a bare word of a heading or a list, or before a colon, is none
+    is_word = is_bare and line.strip("*`") != name
+    return name, bool(code) or not (_PROSE.search(name) or name.endswith("/") or is_word)
 
 
-def _block(lines: PatchLines, before: tuple[str, ...], is_there: IsThere) -> FilePatch:
-    """Parse one block of the file named above it, or else that of the block before."""
-    number, above = lines.number, _above(lines, before, is_there)
-    mark = lines.take()
+def _block(lines: PatchLines, meant: tuple[tuple[str, ...], tuple[str, ...]]) -> FilePatch:
+    """Parse one block; `meant` are the paths of a file that is, and of a new one."""
+    number, mark = lines.number, lines.take()
     numbers = list(filter(None, map(_LINE_OF.fullmatch, lines.take_while(_LINE_OF.fullmatch))))
     if numbers and _RULE.fullmatch(lines.peek() or ""):
         lines.take()
@@ -403,11 +430,10 @@ def _block(lines: PatchLines, before: tuple[str, ...], is_there: IsThere) -> Fil
     old = _part(lines, _DIVIDER, number)
     new = _part(lines, _REPLACE, number)
     is_new = not old.strip()
-    names = above[is_new]
-    if not names:
+    if not meant[is_new]:
         raise invalid("block_without_path", number, mark)
     hunk = PatchHunk("" if is_new else old, new, line=line, at=number)
-    return FilePatch("add" if is_new else "update", names, number, (hunk,), in_order=True)
+    return FilePatch("add" if is_new else "update", meant[is_new], number, (hunk,), in_order=True)
 
 
 def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:

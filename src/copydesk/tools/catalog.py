@@ -123,18 +123,25 @@ class Context:
     def path(self, text: str, *, folder: bool = False) -> RelPath:
         """The workspace path of an argument; `folder`: the root of the toolset is allowed.
 
-        Backslashes part names, unless there is something whose name has them.
+        Backslashes part names, unless there is something with such a name, or a place for it.
         """
         if text == "~" or text.startswith(("~/", "file:")):
             raise InvalidPath("absolute path")
+        if "\\" in text:
+            slashed = self._path(text.replace("\\", "/"), folder=folder)
+            path = self._path(text, folder=folder)
+            own = (path, path.parent) if "\\" in str(path.parent) else (path,)
+            return path if any(map(self._is_there, own)) else slashed
+        return self._path(text, folder=folder)
+
+    def _is_there(self, path: RelPath) -> bool:
+        with suppress(Refusal):
+            return bool(self.looking.info(self.member, path))
+        return False
+
+    def _path(self, text: str, *, folder: bool) -> RelPath:
         if self.member.toolset != "team_mgmt":
-            path = RelPath.parse(text)
-            if "\\" in text:
-                try:
-                    self.looking.info(self.member, path)
-                except Refusal:
-                    path = RelPath.parse(text.replace("\\", "/"))
-            return path
+            return RelPath.parse(text)
         if not text:
             raise PathRequired()
         if text.startswith("/"):

@@ -421,8 +421,8 @@ class Patching:
     def is_there(self, name: str) -> bool:
         """Whether the member may see a file with this path."""
         with suppress(Refusal):
-            self._context.looking.info(self._member, self._context.path_below(name))
-            return True
+            info = self._context.looking.info(self._member, self._context.path_below(name))
+            return info.kind == "file"
         return False
 
     def _delete(self, patch: FilePatch) -> None:

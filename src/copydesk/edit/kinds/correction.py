@@ -79,7 +79,7 @@ def of_text(
     if not is_safe(causes):
         return None
     if "final_newline" in causes and old.endswith("\n"):  # the file ends without one
-        old, new = old[:-1], new.removesuffix("\n")
+        old, new = (text.removesuffix("\n").removesuffix("\r") for text in (old, new))
     shift, changed = shifted(shown, content_lines(old), new), renewed(old, there, new, causes)
     is_uneven = "indentation" in causes and indented_by(old, there) is None
     if changed is None or shift.there or is_uneven:
@@ -172,26 +172,42 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
 
 
 _ESCAPE = re.compile(r"\\([\"'`])|&#?\w+;")
+_ENTITIES = {"&lt;", "&gt;", "&amp;", "&quot;", "&apos;", "&#39;"}
 
 
 def _unescaped(text: str, sent: str) -> str:
-    """The text with the characters for escapes of a kind that was sent.
+    """The text with the characters for escapes such as were sent.
 
-    One that a new text has without an escape, too, was not escaped there.
+    Of one that a line of the new text has without an escape, too, none was sent in that line.
     """
-    bare = "" if text is sent else _ESCAPE.sub("", text)
-    kinds = {one[1] for one in _ESCAPE.finditer(sent)}  # a quote; None for an entity
+    known = {one[0] for one in _ESCAPE.finditer(sent)}
+    known |= _ENTITIES if any(one.startswith("&") for one in known) else set()
 
-    def character(escape: re.Match[str]) -> str:
-        meant = escape[1] or html.unescape(escape[0])
-        return meant if escape[1] in kinds and meant not in bare else escape[0]
+    def of_line(line: str) -> str:
+        bare = "" if text is sent else _ESCAPE.sub("", line)
 
-    return _ESCAPE.sub(character, text)
+        def character(escape: re.Match[str]) -> str:
+            meant = escape[1] or html.unescape(escape[0])
+            return meant if escape[0] in known and meant not in bare else escape[0]
+
+        return _ESCAPE.sub(character, line)
+
+    return "\n".join(map(of_line, text.split("\n")))
 
 
 def _without_numbers(text: str, sent: str) -> str:
-    every = unnumbered(text)
-    return every or "\n".join([unnumbered(line) or line for line in text.split("\n")])
+    """The text without the line numbers that are written as those sent."""
+    shapes, lines = {mark[1] for mark in _MARK.finditer(sent)}, text.split("\n")
+    marks = map(_MARK.match, lines)
+    numbered = [mark is not None and mark[1] in shapes for mark in marks]
+    pairs = [*zip(lines, numbered, strict=True)]
+    if all(is_one or not line.strip() for line, is_one in pairs):
+        return unnumbered(text) or text
+    return "\n".join([(unnumbered(line) or line) if is_one else line for line, is_one in pairs])
+
+
+_MARK = re.compile(r"^[ \t]*[0-9]{1,7}([^\w\n]?[|\t:\u2192-])", re.MULTILINE)
+"""A number as one is sent before a line, and the sign after it."""
 
 
 _SENT: dict[str, Callable[[str, str], str]] = {
@@ -351,15 +367,15 @@ def _bare(lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
     return occurrences(*bare) if wanted else []
 
 
-_NUMBERED = re.compile(r"[ \t]*([0-9]{1,7})(?:([|\u2192])|(\t|:(?= |$)| \|))")
-"""A line as readings show it: `12| `, `12->`, `12<tab>`, `12: `, `12 |`; these are common data."""
+_NUMBERED = re.compile(r"[ \t]*([0-9]{1,7})(?:([|\u2192])|(\t|:(?= |$)))")
+"""A line as readings show it: `12| `, `12->`, `12<tab>` or `12: `; the last two are common data."""
 
 _TABLES = ("tsv", "tab", "txt", "dat", "csv", "")
 
 _MARKER = re.compile(
     r"(?:<{7}|>{7})(?:\s|$)|<{5,9} SEARCH\b|>{5,9} REPLACE\b|-{5,9} SEARCH\b|\+{5,9} REPLACE\b"
     r"|\*\*\* (?:Begin|End) Patch\s*$|\*\*\* (?:Add|Update|Delete) File: "
-    r"|\s*:(?:start|end)_line:\s*\[?\d"
+    r"|\s*:(?:start|end)_line:\[?\d"
 )
 _FENCE = re.compile(r"(```+|~~~+)[ \t]*[\w.+#-]*[ \t]*")
 _MARKDOWN = ("md", "markdown", "mdown", "mkd", "mdx", "rmd", "qmd", "rst", "adoc", "txt", "mdc", "")
@@ -370,7 +386,7 @@ _LOST = 2
 _BODY = (":", '"""', "'''")  # after these, three dots are the body of a Python stub
 _ANY_SIGN = re.compile(
     rb"```|~~~|\.\.\.|\xe2\x80\xa6|<<<<<|>>>>>|----- SEARCH|\+\+\+\+\+ REPLACE|\*\*\* "
-    rb"|_line:|^[ \t]*[0-9]+(?: ?\||[\t:]|\xe2\x86\x92)|existing|previous|original|other|remain"
+    rb"|_line:|^[ \t]*[0-9]+(?:[|\t:]|\xe2\x86\x92)|existing|previous|original|other|remain"
     rb"|rest of|the rest|unchanged"
     rb"|\xe4\xbd\x99|\xe5\x89\xa9|\xe5\x85\xb6\xe4\xbb\x96|\xe7\x9c\x81\xe7\x95\xa5"
     rb"|\xe4\xb8\x8d\xe5\x8f\x98|\xe5\x8e\x9f\xe6\x9c\x89|\xe7\x8e\xb0\xe6\x9c\x89"
@@ -415,8 +431,8 @@ def _numbers(passages: Sequence[_Passage]) -> Iterator[str]:
         # keys and tables are added, not put for lines
         is_data = not is_ours and (not one.old or len(shown) < len(lines))
         is_counted = len(shown) > 1 or (first == one.first and bool(_NUMBERED.match(one.new[0])))
-        is_known = is_run and not is_data and (is_all or is_counted)
-        is_known = is_known and any(line[mark.end() :].strip() for line, mark in shown)
+        has_text = any(line[mark.end() :].strip() for line, mark in shown)
+        is_known = is_run and not is_data and (is_all or is_counted) and has_text
         if (is_known or is_copied) and one.is_new(_NUMBERED.match):
             yield from (line for line, _ in shown)
 

@@ -168,12 +168,8 @@ class PatchEdit(BatchEdit):
             better = _with_blank_lines(hunk, shown) if hunk.signs else None
             if better is None:
                 there, causes = rejection.corrected_lines, rejection.cause or ()
-                if hunk.line and not hunk.signs:  # it names one of several equal places
-                    named = shown[hunk.line - 1 :][: len(content_lines(hunk.old))]
-                    own, bare = "".join(f"{line}\n" for line in named), unnumbered(hunk.old)
-                    why = ("line_numbers",) * bool(bare) + explain(bare or hunk.old, own)
-                    if is_safe(why):
-                        there, causes = own, why
+                if hunk.line and not hunk.signs:
+                    there, causes = _numbered(hunk, shown) or (there, causes)
                 correction = of_lines(shown, hunk.old, hunk.new, there, causes)
                 if rejection.reason != "not_found" or correction is None:
                     return None
@@ -301,7 +297,7 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
     """
     now, total, corrections = base, ChangeSet.of(base.size, ()), list[Corrected]()
     for index, hunk in enumerate(hunks):
-        if hunk.old:
+        if hunk.old or hunk.signs:
             change, more = _next_change(path, hunk, (base, total, now), index)
             corrections += more
         elif not hunk.new and (index or not created):
@@ -387,6 +383,14 @@ def _with_blank_lines(hunk: PatchHunk, shown: Sequence[str]) -> PatchHunk | None
         "".join(f"{line}\n" for sign, line in lines if sign != not_in) for not_in in "+-"
     )
     return replace(hunk, old=before, new=after, signs="".join(sign for sign, _ in lines))
+
+
+def _numbered(hunk: PatchHunk, shown: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
+    """The lines from the number of a block on and why they differ, if they may be meant."""
+    lines = shown[hunk.line - 1 :][: len(content_lines(hunk.old))]
+    there, bare = "".join(f"{line}\n" for line in lines), unnumbered(hunk.old)
+    causes = ("line_numbers",) * bool(bare) + explain(bare or hunk.old, there)
+    return (there, causes) if is_safe(causes) else None
 
 
 def _is_blob(data: bytes, prefix: str) -> bool:
@@ -737,7 +741,10 @@ def _change(
     """
     first, last = part
     raw = base.raw(first, last)
-    new, escapes = base.encoding.meant(hunk.new, raw)
+    is_marked = first or hunk.old.startswith("\ufeff")  # else no second mark comes before it
+    new, escapes = base.encoding.meant(
+        hunk.new if is_marked else base.encoding.unmarked(hunk.new), raw
+    )
     old, _ = base.encoding.meant(hunk.old, raw)
     starts = [base.start(at) for at in range(first, last + 1)]
     if not first and hunk.old.startswith("\ufeff"):

@@ -510,16 +510,22 @@ def _places_apart(base: Snapshot, edit: StringEdit) -> list[_Place]:
 
 
 def _unmarked(base: Snapshot, edits: Sequence[StringEdit]) -> Sequence[StringEdit]:
-    """The edits without the byte order mark where an old text begins with that of the file."""
-    first = base.text(0) if base.encoding.bom and base.line_count else None
+    """The edits without the byte order mark where an old text is at the start of the file."""
+    if not base.encoding.bom:
+        return edits
     return [
-        StringEdit(edit.old[1:], edit.new.removeprefix("\ufeff"))
-        if first is not None
-        and edit.old[:1] == "\ufeff" != edit.old
-        and first.startswith(edit.old[1:].partition("\n")[0].rstrip("\r"))
+        StringEdit(edit.old[1:], base.encoding.unmarked(edit.new))
+        if len(edit.old) > 1 and edit.old.startswith("\ufeff") and _begins(base, edit.old[1:])
         else edit
         for edit in edits
     ]
+
+
+def _begins(base: Snapshot, old: str) -> bool:
+    """Whether the text begins with an old one."""
+    lines = min(old.count("\n") + 1, base.line_count)
+    first = base.encoding.text(base.slice(base.start(0), base.start(lines)))
+    return first.replace("\r\n", "\n").startswith(old.replace("\r\n", "\n"))
 
 
 def _found(base: Snapshot, edits: Sequence[StringEdit]) -> list[tuple[Matches, str | None]]:
