@@ -785,6 +785,8 @@ _OLD = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
         ("Makefile\n\n", ("Makefile",), ("Makefile",)),
         ("there.py~\n", ("there.py~",), ("there.py~",)),
         ("</code>\n", ("a.py",), ("a.py",)),
+        ("b.txt\n<source>python\n", ("b.txt",), ("b.txt",)),
+        ("```solidity\nb.txt\n```python\n", ("b.txt",), ("b.txt",)),
         # the only line that is the path of a file that is there, or a title that names one
         ("### there.py\n\nReplace the line:\n\n", ("there.py",), ()),
         ("**File:** `there.py`\n**Line:** 2\n**Error:** not `o.x()`.\n\n**Fix:**\n\n```\n", ("there.py",), ()),
@@ -793,12 +795,16 @@ _OLD = "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
         ("there.py\n\nAs `other.py` does:\n\n```python\n", ("there.py",), ()),
         ("there.py\n\n```bash\npytest\n```\n", ("there.py",), ("there.py",)),
         ("- there.py\n- other.py\n\nFirst:\n\n", (), ()),
-        # a sentence names none, and one just above that speaks of another file is unclear
+        # the only one that is there of a sentence just above, and of no other
         ("my there.py\n", ("my there.py",), ()),
-        ("Now update there.py\n", (), ()),
-        ("Now update gone.py\n", (), ()),
-        ("--- there.py\n", (), ()),
+        ("Now update there.py\n", ("there.py",), ()),
+        ("Use `self.value` in `there.py`:\n```python\n", ("there.py",), ()),
+        ("// In there.py - the import\n", ("there.py",), ()),
+        ("--- there.py\n", ("there.py",), ()),
         ("Now back to a.py\n", ("a.py",), ()),
+        ("In `there.py` and `other.py`:\n", (), ()),
+        ("Now update gone.py\n", (), ()),
+        ("C:\\Users\\my own\\gone.py\n", (), ()),
         ("As there.py has it:\n\n", ("a.py",), ("a.py",)),
         ("Use `self.value` instead:\n", (), ()),
         ("Use `self.value` instead:\n\n", ("a.py",), ("a.py",)),
@@ -825,6 +831,15 @@ def test_the_path_of_a_block_is_above_it_or_that_of_the_block_before(
             with pytest.raises(PatchInvalid) as refused:
                 parse_blocks(text, there.__contains__)
             assert refused.value.reason == "block_without_path"
+
+
+@each_row("fence", ["```", "````", "~~~"])
+def test_the_fence_of_a_block_is_its_own(fence: str) -> None:
+    blocks = (f"{name}\n{fence}rust\n{_OLD}{fence}\n\n" for name in ("a.rs", "b/c.rs", "a.rs"))
+    assert [each.path for each in parse_blocks("".join(blocks))] == ["a.rs", "b/c.rs"]
+    words = f"{fence}text\nother.py\n```python\n{fence}`\n{fence}\n\n"
+    (patch,) = parse_blocks(f"a.rs\n{_OLD}{words}{_OLD}", lambda name: name == "other.py")
+    assert (patch.path, len(patch.hunks)) == ("a.rs", 2)
 
 
 def test_a_file_that_the_message_makes_is_there() -> None:
@@ -858,6 +873,19 @@ def test_lines_without_a_place_have_none_in_a_sequence(tmp_path: Path) -> None:
     (patch,) = parse_apply_patch(codex(f"{first}@@\n+new\n"))
     fixed = in_order(RelPath.parse("x"), patch.hunks, Snapshot.of(b"a\n"), created=False)
     assert fixed.causes == ()
+
+
+@each_row("path last new", [("x.py", "    return", "    return\n"), ("x.py", "Title", ""), ("x.md", "A longer title", ""), ("x.py", "", "")])  # fmt: skip
+def test_a_divider_before_the_end_is_a_mistake_in_code(path: str, last: str, new: str) -> None:
+    lines = f"{last}\n" * bool(last)
+    text = f"{path}\n<<<<<<< SEARCH\na\n=======\n{lines}=======\n>>>>>>> REPLACE\n"
+    if new:
+        ((hunk,),) = (patch.hunks for patch in parse_blocks(text))
+        assert hunk.new == new
+    else:
+        with pytest.raises(PatchInvalid) as found:
+            parse_blocks(text)
+        assert found.value.reason == "two_dividers"
 
 
 def test_what_names_a_file_twice_is_in_order_without_numbers() -> None:

@@ -302,7 +302,7 @@ _ESCAPED = re.compile(r"^\\(?=[<>]{7}(?:\s|$)|[=-]{7}\s*$|:(?:start|end)_line:\[
 
 _FENCES = ("```", "~~~")
 _SHELL = re.compile(r"```(?:bash|sh|shell|cmd|batch|powershell|ps1|zsh|fish|ksh|csh|tcsh)")
-_TAG = re.compile(r"\.\.\.|</?[A-Za-z][\w-]*>(?:<!\[CDATA\[)?|\]\]>")
+_TAG = re.compile(r"\.\.\.|</?[A-Za-z][\w-]*>(?:<!\[CDATA\[|[\w+#-]*)|\]\]>")
 _TAGGED = re.compile(r"<(\w*path|file\w*)>(.+)</\1>")
 _LINK = re.compile(r"\[([^\[\]]+)\]\([^()]*\)")
 _LEAD = re.compile(
@@ -339,7 +339,8 @@ def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePa
             before = blocks[-1].names if blocks else ()
             blocks.append(_block(lines, _meant(above[-_ABOVE:], before, is_known)))
             above = []
-            if (lines.peek() or "").strip() in _FENCES:
+            end = (lines.peek() or "").strip()
+            if end.startswith(_FENCES) and not end.strip("`~"):
                 lines.take()
         elif _REPLACE.fullmatch(mark):
             raise invalid("no_search", lines.number, line)
@@ -359,12 +360,13 @@ def _fenced(lines: PatchLines) -> int:
     What a shell is to do may have a block within, and may not end.
     """
     fence = (lines.peek() or "").strip()
+    signs = fence[: len(fence) - len(fence.lstrip(fence[0]))]
     is_shell, size = bool(_SHELL.match(fence)), 1
     while (line := lines.peek(size)) is not None:
-        size += 1
-        if line.strip().startswith(fence[:3]):
+        size, inner = size + 1, line.strip()
+        if inner.startswith(signs) and not inner.strip(fence[0]):
             return size
-        if _SEARCH.fullmatch(line.strip()) and (not is_shell or size <= 3):
+        if _SEARCH.fullmatch(inner) and (not is_shell or size <= 3):
             return 0
     return size if is_shell else 0
 
@@ -385,19 +387,18 @@ def _meant(
             return _spelled(name), _spelled(name) if is_path else ()
         is_title = is_path or line.startswith(("#", "**"))
         words = (word.strip(_AROUND).rstrip(".") for word in line.split())
-        likely = [name] if is_path else [word for word in words if re.search("[./]", word)]
+        words = (word.replace("\\", "/") for word in words if re.search(r"[./\\]", word))
+        likely = [name] if is_path else [*words]
         there = dict.fromkeys(filter(is_there, likely if is_title or is_next else ()))
         if is_title:
             is_plain = "/" in name or line.rstrip(_COLONS) == name or _TAGGED.fullmatch(line)
-            if is_near and (
-                len(there) == 1 or (is_path and is_plain and _FILE_NAME.fullmatch(name))
-            ):
-                return (_spelled(next(iter(there), name)),) * 2
+            is_file = is_path and is_plain and _FILE_NAME.fullmatch(name)
+            if is_near and (is_file or len(there) == 1):
+                names = _spelled(next(iter(there), name))
+                return names, names
             named |= there
-        elif is_next and not (
-            is_between or {*there, *filter(_FILE_NAME.fullmatch, likely)}.issubset(before)
-        ):
-            return (), ()  # a sentence may speak of that file, or of another one
+        elif is_next and not is_between and (there or any(map(_FILE_NAME.fullmatch, likely))):
+            return _spelled(*there) if len(there) == 1 else (), ()
         is_told |= is_next and bool(name)
         is_next, is_near = is_next and is_between, is_near and (is_between or not line)
     if named:
@@ -428,17 +429,29 @@ def _block(lines: PatchLines, meant: tuple[tuple[str, ...], tuple[str, ...]]) ->
         lines.take()
     line = next((int(one[2]) for one in numbers if one[1] == "start"), 0)
     old = _part(lines, _DIVIDER, number)
-    new = _part(lines, _REPLACE, number)
     is_new = not old.strip()
-    if not meant[is_new]:
+    names = meant[is_new]
+    new = _part(lines, _REPLACE, number, is_code=not (*names, ".md")[0].endswith(_TITLED))
+    if not names:
         raise invalid("block_without_path", number, mark)
     hunk = PatchHunk("" if is_new else old, new, line=line, at=number)
-    return FilePatch("add" if is_new else "update", meant[is_new], number, (hunk,), in_order=True)
+    return FilePatch("add" if is_new else "update", names, number, (hunk,), in_order=True)
 
 
-def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
-    """Take the lines up to the one that ends them, and that one too."""
+_TITLED = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
+"""Files in which a line of `=` may belong to the title above it."""
+
+
+def _part(lines: PatchLines, end: re.Pattern[str], number: int, *, is_code: bool = False) -> str:
+    """Take the lines up to the one that ends them, and that one too.
+
+    A divider before the end of a block of code, below no title, was put there by mistake.
+    """
     text = lines.take_while(_is_text)
+    divider, after = lines.peek() or "", (lines.peek(1) or "").strip()
+    is_title = not text or len(text[-1]) <= len(divider)
+    if is_code and _DIVIDER.fullmatch(divider) and _REPLACE.fullmatch(after) and not is_title:
+        lines.take()
     mark = lines.peek()
     if mark is not None and end.fullmatch(mark.strip()):
         lines.take()
