@@ -153,6 +153,8 @@ def test_a_hunk_at_the_end_fits_nowhere_else() -> None:
         ("*** Begin Patch\n*** Add File: x\n+a\n*** Add File: x\n+b\n*** End Patch", "file_twice", 4),
         (codex("*** Move to: y\n@@\n-a\n+b\n*** Update File: x\n@@\n-b\n+c\n"), "file_twice", 7),
         (codex("@@\n-a\n+b\n*** Update File: x\n*** Move to: y\n@@\n-b\n+c\n"), "file_twice", 6),
+        (codex("*** Move to: z\n@@\n-a\n+b\n*** Update File: y\n*** Move to: z\n@@\n-b\n+c\n"), "file_twice", 7),
+        (codex("*** Move to: y\n@@\n-a\n+b\n*** Update File: y\n@@\n-b\n+c\n"), "file_twice", 2),
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_patch_names_its_line(text: str, reason: str, line: int | None) -> None:
@@ -853,6 +855,8 @@ def test_a_file_that_the_message_makes_is_there() -> None:
         # Roo: numbers of lines, and escapes of lines that look like those of a block
         ("<<<<<<< SEARCH\n:start_line:[7]\n :end_line: 8 \n -------\na\n=======\nb\n>>>>>>> REPLACE", "a\n", "b\n", 7),
         ("<<<<<<< SEARCH\n\\=======\n=======\n\\<<<<<<< HEAD\n\\:start_line:1\n\\a\n\\-------/\n>>>>>>> REPLACE", "=======\n", "<<<<<<< HEAD\n:start_line:1\n\\a\n\\-------/\n", 0),
+        ("<<<<<<< SEARCH\n:end_line:8\na\n=======\nb\n>>>>>>> REPLACE", "a\n", "b\n", 0),
+        ("<<<<<<< SEARCH\n-------\na\n=======\nb\n>>>>>>> REPLACE", "-------\na\n", "b\n", 0),
         # Cline: any number of signs, and one that closes
         ("<<<<< SEARCH>\na\n=======\nb\n>>>>>>>>>>> REPLACE>", "a\n", "b\n", 0),
         ("------- SEARCH\n=======\nb\n+++++++ REPLACE", "", "b\n", 0),

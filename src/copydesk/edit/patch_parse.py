@@ -93,21 +93,11 @@ def invalid(reason: str, line: int | None = None, text: str | None = None) -> Pa
     return PatchInvalid(reason, line, text if text is None else text[:_SHOWN])
 
 
-def once_each(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
-    """Return the patches if they name each file once; raises PatchInvalid."""
-    seen: set[str] = set()
-    for patch in patches:
-        for name in {patch.path, patch.to} - {""}:
-            if name in seen:
-                raise invalid("file_twice", patch.line, name)
-            seen.add(name)
-    return tuple(patches)
-
-
 def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
     """Merge the patches of each file; those of one that is named again are `in_order`.
 
-    PatchInvalid if its name or mode changes, too, or if it is made or deleted again.
+    PatchInvalid if its name or mode changes, too, if it is made or deleted again, or if one is
+    moved to another.
     """
     by_path: dict[str, FilePatch] = {}
     for patch in patches:
@@ -130,7 +120,12 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
                 before, hunks=tuple(hunks), base="", after="", in_order=True, dropped=dropped
             )
         by_path[patch.path] = patch
-    return once_each(tuple(by_path.values()))
+    taken = set(by_path)
+    for patch in by_path.values():
+        if patch.to in taken.difference(("", patch.path)):
+            raise invalid("file_twice", patch.line, patch.to)
+        taken.add(patch.to)
+    return tuple(by_path.values())
 
 
 _PAIR = re.compile("([`\"'])(.+)\\1")
