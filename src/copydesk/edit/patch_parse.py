@@ -293,19 +293,22 @@ _REPLACE = re.compile(r"(?:>{5,}|\+{5,}) REPLACE>?\s*")
 _LINE_OF = re.compile(r"\s*:(start|end)_line:\s*\[?(\d{1,9})\]?\s*")
 _RULE = re.compile(r"\s*-{5,9}\s*")
 _ESCAPED = re.compile(r"^\\(?=[<>]{7}(?:\s|$)|[=-]{7}\s*$|:(?:start|end)_line:\[?\d)", re.MULTILINE)
-"""What Roo writes before a line of a file that looks like one of a block."""
+"""What Roo, which numbers its blocks, writes before a line that looks like one of a block."""
 
 _FENCES = ("```", "~~~")
 _SHELL = re.compile(r"```(?:bash|sh|shell|cmd|batch|powershell|ps1|zsh|fish|ksh|csh|tcsh)")
-_TAG = re.compile(r"\.\.\.|</?[A-Za-z][\w-]*>(?:<!\[CDATA\[|[\w+#-]*)|\]\]>")
+_TAG = re.compile(
+    r"\.\.\.|<!\[CDATA\[|</?[A-Za-z][\w-]*(?: [^<>]*)?>(?:<!\[CDATA\[|[\w+#-]*)|\]\]>"
+)
 _TAGGED = re.compile(r"<(\w*path|file\w*)>(.+)</\1>")
 _LINK = re.compile(r"\[([^\[\]]+)\]\([^()]*\)")
 _LEAD = re.compile(
     r"^(?:(?:\d+[.)]|-)\s+|(?i:file(?: ?(?:name|path))?|path|\u6587\u4ef6)[:=\uff1a]\**\s*)(?=\S)"
 )
 _CODE = re.compile("`([^`]+)`")
+_TITLE = re.compile(r"#.*|\*\*.*\*\*[\s:\uff1a]*")
 _COLONS = ":\uff1a"
-_AROUND = f"`*\"'()[]<>,;!?{_COLONS}"
+_AROUND = f"`*\"'()[]{{}}<>,;!?{_COLONS}"
 _PROSE = re.compile(r"[\s{}=]|[.,;!?\u3002\uff0c\uff1b\uff01\uff1f]$")
 _FILE_NAME = re.compile(r"(?:[\w@+~.-]+/)*[\w@+~.-]*\.[A-Za-z]\w{0,9}")
 _ABOVE = 40
@@ -323,7 +326,7 @@ def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePa
     that does. Without any, the block belongs to the file of the block before.
     """
     lines = PatchLines(text, f"{_SEARCH.pattern}|{_REPLACE.pattern}")
-    blocks, above = list[FilePatch](), list[str]()
+    blocks, above, endless = list[FilePatch](), list[str](), set[str]()
 
     def is_known(name: str) -> bool:
         return is_there(name) or any(name in block.names for block in blocks)
@@ -339,9 +342,10 @@ def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePa
                 lines.take()
         elif _REPLACE.fullmatch(mark):
             raise invalid("no_search", lines.number, line)
-        elif mark.startswith(_FENCES) and (size := _fenced(lines)):
+        elif mark.startswith(_FENCES) and (size := _fenced(lines, endless)):
+            inner = (lines.peek(1) or "").strip()
+            above.append(inner if size == 3 and _FILE_NAME.fullmatch(inner) else "")
             lines.at += size
-            above.append("")
         else:
             above.append(lines.take().strip())
     if not blocks:
@@ -349,20 +353,23 @@ def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePa
     return joined(blocks)
 
 
-def _fenced(lines: PatchLines) -> int:
+def _fenced(lines: PatchLines, endless: set[str]) -> int:
     """How many lines the fence has that begins here; 0 if a block is in it, or it does not end.
 
-    What a shell is to do may have a block within, and may not end.
+    What a shell is to do may have a block within, and may not end. `endless` are the signs of
+    which no fence below ends.
     """
     fence = (lines.peek() or "").strip()
     signs = fence[: len(fence) - len(fence.lstrip(fence[0]))]
     is_shell, size = bool(_SHELL.match(fence)), 1
-    while (line := lines.peek(size)) is not None:
+    is_file = is_shell and "<<" in (lines.peek(1) or "")
+    while signs not in endless and (line := lines.peek(size)) is not None:
         size, inner = size + 1, line.strip()
-        if inner.startswith(signs) and not inner.strip(fence[0]):
-            return size
-        if _SEARCH.fullmatch(inner) and (not is_shell or size <= 3):
+        if inner.startswith(signs) and (is_shell or not inner.strip(fence[0])):
+            return 0 if inner.strip(fence[0]) else size
+        if _SEARCH.fullmatch(inner) and (not is_shell or (size <= 3 and not is_file)):
             return 0
+    endless.add(signs)
     return size if is_shell else 0
 
 
@@ -374,30 +381,37 @@ def _meant(
     Both are likeliest first, and empty if it is unclear; `before` are those of the block before.
     """
     is_next = is_near = True  # fences and tags alone are between; or blank lines, too
-    is_told, named = False, dict[str, None]()
+    is_told, named, spoken = False, dict[str, None](), set[str]()
     for line in reversed(above):
         name, is_path = _path_in(line)
-        is_between = line.startswith(_FENCES) or bool(_TAG.fullmatch(line))
         if is_next and (is_path or (name and is_there(name))):
             return _spelled(name), _spelled(name) if is_path else ()
-        is_title = is_path or line.startswith(("#", "**"))
-        words = (word.strip(_AROUND).rstrip(".") for word in line.split())
-        words = (word.replace("\\", "/") for word in words if re.search(r"[./\\]", word))
-        likely = [name] if is_path else [*words]
-        there = dict.fromkeys(filter(is_there, likely if is_title or is_next else ()))
+        is_title = is_path or bool(_TITLE.fullmatch(line))
+        is_between = line.startswith(_FENCES) or bool(_TAG.fullmatch(line))
+        words = [word.strip(_AROUND).rstrip(".") for word in re.split(r"[\s=]+", line)]
+        likely = [name] if is_path else [word.replace("\\", "/") for word in words if word]
+        there = [one for one in dict.fromkeys(likely) if is_there(one)]
+        spoken.update(there)
+        ends = tuple(one[one.rfind(".") :] for one in there)
+        others = [one for one in likely if one not in there and _FILE_NAME.fullmatch(one)]
+        is_doubtful = len(there) > 1 or any("/" in one or one.endswith(ends) for one in others)
         if is_title:
             is_plain = "/" in name or line.rstrip(_COLONS) == name or _TAGGED.fullmatch(line)
             is_file = is_path and is_plain and _FILE_NAME.fullmatch(name)
-            if is_near and (is_file or len(there) == 1):
+            if is_near and (is_file or (there and not is_doubtful)):
                 names = _spelled(next(iter(there), name))
                 return names, names
-            named |= there
-        elif is_next and not is_between and (there or any(map(_FILE_NAME.fullmatch, likely))):
-            return _spelled(*there) if len(there) == 1 else (), ()
+            named |= dict.fromkeys((*there, *others) if is_doubtful else there)
+        elif is_between and (there or others):
+            before, is_told = _spelled(*there) if len(there) == 1 else (), True
+        elif is_next and (there or others):
+            return _spelled(*there) if there and not is_doubtful else (), ()
         is_told |= is_next and bool(name)
         is_next, is_near = is_next and is_between, is_near and (is_between or not line)
     if named:
         return (_spelled(*named), ()) if len(named) == 1 else ((), ())
+    if not spoken.issubset(before):
+        return (), ()  # another file is spoken of
     return before, () if is_told else before
 
 
@@ -411,46 +425,36 @@ def _path_in(line: str) -> tuple[str, bool]:
     is_bare = "." not in name and "/" not in name
     if _TAG.fullmatch(line) or not re.search(r"\w", name) or (is_fence and is_bare):
         return "", False
-    # a bare word of a heading or a list, or before a colon, is none
-    is_word = is_bare and line.strip("*`") != name
+    is_word = is_bare and line != name  # of a heading or a list, say
     return name, bool(code) or not (_PROSE.search(name) or name.endswith("/") or is_word)
 
 
 def _block(lines: PatchLines, meant: tuple[tuple[str, ...], tuple[str, ...]]) -> FilePatch:
     """Parse one block; `meant` are the paths of a file that is, and of a new one."""
     number, mark = lines.number, lines.take()
-    numbers = list(filter(None, map(_LINE_OF.fullmatch, lines.take_while(_LINE_OF.fullmatch))))
+    found = map(_LINE_OF.fullmatch, lines.take_while(_LINE_OF.fullmatch))
+    numbers = {one[1]: int(one[2]) for one in found if one}
     if numbers and _RULE.fullmatch(lines.peek() or ""):
         lines.take()
-    line = next((int(one[2]) for one in numbers if one[1] == "start"), 0)
-    old = _part(lines, _DIVIDER, number)
+    old, new = (_part(lines, end, number) for end in (_DIVIDER, _REPLACE))
+    if numbers:
+        old, new = (_ESCAPED.sub("", text) for text in (old, new))
     is_new = not old.strip()
     names = meant[is_new]
-    new = _part(lines, _REPLACE, number, is_code=not (*names, ".md")[0].endswith(_TITLED))
     if not names:
         raise invalid("block_without_path", number, mark)
-    hunk = PatchHunk("" if is_new else old, new, line=line, at=number)
+    start = numbers.get("start", 0)
+    hunk = PatchHunk("" if is_new else old, new, line=start, at=number)
     return FilePatch("add" if is_new else "update", names, number, (hunk,), in_order=True)
 
 
-_TITLED = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
-"""Files in which a line of `=` may belong to the title above it."""
-
-
-def _part(lines: PatchLines, end: re.Pattern[str], number: int, *, is_code: bool = False) -> str:
-    """Take the lines up to the one that ends them, and that one too.
-
-    A divider before the end of a block of code, below no title, was put there by mistake.
-    """
+def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
+    """Take the lines up to the one that ends them, and that one too."""
     text = lines.take_while(_is_text)
-    divider, after = lines.peek() or "", (lines.peek(1) or "").strip()
-    is_title = not text or len(text[-1]) <= len(divider)
-    if is_code and _DIVIDER.fullmatch(divider) and _REPLACE.fullmatch(after) and not is_title:
-        lines.take()
     mark = lines.peek()
     if mark is not None and end.fullmatch(mark.strip()):
         lines.take()
-        return _ESCAPED.sub("", "".join(f"{line}\n" for line in text))
+        return "".join(f"{line}\n" for line in text)
     if mark is not None and _DIVIDER.fullmatch(mark.strip()):
         raise invalid("two_dividers", lines.number, mark)
     raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, mark)

@@ -125,14 +125,14 @@ class Context:
 
         Backslashes part names, unless there is something with such a name, or a place for it.
         """
-        if text == "~" or text.startswith(("~/", "file:")):
+        slashed = text.replace("\\", "/")
+        if slashed == "~" or slashed.startswith(("~/", "file:")):
             raise InvalidPath("absolute path")
-        if "\\" in text:
-            slashed = self._path(text.replace("\\", "/"), folder=folder)
-            path = self._path(text, folder=folder)
-            own = (path, path.parent) if "\\" in str(path.parent) else (path,)
-            return path if any(map(self._is_there, own)) else slashed
-        return self._path(text, folder=folder)
+        path = self._path(text, folder=folder)
+        own = (path, path.parent) if "\\" in str(path.parent) else (path,)
+        if slashed == text or any(map(self._is_there, own)):
+            return path
+        return self._path(slashed, folder=folder)
 
     def _is_there(self, path: RelPath) -> bool:
         with suppress(Refusal):

@@ -356,7 +356,9 @@ class Patching:
 
     def _update(self, patch: FilePatch) -> None:
         path = self._context.path_below(patch.path)
-        if patch.hunks:
+        if patch.in_order and any(hunk.signs for hunk in patch.hunks):  # it is named twice
+            path = self._prepare_in_order(patch).plan.request.path
+        elif patch.hunks:
             try:
                 planned = self._prepare_first(
                     patch, lambda name: PatchEdit(name, patch.hunks, patch.base, patch.after)

@@ -181,7 +181,8 @@ def _unescaped(text: str, sent: str) -> str:
     Of one that a line of the new text has without an escape, too, none was sent in that line.
     """
     known = {one[0] for one in _ESCAPE.finditer(sent)}
-    known |= _ENTITIES if any(one.startswith("&") for one in known) else set()
+    if any(one.startswith("&") for one in known):
+        known |= _ENTITIES
 
     def of_line(line: str) -> str:
         bare = "" if text is sent else _ESCAPE.sub("", line)
@@ -197,16 +198,15 @@ def _unescaped(text: str, sent: str) -> str:
 
 def _without_numbers(text: str, sent: str) -> str:
     """The text without the line numbers that are written as those sent."""
-    shapes, lines = {mark[1] for mark in _MARK.finditer(sent)}, text.split("\n")
-    marks = map(_MARK.match, lines)
-    numbered = [mark is not None and mark[1] in shapes for mark in marks]
-    pairs = [*zip(lines, numbered, strict=True)]
-    if all(is_one or not line.strip() for line, is_one in pairs):
+    shapes = {mark[1] for mark in _MARK.finditer(sent)}
+    marks = ((line, _MARK.match(line)) for line in text.split("\n"))
+    lines = [(line, mark is not None and mark[1] in shapes) for line, mark in marks]
+    if all(is_one or not line.strip() for line, is_one in lines):
         return unnumbered(text) or text
-    return "\n".join([(unnumbered(line) or line) if is_one else line for line, is_one in pairs])
+    return "\n".join([(is_one and unnumbered(line)) or line for line, is_one in lines])
 
 
-_MARK = re.compile(r"^[ \t]*[0-9]{1,7}([^\w\n]?[|\t:\u2192-])", re.MULTILINE)
+_MARK = re.compile(r"^[ \t]*[0-9]{1,7}([ \t]*[|\u2502\u2192]|[\t:-])", re.MULTILINE)
 """A number as one is sent before a line, and the sign after it."""
 
 
