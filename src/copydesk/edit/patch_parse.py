@@ -321,9 +321,10 @@ IsThere = Callable[[str], bool]
 def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePatch, ...]:
     """Return the files of SEARCH/REPLACE blocks, each below its file's path; raises PatchInvalid.
 
-    The path is the line above a block, with only fences and tags between; or else the one line
-    above, since the block before, that names a file that exists and nothing else, or is a title
-    that does. Without any, the block belongs to the file of the block before.
+    The path is the line above a block, with only fences and tags between, or the only file that
+    exists of a sentence there; or else the one line above, since the block before, that names a
+    file that exists and nothing else, or is a title that does. Without any, the block belongs to
+    the file of the block before, if no other file is spoken of.
     """
     lines = PatchLines(text, f"{_SEARCH.pattern}|{_REPLACE.pattern}")
     blocks, above, endless = list[FilePatch](), list[str](), set[str]()
