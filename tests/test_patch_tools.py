@@ -762,3 +762,24 @@ def test_more_changes_than_a_call_places_are_refused_by_their_number(
     assert "有 6 处改动，而一次调用最多 5 处，请分几次发送" in told
     monkeypatch.setattr(sizes, "PLACED", 6)
     assert reason not in desk.call("local", tool, given).text
+
+
+@each_row("body", ["@@\n-a\n+b\n", "@@\n+b\n"])
+def test_a_missing_file_that_is_named_twice_is_missing(desk: OpenWorkspace, body: str) -> None:
+    patch = f"*** Begin Patch\n*** Update File: no.txt\n{body}*** Update File: no.txt\n{body}*** End Patch"
+    facts = desk.call("local", "apply_patch", {"patch": patch, "apply": "auto"}).data
+    assert facts["error"] == "FILE_NOT_FOUND"
+    assert not Path(desk.root, "no.txt").exists()
+
+
+def test_hunks_of_a_file_that_is_named_twice_are_not_placed_together(desk: OpenWorkspace) -> None:
+    file = Path(desk.root, "w.txt")
+    file.write_text("a\nb\na\nb\n")
+    head = "--- a/w.txt\n+++ b/w.txt\n"
+    diff = f"{head}@@ -3,2 +3,2 @@\n a\n-b\n+B\n{head}@@ -1 +1 @@\n-a\n+A\n"
+    facts = desk.call("local", "apply_diff", {"diff": diff, "apply": "auto"}).data
+    assert facts["rejected"][0]["reason"] == "several_places"
+    file.write_text("x\nfoo\ny\n")
+    diff = f"{head}@@ -2 +2 @@\n-foo\n+bar\n{head}@@ -1,2 +1,2 @@\n x\n-bar\n+baz\n@@ -9 +9,0 @@\n"
+    answer = desk.call("local", "apply_diff", {"diff": diff, "apply": "auto"})
+    assert (file.read_text(), answer.data["dropped_hunks"]) == ("x\nbaz\ny\n", 1), answer.text

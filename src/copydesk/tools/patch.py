@@ -398,10 +398,13 @@ class Patching:
         """Plan hunks each on the result of those before."""
         path = self._context.path_below(next(filter(self.is_there, patch.names), patch.path))
         base = None
-        with suppress(errors.FileNotFound):
+        try:
             document, base = self._context.desk.contents(self._member, path)
             if base is None:
                 Snapshot.of(document.data)  # raises BinaryFile
+        except errors.FileNotFound:
+            if patch.kind == "update":
+                raise
         fixed = in_order(path, patch.hunks, base or Snapshot.of(b""), created=base is None)
         return self._prepare(fixed.request, fixed=fixed)
 
