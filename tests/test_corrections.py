@@ -304,6 +304,14 @@ def test_a_new_text_is_corrected_as_far_as_the_old_one_shows(
         assert text(desk, "w.txt") == after
 
 
+def test_a_block_for_lines_that_another_makes_is_not_there_already(desk: OpenWorkspace) -> None:
+    write(desk, "foo(1)\n\nbaz(1)\nbaz(2)\n")
+    pairs_ = ("foo(1)\n", "bar(1)\nbar(2)\n"), ("bar(1)\nbar(2)\n", "baz(1)\nbaz(2)\n")
+    facts = by_blocks(desk, *pairs_, path="w.txt")
+    assert text(desk, "w.txt") == "baz(1)\nbaz(2)\n\nbaz(1)\nbaz(2)\n", facts
+    assert call(desk, "list_pending")["hunks"] == []
+
+
 @pytest.mark.parametrize("tool", ["Edit", "str_replace_based_edit_tool", "edit_file"])
 def test_lines_that_are_left_out_are_the_cause(desk: OpenWorkspace, tool: str) -> None:
     write(desk, "def f():\n    a = 1\n    b = 2\n    return 1\n")

@@ -371,7 +371,13 @@ class Patching:
                 except errors.PatchRejected:
                     raise refusal from None
             else:
-                if patch.in_order and isinstance(planned.draft.request, PatchEdit):
+                if patch.in_order and planned.fixed and "already_there" in planned.fixed.causes:
+                    with suppress(errors.PatchRejected):  # unless a block before it makes its lines
+                        in_turn = self._prepare_in_order(patch)
+                        self._planned.remove(planned)
+                        self._context.desk.discard(self._member, planned.plan.id)
+                        planned = in_turn
+                elif patch.in_order and isinstance(planned.draft.request, PatchEdit):
                     planned.draft.request.check_order(
                         planned.draft.base.whole(), planned.draft.place.parts
                     )
