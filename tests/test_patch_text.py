@@ -24,6 +24,7 @@ from copydesk.text.diff import align
 from copydesk.text.encoding import Encoding
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
+from support.cost import steps
 from support.rows import each_row
 
 Parse = Callable[[str], tuple[FilePatch, ...]]
@@ -864,9 +865,14 @@ def test_what_a_shell_is_to_write_is_no_block() -> None:
     assert [len(each.hunks) for each in parse_blocks(text, "there.py".__eq__)] == [1]
 
 
-def test_fences_without_an_end_cost_one_look() -> None:
-    text = "```python\na\n" * 20_000
-    assert parse_blocks(f"{text}b.txt\n{_OLD}")[0].path == "b.txt"
+@each_row("end", ["", f"b.txt\n{_OLD}"])
+@each_row("fence", ["```python\na\n", "~~~~x\n", f"{'`' * 20}x\n"])
+def test_fences_without_an_end_are_looked_at_once(fence: str, end: str) -> None:
+    def cost(count: int) -> int:
+        text = f"{fence * count}{end}b.txt\n{_OLD}"
+        return steps(lambda: parse_blocks(text))
+
+    assert cost(400) < 3 * cost(200)
 
 
 def test_a_file_that_the_message_makes_is_there() -> None:

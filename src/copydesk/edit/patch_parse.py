@@ -311,6 +311,7 @@ _COLONS = ":\uff1a"
 _AROUND = f"`*\"'()[]{{}}<>,;!?{_COLONS}"
 _PROSE = re.compile(r"[\s{}=]|[.,;!?\u3002\uff0c\uff1b\uff01\uff1f]$")
 _FILE_NAME = re.compile(r"(?:[\w@+~.-]+/)*[\w@+~.-]*\.[A-Za-z]\w{0,9}")
+_MOST_SIGNS = 9
 _ABOVE = 40
 """So many lines above a block its path is sought."""
 
@@ -327,7 +328,7 @@ def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePa
     the file of the block before, if no other file is spoken of.
     """
     lines = PatchLines(text, f"{_SEARCH.pattern}|{_REPLACE.pattern}")
-    blocks, above, endless = list[FilePatch](), list[str](), set[str]()
+    blocks, above, endless = list[FilePatch](), list[str](), dict[str, int]()
 
     def is_known(name: str) -> bool:
         return is_there(name) or any(name in block.names for block in blocks)
@@ -354,24 +355,26 @@ def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePa
     return joined(blocks)
 
 
-def _fenced(lines: PatchLines, endless: set[str]) -> int:
+def _fenced(lines: PatchLines, endless: dict[str, int]) -> int:
     """How many lines the fence has that begins here; 0 if a block is in it, or it does not end.
 
-    What a shell is to do may have a block within, and may not end. `endless` are the signs of
-    which no fence below ends.
+    What a shell is to do may have a block within, and may not end. `endless` has, by their signs,
+    the line before which no fence ends, so that each line is looked at once.
     """
     fence = (lines.peek() or "").strip()
-    signs = fence[: len(fence) - len(fence.lstrip(fence[0]))]
+    signs = fence[: min(len(fence) - len(fence.lstrip(fence[0])), _MOST_SIGNS)]
     is_shell, size = bool(_SHELL.match(fence)), 1
     is_file = is_shell and "<<" in (lines.peek(1) or "")
-    while signs not in endless and (line := lines.peek(size)) is not None:
+    if not is_shell and lines.at < endless.get(signs, 0):
+        return 0
+    while (line := lines.peek(size)) is not None:
         size, inner = size + 1, line.strip()
         if inner.startswith(signs) and (is_shell or not inner.strip(fence[0])):
             return 0 if inner.strip(fence[0]) else size
         if _SEARCH.fullmatch(inner) and (not is_shell or (size <= 3 and not is_file)):
-            return 0
-    endless.add(signs)
-    return size if is_shell else 0
+            break
+    endless[signs] = lines.at + size
+    return size if is_shell and line is None else 0
 
 
 def _meant(
