@@ -358,12 +358,12 @@ def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePa
 def _fenced(lines: PatchLines, endless: dict[str, int]) -> int:
     """How many lines the fence has that begins here; 0 if a block is in it, or it does not end.
 
-    What a shell is to do may have a block within, and may not end. `endless` has, by their signs,
-    the line before which no fence ends, so that each line is looked at once.
+    What a shell is to do may have a block within, or no end. `endless` has, by their signs, the
+    line before which no fence ends, so that each line is looked at once.
     """
     fence = (lines.peek() or "").strip()
     signs = fence[: min(len(fence) - len(fence.lstrip(fence[0])), _MOST_SIGNS)]
-    is_shell, size = bool(_SHELL.match(fence)), 1
+    is_shell, has_block, size = bool(_SHELL.match(fence)), False, 1
     is_file = is_shell and "<<" in (lines.peek(1) or "")
     if not is_shell and lines.at < endless.get(signs, 0):
         return 0
@@ -371,10 +371,11 @@ def _fenced(lines: PatchLines, endless: dict[str, int]) -> int:
         size, inner = size + 1, line.strip()
         if inner.startswith(signs) and (is_shell or not inner.strip(fence[0])):
             return 0 if inner.strip(fence[0]) else size
-        if _SEARCH.fullmatch(inner) and (not is_shell or (size <= 3 and not is_file)):
+        has_block = has_block or bool(_SEARCH.fullmatch(inner))
+        if has_block and (not is_shell or (size <= 3 and not is_file)):
             break
     endless[signs] = lines.at + size
-    return size if is_shell and line is None else 0
+    return size if is_shell and not has_block else 0
 
 
 def _meant(
