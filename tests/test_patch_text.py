@@ -860,6 +860,13 @@ def test_the_fence_of_a_block_is_its_own(fence: str) -> None:
     assert (patch.path, len(patch.hunks)) == ("a.rs", 2)
 
 
+def test_words_above_blocks_are_looked_up_once_and_bare_ones_not_at_all() -> None:
+    asked: list[str] = []
+    prose = "Some words about it, and a/b.c besides.\n" * 30 + "\n"
+    parse_blocks(f"a.py\n{_OLD}" + f"{prose}{_OLD}" * 20, lambda name: bool(asked.append(name)))
+    assert sorted(asked) == ["a/b.c"]
+
+
 def test_what_a_shell_is_to_write_is_no_block() -> None:
     text = f"a.py\n{_OLD}\n```bash\ncat > there.py <<'EOF'\n{_OLD}EOF\n```\n"
     assert [len(each.hunks) for each in parse_blocks(text, "there.py".__eq__)] == [1]

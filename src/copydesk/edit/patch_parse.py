@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 from copydesk.edit.kinds.patch import PatchHunk
@@ -107,8 +108,12 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
             is_next = patch.kind == "update" and (before.kind == "update" or is_whole)
             if before.kind == "delete" and patch.replaces:
                 before = replace(patch, kind="replace", hunks=())
-            elif not (is_next or patch.in_order) or any(
-                (before.to, patch.to, before.mode, patch.mode)
+            elif (
+                not (is_next or patch.in_order)
+                or before.to
+                or patch.to
+                or before.mode
+                or patch.mode
             ):
                 raise invalid("file_twice", patch.line, patch.path)
             hunks = [  # of which text the numbers of a diff are is not known any more
@@ -327,7 +332,7 @@ def parse_blocks(text: str, is_there: IsThere = lambda _: False) -> tuple[FilePa
     file that exists and nothing else, or is a title that does. Without any, the block belongs to
     the file of the block before, if no other file is spoken of.
     """
-    lines = PatchLines(text, f"{_SEARCH.pattern}|{_REPLACE.pattern}")
+    lines, is_there = PatchLines(text, f"{_SEARCH.pattern}|{_REPLACE.pattern}"), cache(is_there)
     blocks, above, endless = list[FilePatch](), list[str](), dict[str, int]()
 
     def is_known(name: str) -> bool:
@@ -393,8 +398,10 @@ def _meant(
             return _spelled(name), _spelled(name) if is_path else ()
         is_title = is_path or bool(_TITLE.fullmatch(line))
         is_between = line.startswith(_FENCES) or bool(_TAG.fullmatch(line))
-        words = [word.strip(_AROUND).rstrip(".") for word in re.split(r"[\s=]+", line)]
-        likely = [name] if is_path else [word.replace("\\", "/") for word in words if word]
+        words = (word.strip(_AROUND).rstrip(".") for word in re.split(r"[\s=]+", line))
+        words = (word.replace("\\", "/") for word in words if word)
+        # a bare word counts only just above: each is looked up
+        likely = [name] if is_path else [one for one in words if is_next or re.search("[./]", one)]
         there = [one for one in dict.fromkeys(likely) if is_there(one)]
         spoken.update(there)
         ends = tuple(one[one.rfind(".") :] for one in there)

@@ -88,7 +88,9 @@ _SHOWN_AS_CODE = frozenset(_SPACES + _INVISIBLE + _SINGLE + _DOUBLE + _DASHES + 
 _NEWLINE_ESCAPES = re.compile(r"\\[nrt]")
 _ESCAPES = re.compile(r"\\([nrt]|u[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])")
 _ENTITY = re.compile(r"&#?\w+;")
-_NUMBER = re.compile(r"[ \t]*[0-9]{1,7}(?:[ \t]*[|\u2502\u2192]|\t|[:-](?![0-9]))")
+NUMBER = re.compile(r"[ \t]*[0-9]{1,7}([ \t]*[|\u2502\u2192]|\t|[:-](?![0-9]))")
+"""A line number that was copied with its line, and the sign after it."""
+
 _IN_WORD = re.compile(r"\w\w")
 _BACKSLASHES = re.compile(r"[ \t]*\\+")
 _BLOCKS = (1 << 11, 1 << 14)
@@ -207,7 +209,7 @@ def _needles(text: str) -> Iterator[_Needle]:
 def unnumbered(text: str) -> str | None:
     """Remove line numbers that were copied along; None unless every non-blank line has one."""
     lines = text.split("\n")
-    ends = [_NUMBER.match(line) for line in lines]
+    ends = [NUMBER.match(line) for line in lines]
     is_lacking = any(line.strip() and not end for end, line in zip(ends, lines, strict=True))
     if is_lacking or not any(ends):
         return None

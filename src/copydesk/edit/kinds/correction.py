@@ -25,6 +25,7 @@ from copydesk.edit.kinds.base import Span, content_lines
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import Region, align, common_ends, regions
 from copydesk.text.nearest import (
+    NUMBER,
     explain,
     indentation,
     indented_by,
@@ -198,16 +199,12 @@ def _unescaped(text: str, sent: str) -> str:
 
 def _without_numbers(text: str, sent: str) -> str:
     """The text without the line numbers that are written as those sent."""
-    shapes = {mark[1] for mark in _MARK.finditer(sent)}
-    marks = ((line, _MARK.match(line)) for line in text.split("\n"))
-    lines = [(line, mark is not None and mark[1] in shapes) for line, mark in marks]
+    signs = {mark[1] for mark in map(NUMBER.match, sent.split("\n")) if mark}
+    marks = ((line, NUMBER.match(line)) for line in text.split("\n"))
+    lines = [(line, mark is not None and mark[1] in signs) for line, mark in marks]
     if all(is_one or not line.strip() for line, is_one in lines):
         return unnumbered(text) or text
     return "\n".join([(is_one and unnumbered(line)) or line for line, is_one in lines])
-
-
-_MARK = re.compile(r"^[ \t]*[0-9]{1,7}([ \t]*[|\u2502\u2192]|[\t:-])", re.MULTILINE)
-"""A number as one is sent before a line, and the sign after it."""
 
 
 _SENT: dict[str, Callable[[str, str], str]] = {
