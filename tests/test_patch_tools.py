@@ -783,3 +783,14 @@ def test_hunks_of_a_file_that_is_named_twice_are_not_placed_together(desk: OpenW
     diff = f"{head}@@ -2 +2 @@\n-foo\n+bar\n{head}@@ -1,2 +1,2 @@\n x\n-bar\n+baz\n@@ -9 +9,0 @@\n"
     answer = desk.call("local", "apply_diff", {"diff": diff, "apply": "auto"})
     assert (file.read_text(), answer.data["dropped_hunks"]) == ("x\nbaz\ny\n", 1), answer.text
+
+
+def test_a_directory_that_is_spoken_of_is_no_file(desk: OpenWorkspace) -> None:
+    Path(desk.root, "lib", "sub").mkdir(parents=True)
+    file = Path(desk.root, "w.txt")
+    file.write_text("a\nb\n")
+    block = "<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE\n"
+    words = "Everything in lib/sub stays.\n\n"
+    text = f"w.txt\n{block.format('a', 'A')}\n{words}{block.format('b', 'B')}"
+    answer = desk.call("local", "apply_blocks", {"text": text, "apply": "auto"})
+    assert file.read_text() == "A\nB\n", answer.text
