@@ -12,7 +12,6 @@ from types import CodeType
 import pytest
 from scripts import count_hops, count_kinds, faults, mutate, size
 
-from copydesk.edit import patch_parse
 from copydesk.edit.kinds import base
 from support.code import ROOT, trees
 
@@ -45,7 +44,8 @@ def test_mutants_reach_functions_that_the_collector_misses(functions: mutate.Fun
 @pytest.mark.slow
 def test_mutants_of_several_lines_are_tried(functions: mutate.Functions) -> None:
     """As of `not any(`, whose own brackets hold the line breaks together."""
-    several = [m for m in mutants_of(patch_parse) if m.lines > 1 and "any(" in m.new]
+    found = [m for path in mutate.PACKAGE.glob("edit/**/*.py") for m in mutate.mutants(path)]
+    several = [mutant for mutant in found if mutant.lines > 1 and "any(" in mutant.new]
     changed = {each for found in functions._found.values() for each in found}
     codes = {each: each.__code__ for each in changed}
     try:
