@@ -585,6 +585,23 @@ def test_an_empty_search_for_a_file_with_content_is_planned(
     assert text(desk, "b.py") == after
 
 
+def test_a_second_divider_right_before_the_end_is_left_out(desk: OpenWorkspace) -> None:
+    """As six of 566 real messages have it; where all above may be old lines, it is refused."""
+    facts = by_blocks(desk, ("x = 1\n", "x = 2\n=======\n"), path="b.py")
+    assert facts["hunks"][0]["cause"] == ["divider"]
+    assert text(desk, "b.py") == XY
+    accepted(desk, facts)
+    assert text(desk, "b.py") == XY.replace("x = 1", "x = 2")
+    ours = "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n"
+    Path(desk.root, "b.py").write_text(ours)
+    facts = by_blocks(desk, ("a\n", "b\n=======\n"), path="b.py")
+    assert (facts["error"], facts["line"]) == ("INVALID_PATCH", 6), facts
+    made = by_blocks(desk, ("", "a\n=======\n"), path="new.txt")
+    assert not made["changed"], made
+    accepted(desk, made)
+    assert text(desk, "new.txt") == "a\n"
+
+
 def test_an_empty_search_fills_an_empty_file_and_one_made_by_the_message(
     desk: OpenWorkspace,
 ) -> None:

@@ -448,26 +448,36 @@ def _block(lines: PatchLines, meant: tuple[tuple[str, ...], tuple[str, ...]]) ->
     numbers = {one[1]: int(one[2]) for one in found if one}
     if numbers and _RULE.fullmatch(lines.peek() or ""):
         lines.take()
-    old, new = (_part(lines, end, number) for end in (_DIVIDER, _REPLACE))
+    (old, divider), (new, end) = (_part(lines, end, number) for end in (_DIVIDER, _REPLACE))
     if numbers:
         old, new = (_ESCAPED.sub("", text) for text in (old, new))
     is_new = not old.strip()
     names = meant[is_new]
     if not names:
         raise invalid("block_without_path", number, mark)
-    start = numbers.get("start", 0)
-    hunk = PatchHunk("" if is_new else old, new, line=start, at=number)
+    hunk = PatchHunk(
+        "" if is_new else old,
+        new,
+        line=numbers.get("start", 0),
+        at=number,
+        divider=divider if _DIVIDER.fullmatch(end) else "",
+    )
     return FilePatch("add" if is_new else "update", names, number, (hunk,), in_order=True)
 
 
-def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> str:
-    """Take the lines up to the one that ends them, and that one too."""
+def _part(lines: PatchLines, end: re.Pattern[str], number: int) -> tuple[str, str]:
+    """Take the lines up to the mark that ends them, and that too: the text and the mark.
+
+    A second divider right before the end of a block is a mark, too.
+    """
     text = lines.take_while(_is_text)
-    mark = lines.peek()
-    if mark is not None and end.fullmatch(mark.strip()):
-        lines.take()
-        return "".join(f"{line}\n" for line in text)
-    if mark is not None and _DIVIDER.fullmatch(mark.strip()):
+    mark, after = ((lines.peek(ahead) or "").strip() for ahead in (0, 1))
+    is_divider = bool(_DIVIDER.fullmatch(mark))
+    is_second = is_divider and end is _REPLACE and bool(_REPLACE.fullmatch(after))
+    if is_second or end.fullmatch(mark):
+        lines.at += 1 + is_second
+        return "".join(f"{line}\n" for line in text), mark
+    if is_divider:
         raise invalid("two_dividers", lines.number, mark)
     raise invalid("no_divider" if end is _DIVIDER else "no_replace", number, mark)
 

@@ -356,7 +356,7 @@ class Patching:
 
     def _update(self, patch: FilePatch) -> None:
         path = self._context.path_below(patch.path)
-        if patch.in_order and any(hunk.signs for hunk in patch.hunks):  # it is named twice
+        if patch.in_order and any(hunk.signs or hunk.divider for hunk in patch.hunks):
             path = self._prepare_in_order(patch).plan.request.path
         elif patch.hunks:
             try:

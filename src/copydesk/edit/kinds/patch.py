@@ -38,7 +38,14 @@ from copydesk.edit.kinds.correction import (
     of_lines,
 )
 from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
-from copydesk.errors import EncodingRefused, FileExists, PatchRejected, Refusal, RejectedHunk
+from copydesk.errors import (
+    EncodingRefused,
+    FileExists,
+    PatchInvalid,
+    PatchRejected,
+    Refusal,
+    RejectedHunk,
+)
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Followed, follow
 from copydesk.text.diff import Gap, align, blob_id, common_ends, regions, runs_of, same_after
@@ -80,6 +87,7 @@ class PatchHunk(StringEdit):
     the text that the patch was made from, 0 if unknown. Without `old` the place is after line
     `after`, and there is none if that is unknown. `at` is where the hunk begins in the patch.
     `signs` are those of its lines, " -+" for kept, removed and added; empty if it has none.
+    `divider` is the one of a block with a second right before its end: all may be old lines.
     """
 
     headers: tuple[str, ...] = ()
@@ -88,6 +96,7 @@ class PatchHunk(StringEdit):
     after: int | None = None
     at: int = 0
     signs: str = ""
+    divider: str = ""
 
     def __post_init__(self) -> None:
         """Allow a hunk without old lines."""
@@ -293,10 +302,16 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
     A hunk without old lines fills an empty text. To others its lines are added, or they become all
     of the text where they repeat most of it; that is certain only of a text that is `created`.
     Without any lines it is refused, but that it may create an empty file.
-    Raises FileExists where the last line has no end: it may go on.
+    Raises FileExists where the last line has no end: it may go on; PatchInvalid where the text has
+    all lines of a block with two dividers.
     """
     now, total, corrections = base, ChangeSet.of(base.size, ()), list[Corrected]()
     for index, hunk in enumerate(hunks):
+        if hunk.divider:
+            all_old = content_lines(f"{hunk.old}{hunk.divider}\n{hunk.new}")
+            if _Sought(now, is_base=False).all_places(all_old):
+                raise PatchInvalid("two_dividers", hunk.at + len(all_old) + 1, hunk.divider)
+            corrections.append(Corrected(hunk.old, hunk.new, ("divider",), is_certain=False))
         if hunk.old or hunk.signs:
             change, more = _next_change(path, hunk, (base, total, now), index)
             corrections += more
