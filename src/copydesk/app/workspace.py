@@ -354,6 +354,7 @@ class OpenWorkspace(Closing):
             in_shell=self.in_shell,
             apply=settings.apply or config.apply,
             budget=config.answer_tokens,
+            structured=config.structured and not self.in_shell,
             toolsets=tuple(toolsets),
         )
         if (forgets := self._backend.bases.forgets()) != self._forgets:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import Literal
+from typing import Literal, cast
 
 from copydesk.search.options import Query, parse_rg_args
 from copydesk.search.ripgrep import (
@@ -31,7 +31,6 @@ from copydesk.tools.report import (
     Fields,
     Lang,
     Value,
-    first_rows,
     known,
     listing,
     named,
@@ -206,7 +205,8 @@ def _files(context: Context, name: str, pattern: str, result: FoundFiles | Match
     """The files found, or how often the pattern is in each."""
     if isinstance(result, FoundFiles):
         count = total = len(result.paths)
-        data: Fields = {"files": list(result.paths)}
+        data: Fields = {}
+        key, told = "files", list[Value](result.paths)
         rows: Iterable[str] = map(named, result.paths)
         counted = ""
     else:
@@ -216,11 +216,12 @@ def _files(context: Context, name: str, pattern: str, result: FoundFiles | Match
             "total_lines": result.total_lines,
             "total_matches": result.total_matches,
         }
-        data = {**({} if result.timed_out else totals), "counts": [*map(asdict, result.rows)]}
+        data = {} if result.timed_out else totals
+        key, told = "counts", list[Value](map(asdict, result.rows))
         rows = (f"{named(row.path)}: {row.lines} ({row.matches})" for row in result.rows)
         counted = so_far(result, say("search.counts", context.lang, totals), count, context.lang)
-    fields = _fields(context, name, pattern, result, data, count, "files")
-    shown = first_rows(rows, context.rows_tokens)
+    shown, told = context.rows(rows, told)
+    fields = _fields(context, name, pattern, result, {**data, key: told}, count, "files")
     left_out = total - len(shown) if len(shown) < count else 0
     return _listed(
         context, fields, result, counted or str(fields["summary"]), shown, left_out, "files"
@@ -298,6 +299,9 @@ def _listed(
     return listing(fields, rows, line, tuple(remarks(result, lang)), (step,) if is_cut else ())
 
 
+_AS_DATA = 6  # times as many tokens a line takes as data for programs
+
+
 def _lines(
     context: Context,
     fields: Fields,
@@ -325,7 +329,7 @@ def _lines(
             added.insert(0, _version(line.path, versions))
         elif separated and shown and (path, number + 1) != (line.path, line.line):
             added.insert(0, "--")
-        taken += sum(map(row_tokens, added))
+        taken += sum(map(row_tokens, added)) * (_AS_DATA if context.structured else 1)
         if room is not None and taken > room and shown:
             break
         rows += added
@@ -334,6 +338,13 @@ def _lines(
     context.looking.note_shown(context.member, result, shown)
     places = {(line.path, line.line) for line in shown}
     left_out = sum((line.path, line.line) not in places for line in matches)
+    if context.structured:
+        for name in fields.keys() & {"lines", "results"}:
+            found = cast("list[Fields]", fields[name])
+            fields[name] = [row for row in found if (row["path"], row["line"]) in places]
+        fields["versions"] = {
+            line.path: versions[line.path] for line in shown if line.path in versions
+        }
     said = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
     saying = "search.lines.cut" if result.truncated and not result.timed_out else "search.lines"
     if files == (where,):  # the caller named it

@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,7 +38,15 @@ from copydesk.tools.arguments import (
 )
 from copydesk.tools.diff_model import view_of
 from copydesk.tools.messages import ToolTexts, say, texts
-from copydesk.tools.report import ANSWER_TOKENS, Answer, Lang, LongTexts
+from copydesk.tools.report import (
+    ANSWER_TOKENS,
+    Answer,
+    Lang,
+    LongTexts,
+    Value,
+    fitting,
+    row_tokens,
+)
 
 MINDS = ".minds"  # the folder of the mirror toolset
 READ_SHARE = 3  # the lines of a file may take so many times the budget of other answers
@@ -86,7 +94,8 @@ class Context:
     a long search has seen; `cancelled` says whether to stop. `long_texts` are the session's long
     results. `roots` are the paths of the root on its machine. `in_shell`: next steps name shell
     commands instead of tools. `apply` is the default of that argument. An answer takes `budget`
-    tokens, 0 is unlimited. `manual` returns a part of a manual. `toolsets` are those of the caller.
+    tokens, 0 is unlimited; if it is `structured`, its data for programs takes no more. `manual`
+    returns a part of a manual. `toolsets` are those of the caller.
     """
 
     desk: FileDesk
@@ -102,6 +111,7 @@ class Context:
     in_shell: bool = False
     apply: Literal["never", "auto"] = "never"
     budget: int = ANSWER_TOKENS
+    structured: bool = False
     toolsets: tuple[str, ...] = ()
 
     @property
@@ -113,6 +123,13 @@ class Context:
     def rows_tokens(self) -> int | None:
         """The tokens for the rows of a list; None: unlimited."""
         return max(self.budget - reports.LIST_HEAD_TOKENS, 1) if self.budget else None
+
+    def rows(self, texts: Iterable[str], data: Sequence[Value]) -> tuple[list[str], list[Value]]:
+        """The first rows of a list that fit, at least one, and the data: of these if structured."""
+        shown, room = [*texts], self.rows_tokens
+        told = [json.dumps(each, ensure_ascii=False) for each in data] if self.structured else shown
+        count = len(shown) if room is None else max(fitting(told, room, row_tokens), 1)
+        return shown[:count], [*data[: count if self.structured else None]]
 
     def search(self, path: RelPath, globs: Iterable[str], *, fold: bool = False) -> Search:
         """The member's search of a path with globs, which it must be allowed to read."""

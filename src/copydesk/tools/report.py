@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import accumulate, count, pairwise, takewhile
 from math import isfinite
 from threading import Lock
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from copydesk.desk.backends.snapshots import ShownLines
 from copydesk.edit.draft import cut as cut_text
@@ -65,12 +65,6 @@ def fit_text(text: str, room: int, words: Words) -> tuple[str, int]:
 def row_tokens(row: str) -> int:
     """The tokens of a row of a list, at least as many as it takes among other rows."""
     return tokens(f"{row}\n") + 1
-
-
-def first_rows(rows: Iterable[str], room: int | None) -> list[str]:
-    """The first rows within `room` tokens, at least one of them; None: all rows."""
-    shown = list(rows)
-    return shown if room is None else shown[: max(fitting(shown, room, row_tokens), 1)]
 
 
 def fit_diff(diff: str, room: int, words: Words) -> tuple[str, int]:
@@ -309,16 +303,13 @@ class Envelope:
             "context": {"cwd": ".", "params_input": given, **known(path_resolved=self.path)},
         }
 
-    def json(self, data: Fields, notices: Sequence[str], budget: int) -> str:
-        """The envelope without long texts just written; lists are cut to the budget."""
-        shown = self.around(data, notices, brief=True)
-        most = _MOST_ITEMS
-        while True:
-            text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-            if not (most and budget) or fits(text, budget):
-                return text
+    def within(self, data: Fields, notices: Sequence[str], budget: int) -> Fields:
+        """All fields, without long texts in the arguments; lists are cut to the budget."""
+        shown, most = self.around(data, notices, brief=True), _MOST_ITEMS
+        while budget and most and not fits(_compact(shown), budget):
             shown["data"] = _shortened(data, most)
             most //= 2
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +326,16 @@ class Original:
     only_text: bool = False
 
 
+class _Rendered(NamedTuple):
+    """A text, the diff and the steps in it, the first lines cut from head and body, 0 for none."""
+
+    text: str
+    diff: str
+    steps: tuple[str, ...]
+    head_cut: int
+    body_cut: int
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer of a tool: complete data, and a text for a model or a person.
@@ -345,9 +346,10 @@ class Answer:
     If there is a `line`, the text is that line and `remarks`, one per line, about anything unusual;
     otherwise it is the facts as YAML, without those `unsaid`. Then come `next_steps`, the diff if
     `shows_diff`, and `body` in a fence of `language`. `display` is the note on a diff that cannot
-    be applied. `notices` report other events: decisions, losses, writes of other programs. If there
-    is a text `said`, it replaces all these but the notices. With an `envelope` the facts are within
-    it, and with an `original` the text is that of another program.
+    be applied. `notices` report other events: decisions, losses, writes of other programs. If it is
+    `brief`, the text has no more than the line, the remarks and these. If there is a text `said`,
+    it replaces all these but the notices. With an `envelope` the facts are within it, and with an
+    `original` the text is that of another program.
 
     The text takes about `budget` tokens; 0 is unlimited. `rest` says how to see what is left out,
     from a line `N~` on. `views` are the file versions whose lines it shows.
@@ -363,6 +365,7 @@ class Answer:
     line: str = ""
     remarks: tuple[str, ...] = ()
     shows_diff: bool = True
+    brief: bool = False
     rest: str = ""
     display: str = ""
     unsaid: frozenset[str] = frozenset()
@@ -409,10 +412,10 @@ class Answer:
         if self.said is not None:
             return "\n\n".join((self.said, *self.notices))
         if self.envelope is None:
-            return self._rendered[0]
+            return self._rendered.text
         if self.line:
             return _joined((self.line, *self.remarks, *self.notices))
-        return self.envelope.json(self.facts, self.notices, self.budget)
+        return _compact(self.envelope.within(self.facts, self.notices, self.budget))
 
     @property
     def blocks(self) -> tuple[Fields, ...]:
@@ -431,29 +434,44 @@ class Answer:
         steps = [*self.notices, *self.next_steps[:MOST_NEXT]]
         return {**data, "next": steps} if steps else data
 
+    @property
+    def twin(self) -> Mapping[str, Value]:
+        """The data within the budget: what a full text shows of a diff, with the same next steps.
+
+        The arguments in an envelope are as they were given.
+        """
+        if self.envelope is not None:
+            shown = self.envelope.within(self.facts, self.notices, self.budget)
+            return {**shown, "context": self.fields["context"]}
+        data = {**within_budget(self.facts, self.budget), **self.content}
+        if self.said is not None:
+            return data
+        full = replace(self, line="", shows_diff=True, brief=False)._rendered
+        diff: Fields = {"diff": full.diff} if full.diff else {}
+        return {**data, **diff, **({"next": full.steps} if full.steps else {})}
+
     def lines_shown(self, view: View) -> ShownLines:
         """The lines of one version of a file that the text shows whole."""
-        _, _, head_cut, _ = self._rendered
-        return view.lines(self._files, fields=not (head_cut or self.line))
+        return view.lines(self._files, fields=not (self._rendered.head_cut or self.line))
 
     @property
     def is_whole(self) -> bool:
         """Whether the text shows all of the head and the body."""
-        return not any(self._rendered[2:])
+        return not (self._rendered.head_cut or self._rendered.body_cut)
 
     @computed_once
     def _files(self) -> list[FileLines]:
-        return lines_in(self._rendered[1].split("\n"))
+        return lines_in(self._rendered.diff.split("\n"))
 
     @computed_once
-    def _rendered(self) -> tuple[str, str, int, int]:
-        """The text, the diff in it, and the first lines cut from head and body, 0 for none."""
-        steps = (*self.notices, *self.next_steps[:MOST_NEXT])
-        if self.display and self.shows_diff:
+    def _rendered(self) -> _Rendered:
+        shows_diff = self.shows_diff and not self.brief
+        steps = (*self.notices, *(() if self.brief else self.next_steps[:MOST_NEXT]))
+        if self.display and shows_diff:
             steps += (self.display,)
         head = self.line and _joined((self.line, *self.remarks))
         head = head or fenced(emit(self._said), "yaml")
-        said, diff, body = _joined(steps), self.diff if self.shows_diff else "", self.body
+        said, diff, body = _joined(steps), self.diff if shows_diff else "", self.body
         head_cut = body_cut = 0
         if not self._is_short(head, said, self.rest, diff, body or ""):
             budget, words = self.budget, _left_out(self.lang)
@@ -463,11 +481,13 @@ class Answer:
             start, body_cut = fit_text(body or "", max(room - tokens(diff), _LEAST_ROOM), words)
             body = body and start
             cuts = [cut for cut in (diff_cut, body_cut) if cut and self.rest]
-            said = _joined((*steps, *(self.rest.replace("N~", f"{cut}~") for cut in cuts)))
+            steps += tuple(self.rest.replace("N~", f"{cut}~") for cut in cuts)
+            said = _joined(steps)
         parts = [head, said, diff and fenced(diff, "diff")]
         if body is not None:
             parts.append(fenced(body, self.language))
-        return ("" if self.line else "\n").join(filter(None, parts)), diff, head_cut, body_cut
+        text = ("" if self.line else "\n").join(filter(None, parts))
+        return _Rendered(text, diff, steps, head_cut, body_cut)
 
     @property
     def _said(self) -> Fields:
@@ -550,6 +570,10 @@ def _clean(
             return cast(Value, value if isfinite(value) else None)
         case _:
             return _clean(repr(value), brief=brief)
+
+
+def _compact(value: Fields) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _shortened(data: Fields, most: int) -> Fields:

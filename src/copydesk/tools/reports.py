@@ -96,8 +96,8 @@ def _sized(
     """
     if length == "full":
         return whole
-    short = replace(whole, line=line, remarks=tuple(said), next_steps=())
-    return short if drifted else replace(short, shows_diff=False, rest="", views=())
+    short = replace(whole, line=line, remarks=tuple(said))
+    return replace(short, next_steps=()) if drifted else replace(short, brief=True, views=())
 
 
 def _diff(diff: bytes, encoding: Encoding, lang: Lang) -> tuple[str, Fields, str]:

@@ -68,7 +68,6 @@ from copydesk.tools.report import (
     Answer,
     Fields,
     Length,
-    first_rows,
     fitting,
     known,
     listing,
@@ -157,7 +156,7 @@ class ListEditsCall(ToolCall):
             self.before_edit_id or None,
         )
         count, lang = len(page.edits), context.lang
-        shown = first_rows(map(_past_row, page.edits), context.rows_tokens)
+        shown, edits = context.rows(map(_past_row, page.edits), [*map(past_fields, page.edits)])
         go_on = page.go_on if len(shown) == count else page.edits[len(shown) - 1].edit_id
         given = {
             name: getattr(self, name)
@@ -171,7 +170,7 @@ class ListEditsCall(ToolCall):
             "status": "ok",
             "mode": name,
             "count": count,
-            "edits": [past_fields(edit) for edit in page.edits],
+            "edits": edits,
             "more": page.go_on != 0,
             "summary": say("edits" if count else "edits.none", lang, {"count": count}),
             **({"lost_edits": [*lost]} if lost else {}),
@@ -190,14 +189,15 @@ class ListEditsCall(ToolCall):
         texts = (
             f"{row['path']} +{row['added']} -{row['removed']} · {row['action']}" for row in rows
         )
+        shown, told = context.rows(texts, rows)
         fields: Fields = {
             "status": "ok",
             "mode": name,
             "count": len(rows),
-            "list_changes": [*rows],
+            "list_changes": told,
             "summary": say("changes", context.lang, {"count": len(rows), "task": self.task}),
         }
-        return listing(fields, first_rows(texts, context.rows_tokens))
+        return listing(fields, shown)
 
 
 class ListPendingCall(ToolCall):
@@ -210,14 +210,14 @@ class ListPendingCall(ToolCall):
         path = context.path(self.path, folder=True) if self.path else None
         plans = context.desk.waiting(context.member, path)
         rows = [_plan_fields(context, plan) for plan in plans[: self.max_results]]
-        shown = first_rows(map(_plan_row, rows), context.rows_tokens)
+        shown, hunks = context.rows(map(_plan_row, rows), rows)
         left_out = len(plans) - len(shown)
         fields: Fields = {
             "status": "ok",
             "mode": name,
             "count": len(rows),
             "total": len(plans),
-            "hunks": [*rows],
+            "hunks": hunks,
             "summary": say(
                 "pending" if rows else "pending.none", context.lang, {"count": len(plans)}
             ),
@@ -291,6 +291,7 @@ class ShowHunkCall(ToolCall):
             next_steps=steps,
             line=say("show_hunk.lines", context.lang, facts),
             content={"content": text},
+            budget=0,  # it is cut already
         )
 
     def _diff(self, context: Context) -> tuple[RelPath, str, list[View]]:
@@ -426,9 +427,13 @@ def entries_of(
         raise InvalidArgs("range", f"begins after the {count} entries") from None
     asked = entries[start : min(stop, start + (most or ENTRIES))]
     texts = [_entry_row(entry) for entry in asked]
-    shown = first_rows(texts, context.rows_tokens)
+    rows = [
+        known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
+        for e in entries[start:stop]
+    ]
+    shown, told = context.rows(texts, rows)
     if len(shown) < len(asked):  # more of them fit without their sizes
-        shown = first_rows((text.partition("\t")[0] for text in texts), context.rows_tokens)
+        shown, told = context.rows((text.partition("\t")[0] for text in texts), rows)
     end = start + len(shown)
     call = json.dumps({"path": str(path), "range": f"{end + 1}~"}, ensure_ascii=False)
     rest = {"count": stop - end, "tool": context.tool("read_file"), "call": call}
@@ -437,10 +442,7 @@ def entries_of(
         "mode": name,
         "path": str(path),
         "count": count,
-        "entries": [
-            known(name=e.name, type=e.kind, size_bytes=e.size_bytes, target=e.link_target)
-            for e in entries[start:stop]
-        ],
+        "entries": told,
         "summary": say("list", lang, {"count": count, "path": path}),
     }
     return listing(

@@ -20,7 +20,7 @@ import mcp_types as t
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from copydesk.tools.report import Answer, Lang, Original, within_budget
+from copydesk.tools.report import Answer, Lang, Original
 
 MOST_MESSAGE_BYTES: Final = 64 << 20
 """The largest message to read, in bytes."""
@@ -169,7 +169,7 @@ def tool_result(answer: Answer, lang: Lang, *, structured: bool) -> t.CallToolRe
     text = capped(answer.text, lang)
     result = t.CallToolResult(content=[t.TextContent(text=text)], is_error=answer.is_error)
     if structured:
-        data = _plain(within_budget(answer.data, answer.budget))
+        data = _plain(answer.twin)
         if _size(text) + _size(data) <= MOST_RESULT_BYTES:
             result.structured_content = data
     return result
