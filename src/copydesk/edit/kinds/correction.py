@@ -172,7 +172,7 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     return "\n".join(lines) if len(lines) == len(written) else None
 
 
-_ESCAPE = re.compile(r"\\([\"'`])|&#?\w+;")
+_ESCAPE = re.compile(r"\\([\"'`\\])|&#?\w+;")
 _ENTITIES = {"&lt;", "&gt;", "&amp;", "&quot;", "&apos;", "&#39;"}
 
 
@@ -257,7 +257,7 @@ _DOTS = r"(?:\.\.\.+|\u2026+)"
 _WHAT = (
     r"(?:code|file|function|functions|class|classes|method|methods|implementation|logic|content"
     r"|contents|body|script|module|component|document|text|section|imports|lines|tests|styles"
-    r"|fields|definitions|handlers|routes|cases|items|entries)"
+    r"|fields|definitions|handlers|routes|cases|items|entries|page|markup|template)"
 )
 _STAYS = (
     r"(?:(?:is|are|be|as|stays?|remains?|kept|left|goes|the|exactly|completely|mostly)\s+)*"
@@ -272,23 +272,31 @@ _ELIDED = re.compile(
     rf"|(?:the\s+)?(?:rest|remainder)\s+of\s+(?:(?:the|your|this)\s+)?(?:\w+\s+){{0,3}}{_WHAT}"
     rf"(?:\s+{_STAYS})?\s*{_DOTS}?"
     rf"|(?:the\s+)?(?:rest|remainder)\s+{_STAYS}\s*{_DOTS}?"
-    rf"|(?:{_DOTS}\s*)?\(?(?:\u4fdd\u7559)?(?:\u5176\u4f59|\u5176\u4ed6|\u5269\u4f59|\u4f59\u4e0b"
-    r"|\u539f\u6709|\u73b0\u6709|\u5df2\u6709|\u4e4b\u524d|\u6b64\u5904)\S{0,8}?"
-    r"(?:\u4ee3\u7801|\u5185\u5bb9|\u90e8\u5206|\u903b\u8f91|\u65b9\u6cd5|\u51fd\u6570"
-    r"|\u4fdd\u6301\u4e0d\u53d8|\u4e0d\u53d8|\u7701\u7565)\S{0,8}\)?"
-    rf"|(?:{_DOTS}\s*)?\(?(?:\u4ee3\u7801|\u5185\u5bb9)?(?:\u7701\u7565|\u4fdd\u6301\u4e0d\u53d8)\)?"
-    rf"\s*{_DOTS}?",
+    rf"|(?:{_DOTS}\s*)?(?:lines?\s+\d+\s*(?:-|to)\s*\d+\s+)?(?:unchanged|omitted(?: for brevity)?)"
+    rf"\s*{_DOTS}?"
+    rf"|(?:{_DOTS}\s*)?\(?(?:\u4fdd\u7559|\u7701\u7565)?(?:\u5176[\u4f59\u9918\u4ed6\u5b83]"
+    r"|\u5269[\u4f59\u9918]|\u4f59\u4e0b|\u539f\u6709|[\u73b0\u73fe]\u6709|\u5df2\u6709"
+    r"|\u4e4b\u524d|\u6b64[\u5904\u8655]|\u4ee5\u4e0b)\S{0,8}?"
+    r"(?:\u4ee3[\u7801\u78bc]|\u7a0b\u5f0f\u78bc|[\u5185\u5167]\u5bb9|\u90e8\u5206"
+    r"|[\u903b\u908f][\u8f91\u8f2f]|\u65b9\u6cd5|\u51fd[\u6570\u6578]|\u4e0d[\u53d8\u8b8a]"
+    rf"|\u7701\u7565)\S{{0,8}}\)?\s*{_DOTS}?"
+    rf"|(?:{_DOTS}\s*)?\(?(?:\u4ee3[\u7801\u78bc]|\u7a0b\u5f0f\u78bc|[\u5185\u5167]\u5bb9)?"
+    rf"(?:\u7701\u7565|\u4fdd\u6301\u4e0d[\u53d8\u8b8a])\)?\s*{_DOTS}?",
     re.IGNORECASE,
 )
+_SURELY = re.compile(
+    rf"{_DOTS}.*\w|\w.*{_DOTS}|unchanged|omitted|\u4e0d[\u53d8\u8b8a]|\u7701\u7565", re.IGNORECASE
+)
+"""Of a line that stands for others: that it does, whatever goes for it."""
 
 
 def is_elided(line: str) -> bool:
     """Whether a line, or the comment that it is, stands for lines that are left out."""
     plain = None if len(line) > 200 else _COMMENT.fullmatch(line)
-    if plain is None or not _ELIDED.fullmatch(plain[1]):
+    if plain is None or not _ELIDED.fullmatch(plain[1].strip("-=~ ")):
         return False
-    # words count in a comment only, dots anywhere
-    return line.strip() != plain[1] or bool(re.match(_DOTS, plain[1]))
+    # words count in a comment only, dots anywhere, but before a name, which they spread
+    return line.strip() != plain[1] or bool(re.match(rf"{_DOTS}(?!\w)", plain[1]))
 
 
 def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
@@ -385,12 +393,10 @@ _ANY_SIGN = re.compile(
     rb"```|~~~|\.\.\.|\xe2\x80\xa6|<<<<<|>>>>>|----- SEARCH|\+\+\+\+\+ REPLACE|\*\*\* "
     rb"|_line:|^[ \t]*[0-9]+(?:[|\t:]|\xe2\x86\x92)|existing|previous|original|other|remain"
     rb"|rest of|the rest|unchanged"
-    rb"|\xe4\xbd\x99|\xe5\x89\xa9|\xe5\x85\xb6\xe4\xbb\x96|\xe7\x9c\x81\xe7\x95\xa5"
-    rb"|\xe4\xb8\x8d\xe5\x8f\x98|\xe5\x8e\x9f\xe6\x9c\x89|\xe7\x8e\xb0\xe6\x9c\x89"
-    rb"|\xe5\xb7\xb2\xe6\x9c\x89|\xe4\xb9\x8b\xe5\x89\x8d|\xe6\xad\xa4\xe5\xa4\x84",
+    rb"|omitted|[\xe4-\xe9][\x80-\xbf]{2}",
     re.MULTILINE | re.IGNORECASE,
 )
-"""What any sign needs, in UTF-8: most new texts have none of it, and are not looked at again."""
+"""What any sign needs, in UTF-8, with all ideographs: most new texts have none of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,13 +442,14 @@ def _numbers(passages: Sequence[_Passage]) -> Iterator[str]:
 
 def _placeholders(passages: Sequence[_Passage]) -> Iterator[str]:
     for one in passages:
-        is_lost = len(one.old) - len(one.new) >= _LOST and not any(map(is_elided, one.old))
+        is_lost = len(one.old) - len(one.new) >= _LOST
         above = one.around[0]
-        for line in one.new if is_lost else ():
+        for line in () if any(map(is_elided, (*one.old, *one.around))) else one.new:
             is_body = one.suffix in ("py", "pyi") and above.rstrip().endswith(_BODY)
             is_end = one.suffix in ("yaml", "yml")  # of a document
             is_bare = line.strip() in ("...", "\u2026")
-            if is_elided(line) and not (is_bare and (is_body or is_end)):
+            is_meant = is_bare and (is_body or is_end)
+            if is_elided(line) and (is_lost or _SURELY.search(line)) and not is_meant:
                 yield line
             above = line if line.strip() else above
 
