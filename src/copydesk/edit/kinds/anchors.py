@@ -116,7 +116,8 @@ class Anchor:
             line = base.around(near.lines[0], near.lines[0] + 1).text(near.lines[0])
             causes = explain(self.text, line)
             corrected = line if causes and len(line) <= SHOWN_LENGTH else None
-            if any(self.text in one.text for one in close):
+            around = [one.text for one in close if self.text in one.text]
+            if around and not (around == [line] and is_safe(causes)):
                 causes = ("part_of_line",)
         return AnchorNotFound(
             self.argument,
