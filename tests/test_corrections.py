@@ -273,6 +273,8 @@ def test_other_near_misses_are_planned(desk: OpenWorkspace, tool: str, name: str
             "<q><b>\nif a > 3&copy;\n",
         ),
         ("f('x')\n", "f(\\'x\\')\n", "f(\\'z\\')\n# don't\n", "escaped", "f('z')\n# don't\n"),
+        ('p("a\\n")\n', 'p(\\"a\\\\n\\")\n', 'p(\\"b\\\\n\\")\n', "escaped", 'p("b\\n")\n'),
+        ('r("\\d")\n', 'r(\\"\\\\d\\")\n', 'r(\\"\\\\w\\")\n', "escaped", 'r("\\w")\n'),
         # a line without a number, or with another one, stays as it is
         (
             "x = {\n}\n",
@@ -567,6 +569,20 @@ def test_an_anchor_is_corrected(desk: OpenWorkspace) -> None:
     assert facts["hunks"][0]["cause"] == ["no_break_space"]
 
 
+def test_an_anchor_that_is_to_be_a_whole_line_is_indented_as_the_only_one(
+    desk: OpenWorkspace,
+) -> None:
+    given = {"path": "w.txt", "anchor": "foo(1)", "match": "equals", "content": "new\n"}
+    for line in ("    foo(1)", "foo(1)  "):
+        write(desk, f"{line}\nz\n")
+        accepted(desk, call(desk, "prepare_file_insert_before", **given))
+        assert text(desk, "w.txt") == f"new\n{line}\nz\n"
+    for other in ("foo(1) ", "x = foo(1)"):
+        write(desk, f"    foo(1)\n{other}\n")
+        facts = call(desk, "prepare_file_insert_before", **given)
+        assert (facts["error"], facts["cause"]) == ("ANCHOR_NOT_FOUND", ["part_of_line"])
+
+
 @pytest.mark.parametrize(
     ("new", "cause", "after"),
     [
@@ -600,6 +616,22 @@ def test_a_second_divider_right_before_the_end_is_left_out(desk: OpenWorkspace) 
     assert not made["changed"], made
     accepted(desk, made)
     assert text(desk, "new.txt") == "a\n"
+
+
+def test_a_block_with_lines_that_one_before_it_changes_is_planned(desk: OpenWorkspace) -> None:
+    """In turn they are not there any more: the model may not have meant both changes."""
+    write(desk, "def f(a):\n    return a\n")
+    pairs = [
+        ("def f(a):\n", "def f(a, b):\n"),
+        ("def f(a):\n    return a\n", "def f(a):\n    return a + 1\n"),
+    ]
+    facts = by_blocks(desk, *pairs, path="w.txt")
+    assert facts["hunks"][0]["cause"] == ["changed_before"]
+    assert len(facts["hunks"]) == 1 == len(call(desk, "list_pending")["hunks"])
+    assert "\n-    return a\n+def f(a, b):\n+    return a + 1\n" in facts["diff"]
+    assert text(desk, "w.txt") == "def f(a):\n    return a\n"
+    accepted(desk, facts)
+    assert text(desk, "w.txt") == "def f(a, b):\n    return a + 1\n"
 
 
 def test_an_empty_search_fills_an_empty_file_and_one_made_by_the_message(
@@ -697,6 +729,29 @@ def test_the_order_of_many_blocks_costs_as_much_as_their_lines(is_added: bool) -
     for count in (20, 40, 80):
         checked(count)
     assert costs[80] - costs[40] <= 2.2 * (costs[40] - costs[20]) + 200, costs
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("x = 1\n", "b\n")],
+        [("x = 1\n", "")],
+        [("x = 1\n", "xx = 11\n"), ("xx = 11\n", "xxx = 111\n")],
+        [("x = 1\n", "    x = 1\n"), ("y = 2\n", "y = 3\n")],
+    ],
+)
+def test_a_message_that_comes_again_is_done(
+    desk: OpenWorkspace, pairs: list[tuple[str, str]]
+) -> None:
+    """Of one line it is not seen in the text alone: the journal says that it was made."""
+    assert by_blocks(desk, *pairs, path="b.py")["changed"]
+    after = text(desk, "b.py")
+    facts = by_blocks(desk, *pairs, path="b.py")
+    assert (facts["status"], facts["changed"]) == ("ok", False)
+    assert [row["hunk"] for row in facts["already_there"]] == [*range(1, len(pairs) + 1)]
+    assert text(desk, "b.py") == after
+    Path(desk.root, "b.py").write_text(f"{after}z\n")  # it may not be the same any more
+    assert by_blocks(desk, *pairs, path="b.py")["error"] == "PATCH_REJECTED"
 
 
 def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:

@@ -164,6 +164,12 @@ def test_a_text_that_is_no_patch_names_its_line(text: str, reason: str, line: in
     assert (found.value.reason, found.value.line) == (reason, line)
 
 
+@pytest.mark.parametrize("index", ["123..456 100644", "xxxxxxx..yyyyyyy", "1234567"])
+def test_an_invented_index_line_is_passed_over(index: str) -> None:
+    (patch,) = parse_diff(f"diff --git a/x b/x\nindex {index}\n{_HEAD}{_HUNK}")
+    assert (patch.base, patch.after, len(patch.hunks)) == ("1234567" * (index == "1234567"), "", 1)
+
+
 _HEAD = "--- a/x\n+++ b/x\n"
 _GIT = "diff --git a/x b/x\nindex 1234567..1234568"
 _HUNK = "@@ -1 +1 @@\n-a\n+b\n"

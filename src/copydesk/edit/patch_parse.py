@@ -489,7 +489,8 @@ def _is_text(line: str) -> bool:
 
 REGULAR, EXECUTABLE = "100644", "100755"
 _NUMBERS = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? ?@@")
-_INDEX = re.compile(r"index ([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})(?: (\d{6}))?")
+_INDEX = re.compile(r"index (\S+?)(?:\.\.+(\S+?))?(?: (\d{6}))?")
+_BLOB = re.compile("[0-9a-f]{7,64}")
 _EPOCH = re.compile(r"\t(?:1970-01-01 \d\d:\d\d:00|1969-12-31 \d\d:\d\d:00)(?:\.0+)?(?: |$)")
 _COMBINED = ("diff --cc ", "diff --combined ", "@@@ ")
 _BINARY = ("GIT binary patch", "Binary files ", "Files ")
@@ -621,7 +622,8 @@ def _git(lines: PatchLines) -> FilePatch:
             case ["deleted", "file", rest] if rest.startswith("mode "):
                 head.mode, head.is_absent = _mode(key, number), True
             case ["index", *_] if blobs := _INDEX.fullmatch(key.rstrip()):
-                head.base, head.after, mode = blobs.groups()
+                *ids, mode = blobs.groups("")
+                head.base, head.after = (one if _BLOB.fullmatch(one) else "" for one in ids)
                 if mode in _KINDS:
                     raise invalid(_KINDS[mode], number, key)
             case _ if key.startswith(_BINARY):

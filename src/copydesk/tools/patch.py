@@ -43,6 +43,7 @@ from copydesk.edit.request import (
     check_count,
 )
 from copydesk.errors import ApprovalRequired, Refusal, RejectedHunk
+from copydesk.text.diff import blob_id
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 from copydesk.tools import reports
@@ -266,6 +267,9 @@ class Patching:
                 case _:
                     self._update(patch)
         except errors.PatchRejected as refusal:
+            if made := self._made_before(patch):
+                self._there += made
+                return
             there = [hunk for hunk in refusal.rejected if hunk.reason == "already_there"]
             if there and [len(hunk.lines or ()) for hunk in there] == [1] * len(patch.hunks):
                 self._there += there
@@ -294,6 +298,23 @@ class Patching:
             self._refused.append((patch.to if is_target else patch.path, refusal))
         else:
             self._fit(first, patch)
+
+    def _made_before(self, patch: FilePatch) -> list[RejectedHunk]:
+        """The hunks of a message that comes again: the last edit of the file made just them."""
+        with suppress(Refusal):
+            path = self._context.path_below(next(filter(self.is_there, patch.names), patch.path))
+            _, now = self._context.desk.contents(self._member, path)
+            for last in self._context.desk.history.page(self._member, path, most=1).edits:
+                if now is None or last.member != self._member.name or last.after != now.digest:
+                    break
+                again = in_order(path, patch.hunks, now.edited(last.inverse), created=False).request
+                if isinstance(again, PatchEdit) and blob_id(now.data).startswith(again.after):
+                    line = now.line_at(last.inverse.edits[0].start) + 1
+                    return [
+                        RejectedHunk(str(path), number, "already_there", hunk.at, (line,))
+                        for number, hunk in enumerate(patch.hunks, 1)
+                    ]
+        return []
 
     def _told(self, patch: FilePatch, rejection: RejectedHunk) -> RejectedHunk:
         """The rejection of a hunk; where only a given plan makes its old lines, it says so."""
@@ -373,19 +394,22 @@ class Patching:
             else:
                 if patch.in_order and planned.fixed and "already_there" in planned.fixed.causes:
                     with suppress(errors.PatchRejected):  # unless a block before it makes its lines
-                        in_turn = self._prepare_in_order(patch)
-                        self._planned.remove(planned)
-                        self._context.desk.discard(self._member, planned.plan.id)
-                        planned = in_turn
-                elif patch.in_order and isinstance(planned.draft.request, PatchEdit):
-                    planned.draft.request.check_order(
-                        planned.draft.base.whole(), planned.draft.place.parts
-                    )
+                        planned = self._instead_of(planned, self._prepare_in_order(patch))
+                elif patch.in_order and isinstance(request := planned.draft.request, PatchEdit):
+                    base, parts = planned.draft.base.whole(), planned.draft.place.parts
+                    if request.check_order(base, parts) and not planned.fixed:
+                        fixed = Fixed(request, ("changed_before",), is_certain=False)
+                        planned = self._instead_of(planned, self._prepare(request, fixed=fixed))
             path = planned.plan.request.path
         if patch.mode:
             self._prepare(ChangeMode(path, patch.mode == EXECUTABLE))
         if patch.to:
             self._prepare(MoveFile(path, self._context.path_below(patch.to)))
+
+    def _instead_of(self, planned: Planned, better: Planned) -> Planned:
+        self._planned.remove(planned)
+        self._context.desk.discard(self._member, planned.plan.id)
+        return better
 
     def _put(self, patch: FilePatch) -> None:
         """Plan a new file, or that an existing one becomes it; FileExists if that was not shown."""

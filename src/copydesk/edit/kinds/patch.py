@@ -253,8 +253,12 @@ class PatchEdit(BatchEdit):
             return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
         return diff
 
-    def check_order(self, base: Snapshot, parts: Sequence[Span]) -> None:
-        """Raise PatchRejected for a hunk that fits lines which those before it make, too."""
+    def check_order(self, base: Snapshot, parts: Sequence[Span]) -> bool:
+        """Raise PatchRejected for a hunk that fits lines which those before it make, too.
+
+        Returns whether one names lines that those before it take away.
+        """
+        is_doubtful = False
         gaps = [
             (at, first + a, first + b, content_lines(hunk.new)[c:d])
             for at, (hunk, (first, _)) in enumerate(zip(self.edits, parts, strict=True))
@@ -279,6 +283,7 @@ class PatchEdit(BatchEdit):
         for at, (hunk, (first, _)) in enumerate(zip(self.edits, parts, strict=True)):
             old = content_lines(hunk.old)
             near = range(first, first + len(old) + 1)
+            is_doubtful |= any(gone.get(line, at) < at for line in near[:-1])
             others = {hunks.get(line, at) for hunks in (gone, put) for line in near} - {at}
             is_only = not others and min(map(counts.__getitem__, old), default=0) < 2
             if hunk.line == first + 1 or is_only:
@@ -289,6 +294,7 @@ class PatchEdit(BatchEdit):
                     if _fits(lines, index, old, offset, at):
                         line = sum(1 for _ in _there(lines, range(index), at)) - offset
                         raise PatchRejected((self._rejected(at, "several_places", (first, line)),))
+        return is_doubtful
 
     def check_whole(self, base: Snapshot, line: int) -> None:
         """Raise PatchRejected unless the hunks remove all text; `line` is that of the patch."""
