@@ -328,6 +328,14 @@ def test_a_mode_is_changed_and_taken_back(
     assert not desk.journal.in_doubt()
 
 
+def test_a_plan_says_that_nothing_is_changed(desk: OpenWorkspace) -> None:
+    text = "new.py\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
+    assert call(desk, "apply_blocks", text=text)["changed"] is False
+    assert (
+        "changed" not in desk.call("local", "apply_blocks", {"text": text, "report": "brief"}).text
+    )
+
+
 def test_a_mode_alone_is_a_plan_like_any_other(desk: OpenWorkspace) -> None:
     planned = call(desk, "apply_diff", diff=RUN_TO_644)["hunks"][0]
     shown = call(desk, "show_hunk", hunk_id=planned["hunk_id"])

@@ -219,8 +219,9 @@ class Patching:
             saying="patch.planned",
             given=self._given,
         )
-        # what is corrected has to be looked at, and the rest is short
-        if length != "brief" or answer.line or not {"error", "changed"}.isdisjoint(answer.facts):
+        is_told = not {"error", "already_there"}.isdisjoint(answer.facts) or answer.line
+        # what is corrected has to be looked at
+        if length != "brief" or is_told or any(item.fixed for item in self._planned):
             return answer
         lines = [
             f"planned {item.plan.id} · {named(str(item.plan.request.path))}"

@@ -250,7 +250,7 @@ def planned_together(
     fields: Fields = {
         "status": "ok",
         "mode": tool,
-        **({"changed": False} if any(outcome.fixed for outcome in planned) else {}),
+        "changed": False,
         "hunks": rows,
         **_declined(declined),
         **was_cut,
