@@ -202,9 +202,11 @@ def require_ours(place: ResolvedPath, ours: os.stat_result, sha256: str) -> None
     """Raise TargetMoved unless the place holds our file as we wrote it."""
     with opened(place, place.name) as fd:
         status = _os.fstat(fd) if fd >= 0 else None
-        if status is None or (status.st_ino, status.st_nlink) != (ours.st_ino, 1):
-            raise TargetMoved()
-        if status.st_size != ours.st_size or sha256_of(fd, status.st_size) != sha256:
+        if (
+            status is None
+            or (status.st_ino, status.st_nlink, status.st_size) != (ours.st_ino, 1, ours.st_size)
+            or sha256_of(fd, status.st_size) != sha256
+        ):
             raise TargetMoved()
 
 
@@ -791,8 +793,7 @@ class Replacement(StagedWrite):
         expected = self._old.expected
         if not expected.stands_in(status, renamed=True):
             return False
-        by_time = expected.settled and expected.size > _COMPARED_BYTES
-        return by_time or self._old.holds_content()
+        return (expected.settled and expected.size > _COMPARED_BYTES) or self._old.holds_content()
 
     def _give_back(self) -> None:
         """Give the file that came out its name again, and inspect the file that this brings back.
@@ -1525,12 +1526,9 @@ class Files(Closing):
     def attributes(self, real: RelPath) -> Removed:
         """What a removal of the file would delete besides its bytes."""
         with refusing("read"), self.open_for_reading(real) as file:
-            attributes = attributes_of(file.fd, _os.fstat(file.fd))
-            if file.stamp.nlink == 1:
-                return attributes
-            return replace_fields(
-                attributes, other_name=_other_name(self._root.path, real, file.stamp)
-            )
+            is_alone = file.stamp.nlink == 1
+            other = "" if is_alone else _other_name(self._root.path, real, file.stamp)
+            return replace_fields(attributes_of(file.fd, _os.fstat(file.fd)), other_name=other)
 
     def stage_new(
         self,
