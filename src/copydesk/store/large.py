@@ -248,14 +248,8 @@ class LargeFile(Source):
         """Lines from `first_line` on within `most_bytes`."""
         start = self._byte(first_line)
         stop = min(start + most_bytes, self.size)
-        return Window(
-            self._file.stamp,
-            self.survey.encoding,
-            self._read(start, stop),
-            first_line,
-            self.survey.facts,
-            more=stop < self.size,
-        )
+        survey, data = self.survey, self._read(start, stop)
+        return Window(self._file.stamp, survey.encoding, data, survey.facts, stop < self.size)
 
     def _byte(self, line: int) -> int:
         """The byte offset where a line starts; the size for the end and beyond."""
@@ -313,7 +307,7 @@ def last_lines(file: OpenFile, lines: int, most_bytes: int, named: str | None) -
         raise BinaryFile(start + nul)
     if encoding.name == "utf-8" and not _decodes(data):
         encoding = Encoding(UNKNOWN, encoding.bom)
-    return Window(file.stamp, encoding, data, None, None, start + len(data) < size)
+    return Window(file.stamp, encoding, data, None, start + len(data) < size)
 
 
 def _decodes(data: bytes) -> bool:

@@ -351,14 +351,13 @@ Piece = bytes | memoryview | Kept
 class Window:
     """Whole lines of a file from some place on, and what the pass over the file found.
 
-    `data` has no byte order mark. `first_line` is 0-based; it and `facts` are None when only the
-    end was read. `more`: the file continues after `data`.
+    `data` has no byte order mark. `facts` are None when only the end was read. `more`: the file
+    continues after `data`.
     """
 
     stamp: Stamp
     encoding: Encoding
     data: bytes
-    first_line: int | None
     facts: Facts | None
     more: bool
 
