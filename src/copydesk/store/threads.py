@@ -469,8 +469,7 @@ class _Pool:
 
 
 _pool = _Pool()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.renew)
+os.register_at_fork(after_in_child=_pool.renew)
 
 
 def in_thread(call: Callable[A, T], *args: A.args, **named: A.kwargs) -> Future[T]:
