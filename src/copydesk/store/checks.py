@@ -174,9 +174,8 @@ def _yaml(data: bytes) -> tuple[int, str] | None:
         steps += max(depth, 0)
     if steps > _MOST_STEPS:
         raise ValueError("lists that are so deep take the square of that")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        for _ in yaml.parse(data, Loader=loader):
+        for _ in yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             pass
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

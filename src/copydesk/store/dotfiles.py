@@ -101,8 +101,7 @@ class GitIgnore:
             data = self._files.read(folder / NAME).data if stamp.size <= _MOST_BYTES else b""
         except Refusal:
             return ()
-        text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
-        return _lines_of(text.split("\n"))
+        return _lines_of(data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").split("\n"))
 
 
 def _lines_of(texts: Iterable[str]) -> tuple[_Line, ...]:
@@ -131,14 +130,13 @@ def _line(text: str) -> _Line | None:
         return None
     directories = text.endswith("/")
     text = text.removesuffix("/")
-    whole = "/" in text
     try:
         names = text.removeprefix("/").split("/")  # `*` and `?` match within a name, `**` across
         flags = re.DOTALL | re.ASCII
         glob = Glob(
             tuple(None if name == "**" else re.compile(name_pattern(name), flags) for name in names)
         )
-        return _Line(glob, whole, directories, again)
+        return _Line(glob, "/" in text, directories, again)
     except re.error:
         return None
 
@@ -232,8 +230,7 @@ class _Matcher:
         for start in range(len(self._path)):
             spelled = _NUMBER.match(self._path, start) if starts >> start & 1 else None
             if spelled is not None:
-                least = start + 1 + (spelled[0][0] in "+-")
-                for end in range(least, spelled.end() + 1):
+                for end in range(start + 1 + (spelled[0][0] in "+-"), spelled.end() + 1):
                     if low <= int(self._path[start:end]) <= high:
                         ends |= 1 << end
         return ends

@@ -161,8 +161,7 @@ class StateFile:
             if error.errno in _FAULTS:
                 raise _failed(self._log, error) from None
             return (file.st_dev, file.st_ino), None
-        written = log.st_size, log.st_mtime_ns
-        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino, *written)
+        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino, log.st_size, log.st_mtime_ns)
 
     def log_holds(self, frames: int) -> bool:
         """Whether the log has so many frames, some spread over it with the salt of its header.
