@@ -22,7 +22,7 @@ from copydesk.errors import StateDamaged, StateFailed
 Looks = tuple[tuple[int, int] | None, tuple[int, int, int, int] | None]
 """Device and inode of a file; those of its log, with the log's size and time; None if gone."""
 
-_OPERATION = "use the state folder"
+OPERATION = "use the state folder"
 
 LOCKS = "locks"
 """The subfolder of the lock files."""
@@ -120,7 +120,7 @@ class StateFile:
             _unlink_quietly(left)
         with _refusing(self.path), suppress(FileNotFoundError):
             if not stat.S_ISREG(os.lstat(self.path).st_mode):
-                raise StateDamaged(_OPERATION, "it is not a regular file", self.path)
+                raise StateDamaged(OPERATION, "it is not a regular file", self.path)
 
     def create(self, content: bytes, *, flush: bool) -> None:
         """Create the file with all its content, unless it exists; raises StateFailed.
@@ -252,7 +252,7 @@ def _make(path: Path) -> None:
             path.mkdir(mode=0o700)
         kind = os.lstat(path).st_mode
     if not stat.S_ISDIR(kind):
-        raise StateFailed(_OPERATION, "it is not a folder; remove or rename it", str(path))
+        raise StateFailed(OPERATION, "it is not a folder; remove or rename it", str(path))
 
 
 def _unlink_quietly(path: str) -> None:
@@ -270,7 +270,7 @@ def _refusing(path: Path | str) -> Generator[None]:
 
 
 def _failed(path: Path | str, error: OSError) -> StateFailed:
-    return StateFailed(_OPERATION, error.strerror or str(error), str(path))
+    return StateFailed(OPERATION, error.strerror or str(error), str(path))
 
 
 class _Sign:

@@ -120,7 +120,7 @@ def encode(value: object) -> bytes:
         return [_NAMES[kind], *_VALUES[kind](part)[1:]]
 
     pack = cast("Callable[..., bytes]", msgpack.packb)
-    body = pack(value, default=plain, strict_types=True)
+    body = pack(value, default=plain, strict_types=True)  # which fills `used`
     record = _HEAD + pack(used) + body
     return zlib.crc32(record).to_bytes(_CHECKSUM_BYTES, "big") + record
 
@@ -237,8 +237,7 @@ def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
 
 def _typed(value: Any, makers: Mapping[str, Callable[..., Any]]) -> Any:
     if isinstance(value, dict):
-        mapping = cast("dict[str, Any]", value)
-        return {name: _typed(part, makers) for name, part in mapping.items()}
+        return {name: _typed(part, makers) for name, part in cast("dict[str, Any]", value).items()}
     if not isinstance(value, tuple):
         return value
     parts: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]  # of anything
@@ -435,8 +434,7 @@ class Entry:
         """The same entry with its texts forgotten."""
         left = Forgotten(self.diff_digest, *self.lines)
         file = (*(part for part in self.file if not isinstance(part, Forgotten)), left)
-        nothing = ChangeSet.of(0, ())
-        return replace(self, inverse=nothing, diff=b"", undo=(), why="", file=file)
+        return replace(self, inverse=ChangeSet.of(0, ()), diff=b"", undo=(), why="", file=file)
 
 
 class Head(NamedTuple):

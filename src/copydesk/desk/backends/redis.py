@@ -23,7 +23,7 @@ import secrets
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from itertools import chain, takewhile
 from threading import Event, Lock, Thread, local
@@ -258,8 +258,7 @@ def _url_at(url: str, host: str, port: int) -> str:
 def address_of(url: str) -> str:
     """The address to show: without user, password and options."""
     parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 LEASE_MS = 5_000
@@ -647,8 +646,7 @@ class RedisRecords(Records):
         self._leases.fenced("keep_whole", edit_id, compress(old))
 
     def _amending(self, edit_id: int) -> Callable[[bytes], object]:
-        named = self._named(edit_id)
-        return lambda diff: self._server.call("replace", *named, "diff", diff)
+        return partial(self._server.call, "replace", *self._named(edit_id), "diff")
 
     def keep_undo(self, edit_id: int, undo: tuple[Change, ...]) -> None:
         """Record the inverse of a write, best effort."""
@@ -683,8 +681,7 @@ class RedisRecords(Records):
         indexes = ("edits",) if not path or not path.parts else (f"at:{path}", f"below:{path}")
         way = _DOWN if before is None else ("down", f"({before}")
         there = (self._entries(index, most, way, member=member or "") for index in indexes)
-        newest = sorted(chain.from_iterable(there), key=lambda entry: -entry.edit_id)
-        return tuple(newest[:most])
+        return tuple(sorted(chain.from_iterable(there), key=lambda entry: -entry.edit_id)[:most])
 
     def heads(self, last_id: int, most: int) -> Sequence[Head]:
         self._settle()
@@ -716,8 +713,7 @@ class RedisRecords(Records):
         return tuple(map(unpack, inverses)) if all(inverses) else None
 
     def next_of(self, entry: Entry) -> Entry | None:
-        later = self._entries(f"at:{entry.path}", 1, ("up", f"({entry.edit_id}"))
-        return next(later, None)
+        return next(self._entries(f"at:{entry.path}", 1, ("up", f"({entry.edit_id}")), None)
 
     def of_group(self, group: str) -> tuple[Entry, ...]:
         return tuple(self._entries(f"group:{group}", _EVERY, _UP)) if group else ()

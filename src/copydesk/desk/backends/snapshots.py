@@ -66,8 +66,7 @@ class ShownLines:
         """Those of the lines [start, stop) that were not shown."""
         edges = (start, *(edge for run in self.runs for edge in run), stop)
         within = [min(max(edge, start), stop) for edge in edges]
-        gaps = zip(within[::2], within[1::2], strict=True)
-        return tuple(gap for gap in gaps if gap[0] < gap[1])
+        return tuple(gap for gap in zip(within[::2], within[1::2], strict=True) if gap[0] < gap[1])
 
     def joined(self, other: ShownLines | None) -> ShownLines:
         """Merge with other lines shown of this version; if too many, these lines come first."""
@@ -365,8 +364,7 @@ class SnapshotStore(ABC):
 
 @lru_cache
 def _reader(member: str, at: RelPath) -> str:
-    name = f"{member}\0{at}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(name).hexdigest()[:32]
+    return hashlib.sha256(f"{member}\0{at}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _row_of(record: str, version: str) -> str:

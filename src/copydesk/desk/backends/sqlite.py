@@ -73,7 +73,7 @@ from copydesk.desk.backends.snapshots import (
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, SchemaMismatch, StateDamaged, StateFailed
 from copydesk.store.protocol import Deadline, FileChange, TargetMoved
-from copydesk.store.state import Count, Looks, Mark, StateFile
+from copydesk.store.state import OPERATION, Count, Looks, Mark, StateFile
 from copydesk.store.threads import DATABASE, Exclusion, NoExclusion, held_at_fork
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -102,7 +102,6 @@ _LAST_SCHEMA = 4
 _OPEN_RETRIES = 2
 """When a file is opened whose folder is being deleted."""
 
-_OPERATION = "use the state folder"
 _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR_SHORT_READ")
 _DAMAGED_WORDS = ("no such table", "no such column", "'utf-8' codec can't decode")
 _TRANSIENT = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_CONSTRAINT")
@@ -274,9 +273,9 @@ class Database:
         try:
             return decode(data)
         except UnknownRecord as error:
-            raise StateFailed(_OPERATION, f"{error}; use that version", self.path) from error
+            raise StateFailed(OPERATION, f"{error}; use that version", self.path) from error
         except RecordError as error:
-            raise StateDamaged(_OPERATION, str(error), self.path) from error
+            raise StateDamaged(OPERATION, str(error), self.path) from error
 
     def is_current(self) -> bool:
         """Whether this thread's last write is in the file that all processes use now."""
@@ -304,7 +303,7 @@ class Database:
                 connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("VACUUM")
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").get[0]:
-                raise StateFailed(_OPERATION, "another process reads it; try again", self.path)
+                raise StateFailed(OPERATION, "another process reads it; try again", self.path)
             if self._most_bytes is not None:
                 connection.execute("PRAGMA journal_mode = PERSIST")
 
@@ -324,11 +323,11 @@ class Database:
         if self._file is None or not self.is_there():
             return
         if self._file.is_empty():
-            raise StateDamaged(_OPERATION, "it is empty", self.path)
+            raise StateDamaged(OPERATION, "it is empty", self.path)
         with self.reading() as connection:
             problem = connection.execute("PRAGMA quick_check(1)").get
             if problem != "ok":
-                raise StateDamaged(_OPERATION, f"SQLite: {problem}", self.path)
+                raise StateDamaged(OPERATION, f"SQLite: {problem}", self.path)
 
     def allow(self) -> bool:
         """Restore the right to read and write the file; False if it was there, or that fails."""
@@ -387,7 +386,7 @@ class Database:
             except StateFailed:  # it is written: the next transaction finds out where
                 return
             if looks[0] != self._known[0]:
-                raise StateFailed(_OPERATION, _MOVED, self.path)
+                raise StateFailed(OPERATION, _MOVED, self.path)
             if looks[1] and _are_same(looks, self._known):
                 self._known = looks  # else the next transaction finds out
 
@@ -453,7 +452,7 @@ class Database:
     def _refuse_older(self) -> None:
         """Never begin anew beside an earlier version, which may run and takes other locks."""
         if self._file is not None and (older := self._file.older):
-            raise SchemaMismatch(_OPERATION, "schema", older, _LAST_SCHEMA, SCHEMA)
+            raise SchemaMismatch(OPERATION, "schema", older, _LAST_SCHEMA, SCHEMA)
 
     def _open(self, path: str) -> Connection:
         opened = apsw.Connection(path)
@@ -513,12 +512,12 @@ class Database:
         if not schema and not any(kind == "table" for kind, *_ in shape):
             return False
         if schema != SCHEMA:
-            raise SchemaMismatch(_OPERATION, "schema", self.path, schema, SCHEMA)
+            raise SchemaMismatch(OPERATION, "schema", self.path, schema, SCHEMA)
         for kind, table, column in sorted(own - shape):
             if kind == "table":
                 is_there = any(name == table for _, name, _ in shape)
                 what = f"column {column} of " if is_there else ""
-                raise StateDamaged(_OPERATION, f"{what}table {table} is missing", self.path)
+                raise StateDamaged(OPERATION, f"{what}table {table} is missing", self.path)
         return own <= shape
 
     def _refused(self, error: Exception, *, inside: bool) -> StateFailed:
@@ -526,8 +525,8 @@ class Database:
         if not (inside or name.startswith(_TRANSIENT)) and self._is_in_place():
             self._let_go()
         if name.startswith(_DAMAGE) or str(error).startswith(_DAMAGED_WORDS):
-            return StateDamaged(_OPERATION, words, self.path)
-        return StateFailed(_OPERATION, words, self.path)
+            return StateDamaged(OPERATION, words, self.path)
+        return StateFailed(OPERATION, words, self.path)
 
 
 def _name_of(error: Exception) -> str:
