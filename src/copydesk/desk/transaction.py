@@ -281,8 +281,7 @@ class Step(ABC):
         job, made = part.job, part.made
         # Made while a thread still hashes the new text, whose digest the entry waits for.
         inverse, diff = made.change.inverse(made.base.slice), made.diff
-        is_last = self.staged is not None and part is self.parts[-1]
-        after = self.staged.digest if self.staged is not None and is_last else ""
+        after = self.staged.digest if self.staged is not None and part is self.parts[-1] else ""
         return Entry(
             time_ms=transaction.now_ms,
             member=job.member.name,
@@ -371,8 +370,7 @@ class Replace(Step):
             return _unknown(entries, refusal)
         if document.stamp != stamp:
             raise TargetMoved()
-        age_ms = stamp.mtime_ns // 1_000_000 - first.time_ms
-        is_ours = -CLOCKS_MS <= age_ms <= TORN_MS
+        is_ours = -CLOCKS_MS <= stamp.mtime_ns // 1_000_000 - first.time_ms <= TORN_MS
         if is_ours and is_torn(document.data, old, inverse_of(entries)):
             return replace(found, how="torn", before=(old,))
         return found
@@ -431,10 +429,11 @@ class Remove(Step):
 
     def stage(self, transaction: Transaction) -> None:
         digest = self.parts[0].made.base.digest
-        staged = transaction.files.stage_removal(
-            self.path, self.stamp, digest, expected_real=self.real
+        self.staged = transaction.held.enter_context(
+            transaction.files.stage_removal(
+                self.path, self.stamp, digest, expected_real=self.real
+            )
         )
-        self.staged = transaction.held.enter_context(staged)
 
     def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
         entry = self._entry(self.parts[0], transaction, "remove")
@@ -520,7 +519,14 @@ class Move(Step):
         )
         nothing = ChangeSet.of(0, [])
         gone, come = Moved(self._to, True, inode), Moved(self.real, False, inode)
-        source = replace(entry, kind="remove", before=digest, after="", inverse=nothing)
+        source = replace(
+            entry,
+            kind="remove",
+            before=digest,
+            after="",
+            inverse=nothing,
+            file=(*entry.file, gone),
+        )
         target = replace(
             entry,
             path=self._to,
@@ -531,7 +537,7 @@ class Move(Step):
             undoes=self.parts[0].job.undoes_source,
             file=(*entry.file, come, *_above(transaction.files, self._to)),
         )
-        return (replace(source, file=(*entry.file, gone)), target)
+        return source, target
 
     @classmethod
     def judged(
@@ -543,8 +549,8 @@ class Move(Step):
         inode = source.moved.inode if source.moved else (0, 0)
         stands_there = new is not None and (new.dev, new.ino) == inode
         if old is not None and (new is None or (old.dev, old.ino) == inode):
-            linked = new if stands_there else None  # a move that links and unlinks was interrupted
-            return Found(entries, "not written", linked, digest)
+            # If it stands at both, a move that links and unlinks was interrupted.
+            return Found(entries, "not written", new if stands_there else None, digest)
         is_new = new is not None and (stands_there or (old is None and digest == target.after))
         return Found(entries, "written" if is_new else "unknown", new, digest)
 
@@ -734,8 +740,7 @@ class Settled:
     @staticmethod
     def refused(entry: Entry, refusal: Refusal) -> Settled:
         """An entry that stays open because of a refusal."""
-        reason = str(refusal.facts().get("reason", refusal.code))
-        return Settled(entry, "open", reason, refusal)
+        return Settled(entry, "open", str(refusal.facts().get("reason", refusal.code)), refusal)
 
 
 class Recovery:
