@@ -430,9 +430,7 @@ class Remove(Step):
     def stage(self, transaction: Transaction) -> None:
         digest = self.parts[0].made.base.digest
         self.staged = transaction.held.enter_context(
-            transaction.files.stage_removal(
-                self.path, self.stamp, digest, expected_real=self.real
-            )
+            transaction.files.stage_removal(self.path, self.stamp, digest, expected_real=self.real)
         )
 
     def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
@@ -752,19 +750,15 @@ class Recovery:
     def run(self) -> tuple[Settled, ...]:
         """Recover all open entries and return their outcomes; running writes stay open."""
         until = Deadline(LIVING_SECONDS)
-        return tuple(
-            settled
-            for entries in self._transactions(self._journal.in_doubt())
-            for settled in self.settle(entries[0], until)
-        )
+        return tuple(settled for entry in self._of_each() for settled in self.settle(entry, until))
 
     def doubts(self) -> tuple[Entry, ...]:
         """The open entries that `run` would have to handle; changes nothing."""
         found: list[Entry] = []
         until = Deadline(LIVING_SECONDS)
-        for entries in self._transactions(self._journal.in_doubt()):
-            with suppress(Busy), self._locks(entries, until):
-                found += (one for one in self._of(entries[0]) if one.state == "open")
+        for entry in self._of_each():
+            with suppress(Busy), self._locks(self.of(entry), until):
+                found += (one for one in self.of(entry) if one.state == "open")
         return tuple(found)
 
     def sweep(self, now_ms: int, most: int = 1_000) -> tuple[int, tuple[RelPath, ...]]:
@@ -782,10 +776,10 @@ class Recovery:
 
     def settle(self, entry: Entry, until: Deadline | None = None) -> tuple[Settled, ...]:
         """Complete or roll back the entry's transaction; raises only errors of the journal."""
-        entries = self._of(entry)
+        entries = self.of(entry)
         try:
             with self._locks(entries, until):
-                return self.settle_in_turn(self._of(entry))
+                return self.settle_in_turn(self.of(entry))
         except Refusal as refusal:
             return tuple(Settled.refused(one, refusal) for one in entries)
 
@@ -812,18 +806,16 @@ class Recovery:
             break
         return tuple(Settled(entry, "open", reason) for entry in left)
 
-    def _of(self, entry: Entry) -> tuple[Entry, ...]:
+    def of(self, entry: Entry) -> tuple[Entry, ...]:
         """All entries of an entry's transaction, as they are now."""
         if entry.group:
             return self._journal.of_group(entry.group)
         now = self._journal.get(entry.edit_id)
         return () if now is None else (now,)
 
-    def _transactions(self, entries: Iterable[Entry]) -> list[list[Entry]]:
-        found: dict[object, list[Entry]] = {}
-        for entry in entries:
-            found.setdefault(entry.group or entry.edit_id, []).append(entry)
-        return [*found.values()]
+    def _of_each(self) -> Iterable[Entry]:
+        """An open entry of each transaction that has some, oldest first."""
+        return {entry.group or entry.edit_id: entry for entry in self._journal.in_doubt()}.values()
 
     def _settled(
         self, entries: tuple[Entry, ...], inodes: Collection[Inode], *, begun_back: bool
@@ -1146,10 +1138,10 @@ class Writer:
         left, done = tuple(str(step.real) for step in transaction.left), False
         with suppress(Refusal):  # of the journal
             entries = [entry for step in transaction.steps for entry in step.entries]
-            now = self._now(entries, transaction)
+            now = self._recovery.of(entries[0])
             if {one.edit_id for one in now}.issuperset(entry.edit_id for entry in entries):
                 self._recovery.settle_in_turn(now, inodes)
-                now = self._now(entries, transaction)  # also where another process settled it
+                now = self._recovery.of(entries[0])  # also where another process settled it
                 done = all(entry.state == "done" for entry in now)
                 left = tuple(str(e.path) for e in now if e.state in ("open", "unsure"))
             else:
@@ -1162,12 +1154,6 @@ class Writer:
             )
             raise Unsettled(operation, str(reason), tuple(dict.fromkeys(left))) from None
         return done
-
-    def _now(self, entries: Sequence[Entry], transaction: Transaction) -> tuple[Entry, ...]:
-        """The entries as they are recorded now."""
-        if transaction.group:
-            return self._journal.of_group(transaction.group)
-        return tuple(filter(None, (self._journal.get(one.edit_id) for one in entries)))
 
     def _record_again(self, transaction: Transaction, known: Collection[int]) -> None:
         """Record again the entries that the journal lost; only those left need recovery."""
