@@ -74,8 +74,6 @@ from copydesk.text.snapshot import Snapshot, Source, Text
 Owner = Callable[[Plan], Member]
 """Returns the member that made a plan, in whose name it is written."""
 
-_NOT_ASKED = Passed(None, None, 0)
-
 R = TypeVar("R", bound=Revision)
 
 
@@ -94,7 +92,7 @@ class _Item:
     request: Request
     is_new: bool = False
     context: ContextMatch = "rejected"
-    passed: Passed = _NOT_ASKED
+    passed: Passed = Passed()
     refusal: Refusal | None = None
     entry: Entry | None = None
     changes_nothing: bool = True
@@ -168,14 +166,12 @@ class _File:
     def steps(self) -> list[Step]:
         """The steps of the file; none if the edits together change nothing."""
         texts = [item.part for item in self.items if item.changes_text]
-        if self.opened is None:
+        if (opened := self.opened) is None:
             run = EXECUTABLE if self.items[0].request.is_executable else None
             return [Create(self.real, texts, run)] if texts else []
-        found: list[Step] = [Replace(self.real, texts, self.opened)] if texts else []
-        for item in self.items:
-            if not item.request.is_operation:
-                continue
-            mode, opened = item.request.mode_after(self.opened.stamp.mode), self.opened
+        found: list[Step] = [Replace(self.real, texts, opened)] if texts else []
+        for item in (one for one in self.items if one.request.is_operation):
+            mode = item.request.mode_after(opened.stamp.mode)
             if mode is not None:
                 found.append(Chmod(self.real, item.part, opened, mode))
             elif item.request.deletes:
@@ -201,8 +197,7 @@ class _Outcome:
     @property
     def refusal(self) -> Refusal | None:
         """Why nothing was written, if so."""
-        refusals = (item.refusal for item in self.items if item.refusal is not None)
-        return next(refusals, self.stopped)
+        return next((item.refusal for item in self.items if item.refusal), self.stopped)
 
 
 def _transacted(outcome: _Outcome) -> Transacted:
@@ -751,8 +746,7 @@ class Applying:
         """The plan's status in the file as read, which is `base` if loaded."""
         plan, draft = item.plan, item.draft
         is_new = file.opened is None and plan.base_digest is None
-        is_same = is_new or plan.request.is_operation
-        if is_same or digest_of(draft.diff) == plan.diff_digest:
+        if is_new or plan.request.is_operation or digest_of(draft.diff) == plan.diff_digest:
             return "exact"
         if base is None or draft.base is base:
             return "fuzz"

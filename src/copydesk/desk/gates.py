@@ -110,9 +110,9 @@ def lapse(decisions: Records, approval: Decision, now_ms: int) -> None:
 class Passed(NamedTuple):
     """Why a person had to approve an edit, if so; what people did to it; when it was decided on."""
 
-    reason: HumanReason | None
-    approval: Approval | None
-    decided_ms: int
+    reason: HumanReason | None = None
+    approval: Approval | None = None
+    decided_ms: int = 0
 
 
 class Approving:
@@ -158,8 +158,7 @@ class Approving:
             # Every answer shows content, and a refusal of the target reveals what is there.
             target = () if to is None else (to,)
             now.permission.check("read", *(target if created else paths))
-        is_asked = not member.policy.asks_nobody
-        is_asked = is_asked or (now is not member and not now.policy.asks_nobody)
+        is_asked = not (member.policy.asks_nobody and (now is member or now.policy.asks_nobody))
         decision: Decision | None = None
         if plan is not None and (is_asked or not is_first_attempt):
             try:
