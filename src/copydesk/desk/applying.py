@@ -74,6 +74,8 @@ from copydesk.text.snapshot import Snapshot, Source, Text
 Owner = Callable[[Plan], Member]
 """Returns the member that made a plan, in whose name it is written."""
 
+_NOT_ASKED = Passed(None, None, 0)
+
 R = TypeVar("R", bound=Revision)
 
 
@@ -92,7 +94,7 @@ class _Item:
     request: Request
     is_new: bool = False
     context: ContextMatch = "rejected"
-    passed: Passed = Passed()
+    passed: Passed = _NOT_ASKED
     refusal: Refusal | None = None
     entry: Entry | None = None
     changes_nothing: bool = True

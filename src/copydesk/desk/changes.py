@@ -264,8 +264,7 @@ class Changes:
         """How many hunks of older edits are open."""
         seen = self._entries()
         ids = _ids(_of_members(seen)) - _ids(self._entries(self._services.clock() - IN_VIEW_MS))
-        files = self._open(reader, seen, {"": ids}).get("", ())
-        return sum(len(file.hunks) for file in files)
+        return sum(len(file.hunks) for file in self._open(reader, seen, {"": ids}).get("", ()))
 
     def view(self, reader: Member, what: Selection = EVERYTHING) -> tuple[FileChanges, ...]:
         """The open changes, file by file, in order of their paths; of the last days by default."""

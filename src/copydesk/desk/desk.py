@@ -393,10 +393,9 @@ class FileDesk:
     def waiting(self, member: Member, path: RelPath | None = None) -> tuple[Plan, ...]:
         """All members' plans on files this one may read (there or below), oldest first."""
         files = self._services.files
-        plans = self._drafting.waiting(member)
         seen = (
             plan
-            for plan in plans
+            for plan in self._drafting.waiting(member)
             if all(may_read(files, member, one) for one in plan.request.paths)
         )
         if path is None:
@@ -915,9 +914,8 @@ def _read_large(
     wanted = stop - start if tail is None else begin
     most = min(wanted, most_lines) if most_lines else wanted
     is_cut = is_cut or cut_in_line or (found.more and len(lines) < most)
-    # All that may be shown of the last lines are there, but more were asked for.
-    is_limited = tail is not None and len(lines) == begin < tail
-    is_less = is_limited or stop - start > len(lines)
+    # Of the last lines all that may be shown may be there, but more were asked for.
+    is_less = stop - start > len(lines) or (tail is not None and len(lines) == begin < tail)
     closed = window.ends_with_newline if facts is None else facts.ends_with_newline
     return Reading(
         path=path,

@@ -223,8 +223,7 @@ class Drafting:
             raise self.missing(member, request.path) from None
         request, to = request.with_mode(stamp.mode), request.target
         if to is not None:
-            target = authorized(files, member, to, "write", "read")
-            check_free(files, to, target, real, stamp)
+            check_free(files, to, authorized(files, member, to, "write", "read"), real, stamp)
 
         def draft(now: Source) -> DraftedRequest:
             if terms.version not in (None, now.version):
@@ -469,8 +468,7 @@ def diff_of(steps: Sequence[Draft]) -> bytes:
     for step in steps:
         if step.request.modes:
             head, _, rest = diff.partition(b"\n")
-            modes = step.diff.partition(b"\n")[2]
-            diff = head + b"\n" + modes + rest
+            diff = head + b"\n" + step.diff.partition(b"\n")[2] + rest
     return diff
 
 

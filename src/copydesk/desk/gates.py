@@ -110,9 +110,9 @@ def lapse(decisions: Records, approval: Decision, now_ms: int) -> None:
 class Passed(NamedTuple):
     """Why a person had to approve an edit, if so; what people did to it; when it was decided on."""
 
-    reason: HumanReason | None = None
-    approval: Approval | None = None
-    decided_ms: int = 0
+    reason: HumanReason | None
+    approval: Approval | None
+    decided_ms: int
 
 
 class Approving:

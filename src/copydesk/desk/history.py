@@ -181,8 +181,7 @@ class History:
 
     def newest(self, member: Member) -> int | None:
         """The id of the newest edit that the member may see, if there is one."""
-        edits = self.page(member, most=1).edits
-        return edits[0].edit_id if edits else None
+        return next((edit.edit_id for edit in self.page(member, most=1).edits), None)
 
     def _past(self, member: Member, entry: Entry) -> Past:
         known = {field.name: getattr(entry, field.name) for field in fields(Entry)}
@@ -220,12 +219,11 @@ def entries(
     path: RelPath | None = None,
     by: str | None = None,
     before: int | None = None,
-    page: int = PAGE,
 ) -> Iterator[Entry]:
-    """Yield all entries of the journal, newest first, fetched as needed, `page` at a time."""
-    while found := journal.entries(path, by, page, before):
+    """Yield all entries of the journal, newest first, fetched as needed, `PAGE` at a time."""
+    while found := journal.entries(path, by, PAGE, before):
         yield from found
-        if len(found) < page:
+        if len(found) < PAGE:
             return
         before = found[-1].edit_id
 
@@ -527,9 +525,7 @@ class Undoing:
         files, named = self._services.files, self._services.encoding_of
         if not texts:
             return files.unread(at)
-        if texts[-1].kind == "create":
-            return files.any_content(at, named)
-        return files.text(at, named)
+        return files.any_content(at, named) if texts[-1].kind == "create" else files.text(at, named)
 
     def _noted(self, member: Member, back: Undone, written: Entry | None) -> Undone:
         """Return the undone edit, and record its lines as shown to the member."""
@@ -596,8 +592,7 @@ class Undoing:
         """The current text and the one after the edit, with the relevant lines loaded."""
         named = self._services.encoding_of(entry.path)
         if known is None:
-            is_small = now.size <= sizes.COMPARED
-            after = self._history.text_after(entry, named) if is_small else None
+            after = self._history.text_after(entry, named) if now.size <= sizes.COMPARED else None
             if after is None:
                 raise ContentChanged("the file changed, and the text after the edit is not kept")
             return now.whole(), after

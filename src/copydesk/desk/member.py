@@ -153,8 +153,8 @@ class Member:
 
         Else two at the same moment could each stay below a limit that both together exceed.
         """
-        name = f"\0member/{self.name}"  # no path contains a NUL
-        return (RelPath((name,)),) if self.policy.has_limits else ()
+        # No path contains a NUL.
+        return (RelPath((f"\0member/{self.name}",)),) if self.policy.has_limits else ()
 
     def now(self) -> Member:
         """The same member with its current rights."""
@@ -319,6 +319,4 @@ def change_of(draft: Draft, *, own: bool = True) -> LineChange:
 
 def _newlines(data: bytes, text: Text) -> int:
     """Count the line ends in the bytes, which are whole code units."""
-    if text.encoding.unit == 1:
-        return data.count(b"\n")
-    return text.encoding.decode(data).count("\n")
+    return data.count(b"\n") if text.encoding.unit == 1 else text.encoding.decode(data).count("\n")

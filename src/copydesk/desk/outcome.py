@@ -305,8 +305,7 @@ class Reading:
             return ShownLines("", 1, ())
         first = self.first_line - 1
         last = first + len(self.lines) - self.cut_in_line
-        runs = ((first, last),) if first < last else ()
-        return ShownLines(self.version, self.total_lines, runs)
+        return ShownLines(self.version, self.total_lines, ((first, last),) if first < last else ())
 
 
 class Revision(Protocol):

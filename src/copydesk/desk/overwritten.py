@@ -253,8 +253,7 @@ class Overwrites(Closing):
         self._take_edits()
         chosen = self._turn() if paths is None else paths
         turn = {path: self._edited[path] for path in chosen if path in self._edited}
-        others = {path: one for path, one in self._edited.items() if path not in turn}
-        self._edited = others | turn
+        self._edited = {path: one for path, one in self._edited.items() if path not in turn} | turn
         for path, edited in turn.items():
             with suppress(Refusal):  # it cannot be read, or is no text
                 for said in self._at(path, edited):
@@ -309,9 +308,11 @@ class Overwrites(Closing):
         ]
         is_being_written = any(one.state in ("open", "unsure") for one in there)
         # What was read has all these edits, and no other one, if the file is the same after all.
-        if is_being_written or there[0].edit_id != edited.edit_id:
-            return
-        if not now.holds(self._services.files.peek(path)):
+        if (
+            is_being_written
+            or there[0].edit_id != edited.edit_id
+            or not now.holds(self._services.files.peek(path))
+        ):
             return
         self._looked[path] = now  # also if it is no text: then it is refused here
         older = [one.before for one in there if one.edit_id <= now.gone_id]

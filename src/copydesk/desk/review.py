@@ -42,7 +42,7 @@ from copydesk.store.protocol import Stamp
 from copydesk.text.change import ChangeSet
 from copydesk.text.diff import line_counts
 from copydesk.text.relpath import RelPath
-from copydesk.text.snapshot import Snapshot, Source
+from copydesk.text.snapshot import Snapshot
 
 State = Literal["exact", "drifted", "conflict"]
 """A plan's status in the current file: as shown to its owner, relocated to another
@@ -201,8 +201,8 @@ class Review:
         refused = _refusal(lambda: self._plan(reviewer, plan.id, "write"))
         if refused is not None:
             return Rights(refused, refused, refused)
-        is_own = plan.owner == reviewer.name  # then it could be one of any number of parts
-        most = sys.maxsize if is_own else 0
+        # One of its own could be one of any number of parts.
+        most = sys.maxsize if plan.owner == reviewer.name else 0
         return Rights(
             None,
             _refusal(lambda: self._check_may_approve(reviewer, [shown], max(most, 1), most)),
@@ -262,8 +262,7 @@ class Review:
 
     def withdraw(self, reviewer: Member, hunk_id: str) -> None:
         """Withdraw one's own decision while the plan is pending; AlreadyDecided by another."""
-        plan = self._plan(reviewer, hunk_id, "write")
-        decision = self._services.records.of(version_of(plan))
+        decision = self._services.records.of(version_of(self._plan(reviewer, hunk_id, "write")))
         if decision is None:
             return
         if decision.by != reviewer.name:
@@ -585,12 +584,10 @@ class Review:
         if request.in_notes:
             return self._applying.blocks(plan, reviewer)
         real = self._services.files.resolve(request.path)
-
-        def make(now: Source) -> Draft:
-            return self._applying.draft(plan, real, now)
-
         try:
-            return self._drafting.at_hand(reviewer, request, make)
+            return self._drafting.at_hand(
+                reviewer, request, partial(self._applying.draft, plan, real)
+            )
         except FileNotFound:
             if plan.base_digest is not None:
                 raise
