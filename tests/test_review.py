@@ -493,14 +493,15 @@ def test_a_plan_that_is_discarded_while_it_is_split_has_no_parts(
     (tmp_path / "a.txt").write_bytes(b"a\nb\nc\n")
     desk = opener()
     hunk = two_edits(desk, "c")
-    turns, of = desk.desk._services.locks, desk.desk._services.locks.of  # pyright: ignore[reportPrivateUsage]
+    turns = desk.desk._services.locks  # pyright: ignore[reportPrivateUsage]
+    of_all = turns.of_all
 
     def discarded_first(*arguments: Any) -> Any:
         monkeypatch.undo()
         desk.call("ann", "discard_hunk", {"hunk_id": hunk})
-        return of(*arguments)
+        return of_all(*arguments)
 
-    monkeypatch.setattr(turns, "of", discarded_first)
+    monkeypatch.setattr(turns, "of_all", discarded_first)
     with pytest.raises(HunkNotFound):
         desk.desk.review.split(desk.member("eve"), hunk)
     assert states(desk) == {}

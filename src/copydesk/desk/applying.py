@@ -438,8 +438,8 @@ class Applying:
 
     def lock(self, plan: Plan) -> AbstractContextManager[None]:
         """The lock of the plan's file: while held, the plan is not being applied."""
-        real = self._drafting.real(plan.request.path)
-        return self._services.locks.of(real, (plan.created_ms, plan.id), (plan.owner, plan.tool))
+        real, ticket = self._drafting.real(plan.request.path), (plan.created_ms, plan.id)
+        return self._services.locks.of_all({real: ticket}, (plan.owner, plan.tool))
 
     def _run(
         self,

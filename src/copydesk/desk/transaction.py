@@ -961,12 +961,6 @@ class Locks:
                 if entry is not None and entry.state == "open":
                     self._recovery.settle(entry, Deadline(0.0))
 
-    def of(
-        self, real: RelPath, ticket: Ticket, caller: Caller = NOBODY
-    ) -> AbstractContextManager[None]:
-        """The lock of one file, by its real path; raises Failed, Busy."""
-        return self.of_all({real: ticket}, caller)
-
     @contextmanager
     def of_all(self, tickets: Mapping[RelPath, Ticket], caller: Caller = NOBODY) -> Generator[None]:
         """Hold the locks of several files; first recovers transactions that are open there.
