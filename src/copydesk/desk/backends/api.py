@@ -61,9 +61,7 @@ _SMALL = 4_096
 _CHECKSUM_BYTES = 4
 
 _TYPES: dict[str, Callable[..., Any]] = {}
-_NAMES: dict[type, str] = {}
-_FIELDS: dict[type, tuple[str, ...]] = {}
-_VALUES: dict[type, Callable[[object], tuple[Any, ...]]] = {}
+_KNOWN: dict[type, tuple[str, tuple[str, ...], Callable[[object], tuple[Any, ...]]]] = {}
 """The types that are stored: the name of each, those of its fields, and a getter of its class and
 its fields (of one name alone a getter returns no tuple)."""
 
@@ -80,9 +78,8 @@ def _know(types: Iterable[type], prefix: str = "") -> None:
     """Register types, each by its name."""
     for kind in types:
         name = prefix + kind.__name__
-        _TYPES[name], _NAMES[kind] = kind, name
-        _FIELDS[kind] = tuple(field.name for field in fields(cast(Any, kind)))
-        _VALUES[kind] = attrgetter("__class__", *_FIELDS[kind])
+        names = tuple(field.name for field in fields(cast(Any, kind)))
+        _TYPES[name], _KNOWN[kind] = kind, (name, names, attrgetter("__class__", *names))
 
 
 def _know_notes() -> None:
@@ -112,12 +109,13 @@ def encode(value: object) -> bytes:
         kind = type(part)
         if kind is tuple:
             return [None, *cast("tuple[object, ...]", part)]
-        if kind not in _NAMES:
+        if kind not in _KNOWN:
             if isinstance(part, Mapping):  # an immutable one
                 return dict(cast("Mapping[str, object]", part))
             _know_notes()
-        used[_NAMES[kind]] = _FIELDS[kind]
-        return [_NAMES[kind], *_VALUES[kind](part)[1:]]
+        name, names, values = _KNOWN[kind]
+        used[name] = names
+        return [name, *values(part)[1:]]
 
     pack = cast("Callable[..., bytes]", msgpack.packb)
     body = pack(value, default=plain, strict_types=True)  # which fills `used`
@@ -224,7 +222,7 @@ def _maker(name: str, names: tuple[str, ...]) -> Callable[..., Any]:
     if name not in _TYPES:
         raise UnknownRecord(f"a record of a kind that this build does not know: {name}")
     kind = _TYPES[name]
-    known = _FIELDS[cast(type, kind)]
+    _, known, _ = _KNOWN[cast(type, kind)]
     if names == known:
         return kind
     needed = (f.name for f in fields(cast(Any, kind)) if MISSING is f.default is f.default_factory)
