@@ -173,8 +173,7 @@ class _File:
             return [Create(self.real, texts, run)] if texts else []
         found: list[Step] = [Replace(self.real, texts, opened)] if texts else []
         for item in (one for one in self.items if one.request.is_operation):
-            mode = item.request.mode_after(opened.stamp.mode)
-            if mode is not None:
+            if (mode := item.request.mode_after(opened.stamp.mode)) is not None:
                 found.append(Chmod(self.real, item.part, opened, mode))
             elif item.request.deletes:
                 found.append(Remove(self.real, [item.part], opened))

@@ -1057,8 +1057,7 @@ def _undoing(
     file: FileChanges, hunks: Sequence[ChangedHunk], emptied: tuple[tuple[RelPath, int], ...]
 ) -> Iterator[_Wanted]:
     """Yield the requests that undo these hunks of a file."""
-    texts = [hunk for hunk in hunks if hunk.kind == "text"]
-    if texts:
+    if texts := [hunk for hunk in hunks if hunk.kind == "text"]:
         back = [Edit(*hunk.span, _ended(file, hunk)) for hunk in texts]
         change = ChangeSet.of(file.now.size, back)
         yield patch_of(file.path, file.now, change, created=False), NO_TERMS, texts

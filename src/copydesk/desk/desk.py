@@ -516,8 +516,7 @@ class FileDesk:
 
     def _check_signs(self, member: Member, tool: str, made: FileEdit) -> None:
         """Raise SuspiciousText, with the id of a plan, for a whole file with faults in its text."""
-        signs = signs_of(made.path, made.base, made.change, member.usual_signs)
-        if signs:
+        if signs := signs_of(made.path, made.base, made.change, member.usual_signs):
             request = patch_of(made.path, made.base, made.change, created=made.created)
             planned = self.prepare(member, tool, request)
             assert isinstance(planned, Planned), "it was not to be written"

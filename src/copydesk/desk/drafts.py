@@ -318,8 +318,7 @@ class Drafting:
 
         Then come those of the writes after the last of another program; else none.
         """
-        known = self._services.records.chain(real, base, now)
-        if known is not None:
+        if (known := self._services.records.chain(real, base, now)) is not None:
             return known, ()
         # Without a base the chain goes back to a gap: the last write of another program.
         return None, self._services.records.chain(real, "", now) or ()

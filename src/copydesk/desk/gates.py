@@ -331,8 +331,7 @@ class Checks:
         checked: dict[RelPath, None] = {}
         for rule, group in groups.items():
             for batch in [group] if rule.is_together else [[one] for one in group]:
-                new = self._of(rule, batch)
-                if new is not None:
+                if (new := self._of(rule, batch)) is not None:
                     found += new
                     checked |= dict.fromkeys(one.path for one in batch)
         if (told := _told.get()) is not None:

@@ -142,8 +142,7 @@ class History:
         back: list[ChangeSet] = []
         last = entry
         while len(back) <= CHAIN_LENGTH:
-            found = self._services.bases.find(last.after, named, None)
-            if found is not None:
+            if (found := self._services.bases.find(last.after, named, None)) is not None:
                 return _before(found, back, named)
             later = self._services.records.next_of(last)
             while later is not None and later.state == "failed":
@@ -553,8 +552,7 @@ class Undoing:
             raise EditNotFound(entry.edit_id, reason, self._history.newest(member))
         if located(self._services.records, entry).path != at:
             raise ContentChanged("the file was moved at this moment")
-        by = taken_back_by(self._services.records, entry.edit_id)
-        if by:
+        if by := taken_back_by(self._services.records, entry.edit_id):
             raise ContentChanged(f"it was undone by edit {by}", undone_by=by)
 
     def _back(self, entry: Entry, at: RelPath, now: Source) -> Undone:

@@ -182,8 +182,7 @@ class Overwrites(Closing):
                 continue
             now = 0 if found is None else found.st_size
             before = 0 if looked.stamp is None else looked.stamp.size
-            cost = max(now, before) * looked.steps
-            if cost <= left:
+            if (cost := max(now, before) * looked.steps) <= left:
                 left -= cost
                 short.append(path)
         if short:
@@ -243,8 +242,7 @@ class Overwrites(Closing):
 
     def end(self, edit_id: int) -> None:
         """Record that the edit was made again."""
-        said = self._services.records.of((OVERWRITTEN, -edit_id))
-        if said is not None:
+        if (said := self._services.records.of((OVERWRITTEN, -edit_id))) is not None:
             self._services.records.withdraw(said)
             self._services.records.take(replace(said, reason="made again", told=True))
 

@@ -198,8 +198,7 @@ class Review:
     def rights(self, reviewer: Member, shown: Shown, together: int = 1) -> Rights:
         """What the reviewer may do with a shown plan, among `together` plans applied together."""
         plan = shown.plan
-        refused = _refusal(lambda: self._plan(reviewer, plan.id, "write"))
-        if refused is not None:
+        if (refused := _refusal(lambda: self._plan(reviewer, plan.id, "write"))) is not None:
             return Rights(refused, refused, refused)
         # One of its own could be one of any number of parts.
         most = sys.maxsize if plan.owner == reviewer.name else 0
@@ -217,8 +216,7 @@ class Review:
         what `show` raises.
         """
         shown = self._as_seen(reviewer, Seen(hunk_id, before, after))
-        refused = self.rights(reviewer, shown).approve
-        if refused is not None:
+        if (refused := self.rights(reviewer, shown).approve) is not None:
             raise refused
         return self._take(reviewer, shown.plan, "approved", shown)
 

@@ -164,8 +164,7 @@ def name_bytes(dir_fd: int) -> int:
 
 def birth_ns(dir_fd: int, name: bytes, status: os.stat_result) -> int:
     """The birth time in nanoseconds since the epoch; 0 if unknown."""
-    born = getattr(status, "st_birthtime", None)
-    if born is not None:
+    if (born := getattr(status, "st_birthtime", None)) is not None:
         return int(born * 1e9)
     room = (ctypes.c_uint8 * 256)()
     statx = getattr(_LIBC, "statx", None)
@@ -295,8 +294,7 @@ def _rename_with(dir_fd: int, old: bytes, to_fd: int, new: bytes, flag: int) -> 
     if _RENAME is None:
         raise _os_error(errno.ENOSYS)
     while _RENAME(dir_fd, old, to_fd, new, flag) != 0:
-        number = ctypes.get_errno()
-        if number != errno.EINTR:
+        if (number := ctypes.get_errno()) != errno.EINTR:
             raise _os_error(number)
 
 

@@ -219,8 +219,7 @@ class Rules:
     def check_walk(self, *paths: RelPath) -> None:
         """Raise AccessDenied unless all these directories may be listed or searched."""
         for path in paths:
-            rule = self._rule_against_walk(path)
-            if rule:
+            if rule := self._rule_against_walk(path):
                 raise AccessDenied("read", rule)
 
     def check_glob(self, glob: str, *, fold: bool = False) -> None:
@@ -231,8 +230,7 @@ class Rules:
         if glob.startswith("!"):
             return
         for plain in alternatives(glob):
-            rule = self._rule_against_glob(plain, fold=fold)
-            if rule:
+            if rule := self._rule_against_glob(plain, fold=fold):
                 raise AccessDenied("read", rule)
 
     def allows_read(self, path: RelPath) -> bool:

@@ -78,8 +78,7 @@ class GitIgnore:
         parts = path.parts
         above = self._above(parts[:-1]) if self._in_files else ()
         for depth, lines in ((0, self._first), *above, (0, self._last)):
-            verdict = _said(lines, parts[depth:], directory)
-            if verdict is not None:
+            if (verdict := _said(lines, parts[depth:], directory)) is not None:
                 return verdict
         return False
 

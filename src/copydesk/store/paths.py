@@ -153,8 +153,7 @@ class Walk(Closing):
                     return self._place([name], blocked=False)
                 self._follow(name, target, pending)
             else:
-                stop = self._enter(name, pending)
-                if stop is not None:
+                if (stop := self._enter(name, pending)) is not None:
                     return stop
         return self._place([], blocked=False)
 
@@ -170,8 +169,7 @@ class Walk(Closing):
             self._fds.append(fd)
             self._names.append(name)
             return None
-        target = self._link(name)
-        if target is not None:
+        if (target := self._link(name)) is not None:
             self._follow(name, target, pending)
         elif self._is_dir(name):
             self._count()  # a link became a directory between the two calls

@@ -418,8 +418,7 @@ class Leases:
 
     def _require_time(self) -> None:
         """Raise LockLost unless half of the time is left for all leases of this thread."""
-        short = self._short()
-        if short is not None:
+        if (short := self._short()) is not None:
             raise LockLost.of(short)
 
     def _short(self) -> str | None:
@@ -518,8 +517,7 @@ class RedisRecords(Records):
 
     @notifying
     def put(self, plan: Plan) -> None:
-        reason = self._server.call("put_plan", *_plan_row(plan))
-        if reason:
+        if reason := self._server.call("put_plan", *_plan_row(plan)):
             raise HunkNotFound(plan.id, reason.decode())
 
     def plan(self, hunk_id: str, now_ms: int) -> Plan:

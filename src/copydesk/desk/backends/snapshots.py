@@ -314,8 +314,7 @@ class SnapshotStore(ABC):
         """Store the result of `packed` unless the text is stored already, or that is unknown."""
         if self._attempt(lambda: self._is_stored(digest, at)) is not False:
             return True
-        text = packed()  # meanwhile nothing is locked
-        if text is not None:
+        if (text := packed()) is not None:  # meanwhile nothing is locked
             self._attempt(lambda: self._keep_packed([(digest, text, at)], (), since))
         return False
 

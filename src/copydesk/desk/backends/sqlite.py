@@ -325,8 +325,7 @@ class Database:
         if self._file.is_empty():
             raise StateDamaged(OPERATION, "it is empty", self.path)
         with self.reading() as connection:
-            problem = connection.execute("PRAGMA quick_check(1)").get
-            if problem != "ok":
+            if (problem := connection.execute("PRAGMA quick_check(1)").get) != "ok":
                 raise StateDamaged(OPERATION, f"SQLite: {problem}", self.path)
 
     def allow(self) -> bool:
@@ -371,8 +370,7 @@ class Database:
         file = self._file
         if file is None or self._connection is None:
             return True
-        looks = file.look()
-        if looks != self._known:
+        if (looks := file.look()) != self._known:
             if not _are_same(looks, self._known) or not file.log_holds(self._frames()[0]):
                 return False
             self._known = looks  # another process of ours wrote to it
@@ -1334,15 +1332,13 @@ class SqliteSnapshots(SnapshotStore):
         Unused pages beyond the limit are released.
         """
         most = (self._most * 7 // 8 - 2 * self._most // _TEXT_CHECKS) // _PAGE_BYTES
-        excess = self._pragma("page_count") - self._pragma("freelist_count") - most
-        if excess > 0:
+        if (excess := self._pragma("page_count") - self._pragma("freelist_count") - most) > 0:
             left = (excess + most // 16) * _PAGE_BYTES
             for id_, size in self._db.rows("SELECT id, length(packed) FROM texts ORDER BY used"):
                 if left > 0:
                     self._db.change("DELETE FROM texts WHERE id = ?", (id_,))
                     left -= size + _TEXT_BYTES
-        unused = self._pragma("page_count") - most
-        if unused > 0:
+        if (unused := self._pragma("page_count") - most) > 0:
             self._db.rows(f"PRAGMA incremental_vacuum({unused})")  # one row per page
 
     def _pragma(self, name: str) -> int:
