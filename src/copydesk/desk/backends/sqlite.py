@@ -129,7 +129,6 @@ class Cursor(Protocol):
     """The rows of a statement; `get` is the only row, its value if that has just one, or None."""
 
     get: Any
-    close: Callable[[], None]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
 
