@@ -420,8 +420,7 @@ class Applying:
 
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan is pending and unchanged."""
-        stored = self._services.records.plan(plan.id, self._services.clock())
-        if stored is plan:
+        if (stored := self._services.records.plan(plan.id, self._services.clock())) is plan:
             return
         # These may change while it is pending.
         as_it_was = replace(

@@ -359,8 +359,7 @@ class FileDesk:
         entry = self.history.entry(member, edit_id)
         if entry.forgotten or entry.state == "failed":
             raise EditNotFound(edit_id, "forgotten" if entry.forgotten else "failed")
-        request = self.overwrites.anew(member, entry)
-        if request is None:
+        if (request := self.overwrites.anew(member, entry)) is None:
             return None
         outcome = self.prepare(member.because(entry.why), tool, request, Terms(auto=auto))
         self.overwrites.end(edit_id)
@@ -411,8 +410,7 @@ class FileDesk:
         )
         if plan.request.in_notes:
             return Planned(plan, self.blocks().draft(member, plan.request), real)
-        draft = self._drafting.as_planned(plan, real)
-        if draft is None:
+        if (draft := self._drafting.as_planned(plan, real)) is None:
             draft = self._drafting.at_hand(member, plan.request, lambda now: draft_plan(plan, now))
         checks = self._services.checks.judge(*Edited.of_plan(real, draft))
         return Planned(plan, draft, real, checks=checks, signs=signs_in(member, draft))
@@ -542,8 +540,7 @@ class FileDesk:
         most = member.auto_lines
         if most is not None and max(draft.old_count, draft.new_count) > most:
             return "more lines than may be written without being shown first"
-        lines = draft.request.unguarded(drafted.named, terms)
-        if not lines:
+        if not (lines := draft.request.unguarded(drafted.named, terms)):
             return None
         deletes = draft.request.deletes  # then only a version says what: it takes no expected_old
         if version is None:

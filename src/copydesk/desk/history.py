@@ -123,8 +123,7 @@ class History:
 
     def entry(self, member: Member, edit_id: int) -> Entry:
         """Return an edit that the member may see. Raises EditNotFound, AccessDenied."""
-        entry = self._services.records.get(edit_id)
-        if entry is None:
+        if (entry := self._services.records.get(edit_id)) is None:
             raise self.not_found(member, edit_id)
         member.permission.check("read", entry.path)
         return replace(entry, **_seen(member, entry))
@@ -354,8 +353,7 @@ class Undoing:
         Raises EditNotFound, AccessDenied; what the file refuses is returned as NotUndone.
         """
         journal = self._services.records
-        entry = journal.get(edit_id)
-        if entry is None:
+        if (entry := journal.get(edit_id)) is None:
             raise self._history.not_found(member, edit_id)
         member.permission.check("read", entry.path)  # the old text is restored, and shown
         if entry.kind == "notes":

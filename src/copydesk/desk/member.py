@@ -272,8 +272,7 @@ def unshown(
     `is_old`: the file has another version now; a caller that still names this one will go on doing
     so, so the record is kept longer than others.
     """
-    shown = bases.shown(member.name, real, version)
-    if shown is None:
+    if (shown := bases.shown(member.name, real, version)) is None:
         return lines
     missing = tuple(lack for run in lines for lack in shown.lacks(*run))
     if is_old and not missing and not shown.read:
@@ -306,8 +305,7 @@ def line_change(base: Text, change: ChangeSet, *, own: bool = True) -> LineChang
 
 def change_of(draft: Draft, *, own: bool = True) -> LineChange:
     """An edit as a line change; `own`: the member itself gave the new text."""
-    pieces = draft.request.pieces(draft.place, len(draft.new_lines))
-    if pieces is None:
+    if (pieces := draft.request.pieces(draft.place, len(draft.new_lines))) is None:
         return line_change(draft.base, draft.change, own=own)
     written: list[Run] = []
     shift = 0

@@ -518,8 +518,7 @@ class _Foreign:
     def _is_undone(self, hunk: NetHunk) -> bool:
         lines = enumerate(hunk.new, hunk.new_line)
         left = [line for at, line in lines if self._alignment.now_of(at) is None]
-        brought = self._brought(hunk)
-        if not brought:
+        if not (brought := self._brought(hunk)):
             return len(left) == len(hunk.new) and self._is_back(hunk)
         gone = brought & self._gone & self._words(left)
         if self._is_renamed(hunk):

@@ -630,8 +630,7 @@ def _range_tool(plan: Plan) -> str:
 
 def _known(known: dict[K, V], key: K, stamp: Stamp, make: Callable[[], V]) -> V:
     """What is known of a file in this state; it is made, and kept if the state is settled."""
-    value = known.get(key)
-    if value is None:
+    if (value := known.get(key)) is None:
         value = make()
         if stamp.settled:  # else it may change without another stamp
             if len(known) >= _MOST_STATES:

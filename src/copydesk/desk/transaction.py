@@ -981,8 +981,7 @@ class Locks:
             with ExitStack() as held:
                 for key in sorted(keys):
                     held.enter_context(self._queues.lock(key, keys[key], caller, until))
-                left = self._journal.open_at(tickets)
-                if not left:
+                if not (left := self._journal.open_at(tickets)):
                     yield
                     return
             due = tuple(filter(None, map(self._journal.get, left)))

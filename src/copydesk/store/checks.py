@@ -165,8 +165,7 @@ def _refuse_entities(*of: object) -> None:
 
 
 def _yaml(data: bytes) -> tuple[int, str] | None:
-    yaml = _extra("yaml")
-    if yaml is None:
+    if (yaml := _extra("yaml")) is None:
         raise NotRun("missing", passes=True)
     depth = steps = 0
     for bracket in _BRACKETS.findall(data):
@@ -341,8 +340,7 @@ class Commands:
             for word in rule.command
             for argument in (paths if word == "{files}" else [_filled(word, known)])
         ]
-        program = program_of(rule, self._root)
-        if program is None:
+        if (program := program_of(rule, self._root)) is None:
             raise NotRun("missing", argv[0], passes=True)
         with tempfile.TemporaryFile() as stdin:
             if rule.is_together:

@@ -92,8 +92,7 @@ def _copied(old_fd: int, fd: int, part: Kept) -> Iterator[int]:
         at += count
         yield count
     while at < part.stop:
-        data = _os.pread(old_fd, min(_CHUNK, part.stop - at), at)
-        if not data:
+        if not (data := _os.pread(old_fd, min(_CHUNK, part.stop - at), at)):
             raise TargetMoved("the old file has become shorter")
         write_all(fd, data)
         at += len(data)
@@ -192,8 +191,7 @@ def _bytes_of(pieces: Iterable[Piece], old_fd: int) -> Iterator[bytes | memoryvi
         if isinstance(parts, Kept):
             at, room = parts.start, memoryview(bytearray(min(_STEP, parts.stop - parts.start)))
             while at < parts.stop:
-                read = _os.pread_into(old_fd, room[: parts.stop - at], at)
-                if not read:
+                if not (read := _os.pread_into(old_fd, room[: parts.stop - at], at)):
                     raise TargetMoved("the old file has become shorter")
                 yield room[:read]
                 at += read

@@ -84,8 +84,7 @@ class GitIgnore:
 
     def _above(self, folder: tuple[str, ...]) -> tuple[tuple[int, tuple[_Line, ...]], ...]:
         """The lines of the files in a directory and above, deepest first, each with its depth."""
-        lines = self._lines.get(folder)
-        if lines is None:
+        if (lines := self._lines.get(folder)) is None:
             own = self._of(RelPath(folder))
             lines = ((len(folder), own),) if own else ()
             if folder:

@@ -328,8 +328,7 @@ def _start_of_last(fd: int, size: int, encoding: Encoding, lines: int) -> int:
         low = max(begin, at - step)
         low += (low - begin) % encoding.unit
         block = read_at(fd, at - low, low)
-        count = narrow(block, encoding).count(b"\n")
-        if count >= feeds:
+        if (count := narrow(block, encoding).count(b"\n")) >= feeds:
             return low + lines_of(block, 0, newline)[count - feeds + 1]
         feeds, at, step = feeds - count, low, sizes.BLOCK
     return begin

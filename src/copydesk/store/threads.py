@@ -337,8 +337,7 @@ def _try_lock(fd: int) -> bool:
 
 def _pause(key: str, lock: int, deadline: Deadline, seconds: float) -> None:
     """Wait for a moment; raises Busy after the deadline, Cancelled."""
-    left = deadline.left
-    if not left:
+    if not (left := deadline.left):
         record = b""
         with suppress(OSError):
             record = os.pread(lock, _RECORD_BYTES, 0).partition(b"\n")[0]

@@ -311,8 +311,7 @@ class Leases:
     ) -> Generator[None]:
         """Wait for the key and hold it, again if already held; raises ServerFailed, Busy."""
         name, mine = _shared(key), self._mine.leases
-        lease = mine.get(name)
-        if lease is None:
+        if (lease := mine.get(name)) is None:
             until = Deadline(self._seconds) if until is None else until
             lease = mine[name] = self._taken(name, until, holder or Holder.here(NOBODY))
         lease.depth += 1
@@ -399,8 +398,7 @@ class Leases:
                 waits = not value
                 if value:
                     return _Lease(key, value.decode(), leased_until)
-                left = deadline - self._monotonic()
-                if left <= 0:
+                if (left := deadline - self._monotonic()) <= 0:
                     raise Holder.of(held_by).busy(key, until.seconds)
                 most = min(_LONGEST_WAIT_SECONDS, poll_seconds() or _LONGEST_WAIT_SECONDS, left)
                 self._server.wait(
@@ -704,8 +702,7 @@ class RedisRecords(Records):
     ) -> tuple[ChangeSet, ...] | None:
         rows = self._rows(f"at:{path}", CHAIN_LENGTH, fields=("fixed", "state", "mark"))
         links = ((*_digests(row), self._state(row[0], *row[2:]), int(row[0])) for row in rows)
-        ids = linked(links, base_digest, now_digest)
-        if ids is None:
+        if (ids := linked(links, base_digest, now_digest)) is None:
             return None
         inverses = [self._server.call("one", edit_id, "inverse")[0] for edit_id in ids]
         return tuple(map(unpack, inverses)) if all(inverses) else None

@@ -474,8 +474,7 @@ class BackgroundSnapshots:
     def forgets(self) -> int:
         """As of a store; drops what is queued if that has changed."""
         with self._lock:
-            forgets = self._inner.forgets()
-            if forgets != self._since:
+            if (forgets := self._inner.forgets()) != self._since:
                 self._since = forgets
                 self._texts.clear()
                 self._recent.clear()
