@@ -172,7 +172,9 @@ class _File:
             run = EXECUTABLE if self.items[0].request.is_executable else None
             return [Create(self.real, texts, run)] if texts else []
         found: list[Step] = [Replace(self.real, texts, opened)] if texts else []
-        for item in (one for one in self.items if one.request.is_operation):
+        for item in self.items:
+            if not item.request.is_operation:
+                continue
             if (mode := item.request.mode_after(opened.stamp.mode)) is not None:
                 found.append(Chmod(self.real, item.part, opened, mode))
             elif item.request.deletes:
