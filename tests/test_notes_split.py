@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from copydesk.app.config import Config, NotesConfig
-from copydesk.app.workspace import kernel_notes
+from copydesk.app.workspace import configured_notes
 from copydesk.notes.grammar import split_as
 from copydesk.notes.kernel.blocks import split_blocks
 from copydesk.notes.markdown import Profile, parse
@@ -104,5 +106,6 @@ def test_the_fake_kernel_splits_ordinary_texts_the_same(text: str) -> None:
 
 def test_no_line_for_a_kernel_is_lost_unsaid() -> None:
     config = Config(notes=NotesConfig(siyuan_url="http://127.0.0.1:1", siyuan_token="x"))
-    found = kernel_notes(config).split(f"a\n{ID}\n\nb")
+    unused: Any = None
+    found = configured_notes(config, unused, str, unused).split(f"a\n{ID}\n\nb")
     assert [piece.markdown for piece in found] == [f"a\n{ID}", "b"]

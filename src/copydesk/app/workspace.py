@@ -56,7 +56,7 @@ from copydesk.store.dotfiles import EditorConfig
 from copydesk.store.files import Files
 from copydesk.store.protocol import Closing, TargetMoved, now_ms
 from copydesk.store.state import LOCKS, Mark, StateFolder
-from copydesk.store.threads import FileLocks, LockQueues, held_at_fork
+from copydesk.store.threads import FileLocks, LockQueues, Soon, held_at_fork
 from copydesk.text.diff import diff_text
 from copydesk.text.relpath import RelPath, SupportsPath
 from copydesk.tools import refusals, reports
@@ -81,19 +81,28 @@ _TEXTS_SECONDS = 0.1
 def configured_notes(
     config: Config, files: Files, ids_folder: Callable[[], str], permission: Permission
 ) -> OpenNotes:
-    """The configured notes as a member with this permission sees them.
+    """The configured notes as a member with this permission sees them. Sends nothing yet.
 
     `ids_folder` returns the folder of ids and fingerprints of notes in files.
     """
-    if config.notes.siyuan_url:
-        return kernel_notes(config)
     from copydesk.notes.desk import OpenNotes
-    from copydesk.notes.folder.store import FolderStore
     from copydesk.notes.grammar import is_address, split_as
     from copydesk.notes.protocol import is_id, several
-    from copydesk.store.threads import Soon
 
     settings = config.notes
+    if settings.siyuan_url:
+        from copydesk.notes.kernel.store import KernelStore
+
+        return OpenNotes(
+            KernelStore.at(settings.siyuan_url, settings.siyuan_token),
+            split_as("siyuan"),
+            mixes_tasks=False,
+            valid=is_id,
+            path_of=kernel_path,
+            in_files=False,
+        )
+    from copydesk.notes.folder.store import FolderStore
+
     folders = [RelPath.parse(folder) for folder in settings.notebooks]
     stores = [
         FolderStore(
@@ -117,24 +126,6 @@ def configured_notes(
         valid=lambda text: is_id(text) or is_address(text),
         path_of=lambda box, path: RelPath.parse(path) if path else roots[box],
         in_files=True,
-    )
-
-
-def kernel_notes(config: Config) -> OpenNotes:
-    """The notes in the configured kernel. Sends nothing yet."""
-    from copydesk.notes.desk import OpenNotes
-    from copydesk.notes.grammar import split_as
-    from copydesk.notes.kernel.store import KernelStore
-    from copydesk.notes.protocol import is_id
-
-    store = KernelStore.at(config.notes.siyuan_url, config.notes.siyuan_token)
-    return OpenNotes(
-        store,
-        split_as("siyuan"),
-        mixes_tasks=False,
-        valid=is_id,
-        path_of=kernel_path,
-        in_files=False,
     )
 
 
@@ -171,23 +162,16 @@ class OpenWorkspace(Closing):
         """
         config = load(root) if config is None else config
         self._live, self.clock = LiveConfig(root, config), clock
-
-        # `Files` calls these while it writes; `foreign` and `backend` are made below, with it.
-        def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
-            foreign.keep(real, theirs, ours, is_tail)
-
-        def note_open(real: RelPath) -> None:
-            foreign.note_open(real)
-
         self.files = Files(
             root,
             durability=config.durability,
             limit_bytes=config.limit_bytes,
             whole_bytes=config.whole_bytes,
+            # called while it writes; `foreign` and `backend` are made below, with it
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
-            keep=keep,
-            note_open=note_open,
+            keep=lambda real, theirs, ours, is_tail: foreign.keep(real, theirs, ours, is_tail),
+            note_open=lambda real: foreign.note_open(real),
         )
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
