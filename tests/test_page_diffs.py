@@ -380,10 +380,11 @@ def test_a_conflict_shows_all_that_was_planned_and_all_that_came_there(tmp_path:
                 (planned, [*base[: low - 1], *content.splitlines(), *base[high:]]),
                 (current, "".join(now).splitlines()),
             ):
-                for line in way.lines:
-                    assert str(line.text) == text[line.number - 1].rstrip("\n"), (way.title, line)
-            assert sum(line.kind == " come" for line in planned.lines) == content.count("\n")
-            assert set(range(low, high + 1)) <= {line.number for line in was.lines}
+                for line in way["lines"]:
+                    shown_text = str(line["text"])
+                    assert shown_text == text[line["number"] - 1].rstrip("\n"), (way["title"], line)
+            assert sum(line["kind"] == " come" for line in planned["lines"]) == content.count("\n")
+            assert set(range(low, high + 1)) <= {line["number"] for line in was["lines"]}
             if found.new_plan is not None:
                 start, stop, text_ = found.new_plan
                 lines = "".join(now).splitlines(keepends=True)

@@ -357,20 +357,6 @@ _MOST_LINES: Final = 200
 _CONTEXT: Final = 3
 
 
-class _Line(NamedTuple):
-    number: int
-    text: Markup
-    kind: str
-
-
-class _Way(NamedTuple):
-    """One of the three texts at a place; `rest` is the number of lines not shown."""
-
-    title: str
-    lines: list[_Line]
-    rest: int
-
-
 class NewPlan(NamedTuple):
     """A replacement for a plan: lines [start, stop] (1-based) of the current text, a new text."""
 
@@ -380,9 +366,12 @@ class NewPlan(NamedTuple):
 
 
 class MergeConflict(NamedTuple):
-    """The places of a plan in conflict; `elsewhere` is the number of other changed places."""
+    """The places of a plan in conflict, each three ways; and how many others are changed.
 
-    places: list[list[_Way]]
+    `rest` of a way is the number of lines not shown.
+    """
+
+    places: list[list[Mapping[str, Any]]]
     elsewhere: int
     new_plan: NewPlan | None
 
@@ -437,18 +426,21 @@ def conflict_of(shown: Shown) -> MergeConflict | None:
     return MergeConflict(places, elsewhere, new_plan)
 
 
-def _way(title: str, path: str, text: Snapshot, lines: range, changed: set[int], kind: str) -> _Way:
+def _way(
+    title: str, path: str, text: Snapshot, lines: range, changed: set[int], kind: str
+) -> Mapping[str, Any]:
+    """One of the three texts at a place, as the template is given it."""
     shown = [DiffLine(number + 1, text.text(number), "lf") for number in lines[:_MOST_LINES]]
     colours = colours_of(path, shown)
     rows = [
-        _Line(
-            each.number,
-            render_line(each.text, colours.get(each.number, ())),
-            kind if each.number - 1 in changed else "",
-        )
+        {
+            "number": each.number,
+            "text": render_line(each.text, colours.get(each.number, ())),
+            "kind": kind if each.number - 1 in changed else "",
+        }
         for each in shown
     ]
-    return _Way(title, rows, max(len(lines) - _MOST_LINES, 0))
+    return {"title": title, "lines": rows, "rest": max(len(lines) - _MOST_LINES, 0)}
 
 
 def _raw(text: Snapshot) -> list[bytes]:
