@@ -138,23 +138,25 @@ def expires_soon(plan: Plan, now_ms: int) -> bool:
     return plan.expires_ms - now_ms < min(DAY_MS, (plan.expires_ms - plan.created_ms) // 4)
 
 
+@dataclass(eq=False)
 class ListCache:
     """What lists show and takes time: counts, open tasks, files. Safe to use from many threads.
 
     `changed` is called when lines that a list estimated have been counted in the background.
     """
 
-    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
-        self.changed = changed
-        self.paths: dict[str, set[RelPath]] = {}
-        """The files of the plans and of the changes that were listed last."""
-        self.open = Remembered[tuple[str, bool], tuple[float, object, tuple[TaskChanges, ...]]](
-            _MOST_PEOPLE
-        )
-        """The tasks with open changes, by person, with the time and the state of the records."""
-        self.counts = Remembered[tuple[PlanVersion, State], tuple[Counts, int]](_MOST_COUNTED)
-        """Lines and new findings by plan and its state; those that were asked for last."""
-        self.counting = Lock()
+    changed: Callable[[], None] = lambda: None
+    paths: dict[str, set[RelPath]] = field(default_factory=dict[str, "set[RelPath]"])
+    """The files of the plans and of the changes that were listed last."""
+    open: Remembered[tuple[str, bool], tuple[float, object, tuple[TaskChanges, ...]]] = field(
+        default_factory=lambda: Remembered(_MOST_PEOPLE)
+    )
+    """The tasks with open changes, by person, with the time and the state of the records."""
+    counts: Remembered[tuple[PlanVersion, State], tuple[Counts, int]] = field(
+        default_factory=lambda: Remembered(_MOST_COUNTED)
+    )
+    """Lines and new findings by plan and its state; those that were asked for last."""
+    counting: Lock = field(default_factory=Lock)
 
 
 class Reviewer:
@@ -746,13 +748,13 @@ def _tree(paths: Sequence[str], wanted: PlanFilter) -> list[Values]:
         if path:
             name = path[len(above) :].lstrip("/") + "/" * (path in children)
             target = "" if wanted.path == f"/{path}" else f"/{path}"
-            row = {
+            yield {
                 "name": name,
                 "depth": min(depth, 6),
                 "href": address(**{**wanted.query, "path": target}),
                 "is_current": not target,
+                "plans": below[path] or counts[path],
             }
-            yield {**row, "plans": below[path] or counts[path]}
         for each in sorted(inside, key=lambda each: (each not in children, each)):
             yield from rows(each, path, depth + bool(path))
 
@@ -1438,16 +1440,17 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
         rows -= sum(hunk["rows"] for hunk in hunks)
         shown += hunks
         path = str(file.path)
-        view = {
-            "file": file,
-            "path": path,
-            "counts": file.lines,
-            "id": f"file-{at}",
-            "ids": " ".join(hunk.id for hunk in file.hunks),
-            "href": f"#file-{at}" if hunks else address("changes", **{**query, "path": path}),
-            "hunks": hunks,
-        }
-        views.append(view)
+        views.append(
+            {
+                "file": file,
+                "path": path,
+                "counts": file.lines,
+                "id": f"file-{at}",
+                "ids": " ".join(hunk.id for hunk in file.hunks),
+                "href": f"#file-{at}" if hunks else address("changes", **{**query, "path": path}),
+                "hunks": hunks,
+            }
+        )
     ids = [hunk["id"] for hunk in shown]
     for hunk, onward in zip(shown, [*ids[1:], ""], strict=False):
         hunk |= {"onward": onward, "refused": refused.get(hunk["id"], "")}
@@ -1622,15 +1625,21 @@ def approve(ctx: RequestContext) -> str:
     seen = _seen(ctx)
     if not _was_shown(ctx, seen):
         return _here(ctx)
-    decision = ctx.review.approve(ctx.member, *seen)
-    _tell_decision(ctx, "{path} is approved. {owner} is told with its next call.", decision, seen)
+    _tell_decision(ctx, ctx.review.approve(ctx.member, *seen), seen)
     return _next(ctx)
 
 
-def _tell_decision(ctx: RequestContext, words: str, decision: Decision, seen: Seen) -> None:
+_DECIDED: Final = {
+    "approved": ("good", "{path} is approved. {owner} is told with its next call."),
+    "rejected": ("plain", "{path} is rejected. {owner} is told with its next call."),
+    "changes_requested": ("plain", "{path} needs changes. {owner} is told with its next call."),
+}
+
+
+def _tell_decision(ctx: RequestContext, decision: Decision, seen: Seen) -> None:
     """Say what was decided, on the next page, where it can be taken back."""
+    kind, words = _DECIDED[decision.verdict]
     said = phrase(words, path=decision.path, owner=decision.owner)
-    kind = "good" if decision.verdict == "approved" else "plain"
     ctx.session.notify(kind, said, "/withdraw", seen)
 
 
@@ -1664,12 +1673,7 @@ _NOT_WRITTEN: Final = "Nothing was written: {why}"
 
 def reject(ctx: RequestContext) -> str:
     """Reject the plan with a reason, or ask for a changed one."""
-    decision = _reject(ctx, ctx.hunk_id)
-    words = {
-        "rejected": "{path} is rejected. {owner} is told with its next call.",
-        "changes_requested": "{path} needs changes. {owner} is told with its next call.",
-    }
-    _tell_decision(ctx, words[decision.verdict], decision, _seen(ctx))
+    _tell_decision(ctx, _reject(ctx, ctx.hunk_id), _seen(ctx))
     return _next(ctx)
 
 
