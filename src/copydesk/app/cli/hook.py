@@ -46,27 +46,22 @@ def call_for(root: str, tool: str, arguments: object) -> Call | None:
     if not isinstance(arguments, dict):
         return None
     given = cast("dict[str, Any]", arguments)
-    path = _below(root, given.get("file_path"))
-    new = given.get("content" if tool == "Write" else "new_string")
-    if path is None or tool not in ("Edit", "Write") or not isinstance(new, str):
+    path, is_edit = _below(root, given.get("file_path")), tool == "Edit"
+    old = (given.get("old_string") or "") if is_edit else ""
+    new = given.get("new_string" if is_edit else "content")
+    are_texts = isinstance(old, str) and isinstance(new, str)
+    if path is None or tool not in ("Edit", "Write") or not are_texts:
         return None  # the client itself refuses invalid calls
+    if old:
+        texts = {"old_string": old, "new_string": new}
+        is_all = bool(given.get("replace_all"))
+        return "Edit", {"path": path, **texts, "replace_all": is_all, "report": "brief"}
     target = os.path.join(root, path)
-    old = given.get("old_string")
-    if tool == "Edit" and old:
-        if not isinstance(old, str):
-            return None
-        texts = {
-            "old_string": old,
-            "new_string": new,
-            "replace_all": bool(given.get("replace_all")),
-        }
-        return "Edit", {"path": path, **texts, "report": "brief"}
-    is_empty = os.path.isfile(target) and not os.path.getsize(target)
-    if tool == "Edit" and os.path.lexists(target) and not is_empty:
+    if not os.path.lexists(target):  # it creates folders
+        return "Write", {"path": path, "content": new, "report": "brief"}
+    if is_edit and not (os.path.isfile(target) and not os.path.getsize(target)):
         return None  # without an old text the client only creates files, and says so
-    if os.path.lexists(target):
-        return "write_file", {"path": path, "content": new}
-    return "Write", {"path": path, "content": new, "report": "brief"}  # it creates folders
+    return "write_file", {"path": path, "content": new}
 
 
 def _below(root: str, given: object) -> str | None:
