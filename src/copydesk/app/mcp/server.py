@@ -266,8 +266,9 @@ class Documents:
                 text = (await to_thread(show, member, _hunk_id(uri), lang)).text
         except Refusal as refusal:
             raise _not_found(uri, refusal.code) from None
-        page = t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))
-        return t.ReadResourceResult(contents=[page])
+        return t.ReadResourceResult(
+            contents=[t.TextResourceContents(uri=uri, mime_type=_MIME, text=capped(text, lang))]
+        )
 
     async def subscribe(self, ctx: Ctx, params: t.SubscribeRequestParams) -> t.EmptyResult:
         _hunk_id(str(params.uri))
@@ -556,13 +557,10 @@ class _Tools:
         tools = self.opened.tools(member, self.toolsets)
         names = frozenset(tool.name for tool in tools)
         if names not in self.offers:
-            listed = [
-                t.Tool.model_validate(definition)
-                for definition in reference.definitions(tools, "mcp", self.lang)
-            ]
+            definitions = reference.definitions(tools, "mcp", self.lang)
             self.offers[names] = (
                 {name: tool.name for name, tool in by_name(tools).items()},
-                t.ListToolsResult(tools=listed),
+                t.ListToolsResult(tools=[*map(t.Tool.model_validate, definitions)]),
             )
         return self.offers[names]
 
