@@ -260,8 +260,10 @@ class Reviewer:
     def show(self, hunk_id: str) -> Shown:
         """A plan on the current file; raises Refusal."""
         shown = self.review.show(self.member, hunk_id)
-        counted = line_counts(shown.draft.base, shown.draft.change), len(shown.checks or ())
-        self._cache.counts[version_of(shown.plan), shown.state] = counted
+        self._cache.counts[version_of(shown.plan), shown.state] = (
+            line_counts(shown.draft.base, shown.draft.change),
+            len(shown.checks or ()),
+        )
         return shown
 
     def amend(self, seen: Seen, content: str) -> Shown:
@@ -838,9 +840,15 @@ def _part_forms(ctx: RequestContext, shown: Shown, model: DiffModel) -> list[Mar
     counts = [sum(not block.is_context for block in hunk.blocks) for hunk in model.hunks]
     if len(counts) < 2 or sum(counts) != len(shown.draft.regions_apart):
         return []
-    facts = {"csrf": ctx.session.csrf, "query": ctx.wanted.query, "seen": shown.seen}
     return [
-        render("part.html", plan_id=shown.plan.id, parts=range(stop - count, stop), **facts)
+        render(
+            "part.html",
+            plan_id=shown.plan.id,
+            parts=range(stop - count, stop),
+            csrf=ctx.session.csrf,
+            query=ctx.wanted.query,
+            seen=shown.seen,
+        )
         for count, stop in zip(counts, accumulate(counts), strict=True)
     ]
 
@@ -1053,9 +1061,14 @@ def described(plan: Plan) -> str:
         (True, "replaces lines {first}–{last}"),
     )
     words = next(words for holds, words in effects if holds)
-    count = named(max(len(place.parts), place.candidates), "replacement")
-    facts = {"line": place.start, "first": place.start + 1, "last": place.stop, "count": count}
-    return phrase(words, target=request.target, **facts)
+    return phrase(
+        words,
+        target=request.target,
+        line=place.start,
+        first=place.start + 1,
+        last=place.stop,
+        count=named(max(len(place.parts), place.candidates), "replacement"),
+    )
 
 
 _TOOL_WORDS: Final = {
@@ -1293,11 +1306,15 @@ def _over_time(entries: Sequence[Entry], now_ms: int) -> Values:
     for (column, at), value in sorted(cells.items()):
         below = sum(cells[column, other] for other in range(at))
         top_y = _y(below + value, top)
-        facts = {"time": times[column], "edits": named(value, "edit"), "name": series[at]}
         bars.append(
             {
                 "kind": f"e{at}",
-                "words": phrase("{time}: {edits} by {name}", **facts),
+                "words": phrase(
+                    "{time}: {edits} by {name}",
+                    time=times[column],
+                    edits=named(value, "edit"),
+                    name=series[at],
+                ),
                 "x": _n(_LEFT + column * wide + wide * 0.12),
                 "width": _n(wide * 0.76),
                 "y": _n(top_y),
@@ -1336,8 +1353,14 @@ def _shares(key: str, results: Sequence[tuple[str, str]], most: int) -> Values:
             for kind, value, start in zip(("exact", "fuzz", "no"), tally, starts, strict=False)
             if value
         ]
-        href = address("history", **{key: name})
-        rows.append({"name": name, "address": href, "bars": bars, "counts": tally})
+        rows.append(
+            {
+                "name": name,
+                "address": address("history", **{key: name}),
+                "bars": bars,
+                "counts": tally,
+            }
+        )
     return {"rows": rows, "more": len(ranked) - most}
 
 
