@@ -725,9 +725,14 @@ class Desk(Closing):
         (1, 1, (), 'eins\\ntwo\\nthree\\n')
         """
         changes = self._opened.desk.changes
-        at = RelPath.parse(path) if path else None
-        what = replace(changes.since(since), task=task, member=member, transaction=transaction)
-        return ChangesView(changes, self._member, replace(what, path=at))
+        what = replace(
+            changes.since(since),
+            task=task,
+            member=member,
+            transaction=transaction,
+            path=RelPath.parse(path) if path else None,
+        )
+        return ChangesView(changes, self._member, what)
 
     def undo_transaction(self, edit_id: int) -> tuple[Undone, ...]:
         """Undo all edits of an edit's transaction, or none; newest first.

@@ -79,14 +79,15 @@ def check(argument: str, wrong: Mapping[str, bool], what: str = "") -> None:
 
 def check_pattern(pattern: str, argument: str, *, across_lines: bool) -> None:
     """Raise InvalidArgs(argument) if empty, too long, not text, or of several lines unasked."""
-    size = len(pattern.encode("utf-8", "surrogatepass"))
     check(
         argument,
         {
             "empty: it would match every line": not pattern,
             "NUL": "\0" in pattern,
             "lone surrogate": _SURROGATE.search(pattern) is not None,
-            f"longer than {MAX_PATTERN_BYTES} bytes": size > MAX_PATTERN_BYTES,
+            f"longer than {MAX_PATTERN_BYTES} bytes": (
+                len(pattern.encode("utf-8", "surrogatepass")) > MAX_PATTERN_BYTES
+            ),
             "newline: lines are searched one by one, search for one of its lines": (
                 "\n" in pattern and not across_lines
             ),
