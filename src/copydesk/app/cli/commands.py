@@ -119,9 +119,10 @@ def _settings(options: argparse.Namespace) -> tuple[str, Config]:
     """
     root = _root(options)
     names = ("member", "lang", "toolsets", "apply", "structured")
-    given: dict[str, Any] = {name: getattr(options, name, None) for name in names}
-    given["task"] = getattr(options, "label", None)  # of a server; elsewhere --task selects edits
-    given = {name: value for name, value in given.items() if value}
+    settings = {name: name for name in names} | {"label": "task"}  # --task itself selects edits
+    given: dict[str, Any] = {
+        settings[name]: value for name, value in vars(options).items() if name in settings and value
+    }
     if "toolsets" in given:
         chosen = tuple(part.strip() for part in options.toolsets.split(",") if part.strip())
         for name in chosen:

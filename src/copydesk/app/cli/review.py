@@ -941,13 +941,15 @@ class _Changes:
 
     def _open_part(self, hunk: ChangedHunk) -> FileChanges | None:
         """The file with this change alone; None if it was kept, undone or changed meanwhile."""
-        same = (
-            _part(file, [each])
-            for file in self._view(hunk.path)
-            for each in file.hunks
-            if each.id == hunk.id
+        return next(
+            (
+                _part(file, [each])
+                for file in self._view(hunk.path)
+                for each in file.hunks
+                if each.id == hunk.id
+            ),
+            None,
         )
-        return next(same, None)
 
     def _draw(self, part: FileChanges, count: str) -> None:
         """Show a change; an answer that was typed before is none to it."""
@@ -1148,8 +1150,9 @@ def _of_index(root: str, file: FileChanges) -> FileChanges:
             continue
         at = _among(from_base, hunk.old_line, old)
         if at is None:
-            place = f"{hunk.path}:{hunk.new_line + 1}"
-            raise UsageError(f"git's index has other lines at {place}: stage it with git add -p")
+            raise UsageError(
+                f"git's index has other lines at {_place(hunk)}: stage it with git add -p"
+            )
         text = b"".join(hunk.new).replace(file.base.dominant_newline, index.dominant_newline)
         edits.append(Edit(index.start(at), index.start(at + old), text))
     return replace(file, base=index, change=ChangeSet.of(index.size, edits))
