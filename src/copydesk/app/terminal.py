@@ -347,9 +347,8 @@ class Keys:
         """Drop unwanted keys that were typed already; return them."""
         while self.single and self._read(0.0):
             pass
-        dropped = [key for key in self._typed if key in unwanted]
-        self._typed = [key for key in self._typed if key not in unwanted]
-        return dropped
+        typed, self._typed = self._typed, [key for key in self._typed if key not in unwanted]
+        return [key for key in typed if key in unwanted]
 
     def _read(self, seconds: float) -> bool:
         """Read the keys typed in that time; return whether there were any."""
