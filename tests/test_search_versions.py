@@ -110,10 +110,11 @@ def test_every_line_stands_in_its_version(data: list[bytes], around: int) -> Non
 @each_row("options", [["-o"], ["-U"], ["-C1"], ["-v"], ["-M5"], ["--crlf"]])
 def test_every_line_stands_in_its_version_whatever_the_options(options: list[str]) -> None:
     text = b"one needle\r\ntwo\nneedle and needle\rneedle\n\xe9 needle\r\n" + b"x" * 900 + b"needle"
+    args = parse_rg_args(options)
+    assert args.context is (options == ["-C1"])
     with tree({"a.txt": text}) as search:
-        found = search_raw(search, r"needle\b", ROOT, parse_rg_args(options), 100)
+        found = search_raw(search, r"needle\b", ROOT, args, 100)
     assert isinstance(found, Lines)
-    assert found.context is (options == ["-C1"])
     check_versions(found, found.rows, ["a.txt"])
 
 

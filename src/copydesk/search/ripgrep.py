@@ -203,10 +203,9 @@ class Snippets(SearchResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines(SearchResult):
-    """The lines in the order in which `rg` prints them; `context`: with lines around them."""
+    """The lines in the order in which `rg` prints them."""
 
     rows: tuple[FoundLine, ...]
-    context: bool = False
 
 
 Raw = Lines | FoundFiles | MatchCounts
@@ -302,7 +301,7 @@ def search_raw(search: Search, pattern: str, path: RelPath, args: RgArgs, max_ro
     if args.mode == "counts":
         return _counts(session, max_rows)
     rows = tuple(islice(_rows(session, args), max_rows + 1))
-    result = Lines(rows=rows[:max_rows], truncated=len(rows) > max_rows, context=args.context)
+    result = Lines(rows=rows[:max_rows], truncated=len(rows) > max_rows)
     return session.with_warnings(result, {row.path for row in result.rows})
 
 

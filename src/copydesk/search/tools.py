@@ -149,7 +149,7 @@ class RipgrepSearchCall(ToolCall):
             result.rows,
             [row for row in result.rows if row.is_match],
             str(path),
-            result.context,
+            args.context,
         )
 
 
