@@ -353,9 +353,11 @@ def _faults(root: str, config: Config) -> Iterator[tuple[Finding, Database | Non
 
 
 def _unusable(what: str, refusal: StateFailed, mend: str) -> Finding:
-    reason = refusal.reason
-    if isinstance(refusal, SchemaMismatch):
-        reason = f"it has schema {refusal.found_schema}; this copydesk reads {refusal.own_schema}"
+    reason = (
+        f"it has schema {refusal.found_schema}; this copydesk reads {refusal.own_schema}"
+        if isinstance(refusal, SchemaMismatch)
+        else refusal.reason
+    )
     return Finding(what, False, f"{refusal.file}: {reason}", mend)
 
 

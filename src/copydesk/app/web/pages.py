@@ -571,9 +571,11 @@ class PlanFilter:
 
     def takes(self, item: Item) -> bool:
         """Whether the plan is listed."""
-        is_there = self.path.lower() in item.path.lower()
-        if self.path.startswith("/"):
-            is_there = f"/{item.path}/".startswith(self.path.rstrip("/") + "/")
+        is_there = (
+            f"/{item.path}/".startswith(self.path.rstrip("/") + "/")
+            if self.path.startswith("/")
+            else self.path.lower() in item.path.lower()
+        )
         return is_there and self.takes_otherwise(item)
 
     def takes_otherwise(self, item: Item) -> bool:
@@ -1448,10 +1450,11 @@ def _review(ctx: RequestContext, query: Mapping[str, str]) -> Response:
     """The page of the changes that are selected, file by file."""
     tasks = {task.key: task for task in ctx.reviewer.changes(is_fresh=set(query) == {"task"})}
     task = tasks.get(query.get("task", ""))
-    if task and set(query) == {"task"}:  # what it would be asked for was just computed
-        files = tuple(sorted(task.files, key=lambda file: file.path))
-    else:
-        files = ctx.desk.changes.view(ctx.member, _selection(query))
+    files = (
+        tuple(sorted(task.files, key=lambda file: file.path))
+        if task and set(query) == {"task"}  # what it would be asked for was just computed
+        else ctx.desk.changes.view(ctx.member, _selection(query))
+    )
     refused, others = ctx.session.refused
     style = DiffOptions.of(ctx.query).view
     size = sum(file.base.size + file.now.size for file in files)
@@ -1827,10 +1830,10 @@ def undo(ctx: RequestContext) -> str:
     except Refusal as refusal:
         ctx.session.notify("bad", phrase("It is not undone: {why}", why=words_of(refusal)))
         return address("edit", edit_id)
-    words = phrase("Nothing of it was left to undo.")
     if outcome.edit_id:
-        words = phrase("Edit {edit} is undone, by this one.", edit=edit_id)
-    ctx.session.notify("good" if outcome.edit_id else "plain", words)
+        ctx.session.notify("good", phrase("Edit {edit} is undone, by this one.", edit=edit_id))
+    else:
+        ctx.session.notify("plain", phrase("Nothing of it was left to undo."))
     return address("edit", str(outcome.edit_id or edit_id))
 
 
