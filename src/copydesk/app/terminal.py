@@ -193,10 +193,9 @@ def when(time_ms: int) -> str:
 def ago(milliseconds: int) -> str:
     """A duration in milliseconds, rounded: 40s, 12m, 3h, 5d."""
     seconds = (max(milliseconds, 0) + 500) // 1000
-    for unit, size, below in (("s", 1, 90), ("m", 60, 5_400), ("h", 3_600, 171_000)):
-        if seconds < below:
-            return f"{(seconds + size // 2) // size}{unit}"
-    return f"{(seconds + 43_200) // 86_400}d"
+    units = ("s", 1, 90), ("m", 60, 5_400), ("h", 3_600, 171_000), ("d", 86_400, math.inf)
+    unit, size = next((unit, size) for unit, size, below in units if seconds < below)
+    return f"{(seconds + size // 2) // size}{unit}"
 
 
 def print_answer(answer: Answer) -> None:
@@ -387,9 +386,8 @@ class Counter:
 
 
 def _code(character: str) -> str:
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
+    if character.isascii():
+        return f"\\x{ord(character):02x}"
     return character.encode("ascii", "backslashreplace").decode()
 
 
