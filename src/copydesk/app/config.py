@@ -433,11 +433,9 @@ def _codec(value: object, key: str) -> str:
 
 
 def _by_glob(read: _Reader) -> _Reader:
-    def pairs(value: object, key: str) -> tuple[tuple[str, Any], ...]:
-        given = _mapping(value, key).items()
-        return tuple((glob, read(item, f'{key}."{glob}"')) for glob, item in given)
-
-    return pairs
+    return lambda value, key: tuple(
+        (glob, read(item, f'{key}."{glob}"')) for glob, item in _mapping(value, key).items()
+    )
 
 
 def _texts(value: object, key: str) -> tuple[str, ...]:
@@ -493,12 +491,11 @@ _url = _like(r"(redis|rediss|unix)://.*", "begin with one of redis://, rediss://
 
 def _checks(value: object, key: str) -> tuple[Rule, ...]:
     """The checks by glob: each is a name, a command, a table, or a list of these."""
-    rules: list[Rule] = []
-    for glob, given in _mapping(value, key).items():
-        where = f'{key}."{glob}"'
-        many = cast("list[object]", given) if isinstance(given, list) else [given]
-        rules += [_check(each, glob, where) for each in many]
-    return tuple(rules)
+    return tuple(
+        _check(each, glob, f'{key}."{glob}"')
+        for glob, given in _mapping(value, key).items()
+        for each in (cast("list[object]", given) if isinstance(given, list) else [given])
+    )
 
 
 def _check(value: object, glob: str, where: str) -> Rule:
