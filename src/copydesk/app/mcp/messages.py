@@ -199,6 +199,5 @@ def _plain(value: object, shown: Callable[[str], str] = sendable) -> Any:
         return {shown(key): _plain(item, shown) for key, item in pairs}
     if isinstance(value, Sequence):
         return [_plain(item, shown) for item in cast("Sequence[object]", value)]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no such number
-    return value
+    is_in_json = not isinstance(value, float) or math.isfinite(value)
+    return value if is_in_json else None
