@@ -1739,14 +1739,11 @@ def extend_all(ctx: RequestContext) -> str:
     """Extend the life of all listed plans that expire soon."""
     wanted = ctx.wanted
     soon = [item for item in ctx.reviewer.items() if item.expires_soon and wanted.takes(item)]
-    refused = 0
-    for item in soon:
-        try:
-            ctx.review.extend(ctx.member, item.plan.id)
-        except Refusal as refusal:
-            refused += 1
-            ctx.session.notify("bad", f"{item.path}: {words_of(refusal)}")
-    if extended := len(soon) - refused:
+    refused = _tried(
+        ctx,
+        ((item.path, partial(ctx.review.extend, ctx.member, item.plan.id)) for item in soon),
+    )
+    if extended := len(soon) - len(refused):
         words = "{plans} waits longer now." if extended == 1 else "{plans} wait longer now."
         ctx.session.notify("plain", phrase(words, plans=named(extended, "plan")))
     return address(**wanted.query if refused else {**wanted.query, "state": wanted.tab})
@@ -1856,13 +1853,7 @@ def _each(
     again: bool = False,
 ) -> str:
     """Decide on each plan; refused ones are shown again, with the error, or all of them."""
-    left: list[str] = []
-    for hunk_id, decide in decisions.items():
-        try:
-            decide()
-        except Refusal as refusal:
-            left.append(hunk_id)
-            ctx.session.notify("bad", f"{hunk_id}: {words_of(refusal)}")
+    left = _tried(ctx, decisions.items())
     count = len(decisions) - len(left)
     if count:
         taken = [seen for seen in _several(ctx) if seen.hunk_id not in left]
@@ -1870,6 +1861,20 @@ def _each(
             "good", phrase(done, plans=named(count, "plan")), "" if again else "/withdraw", *taken
         )
     return _together(ctx, [*(decisions if again else left), *ctx.field("rest").split()])
+
+
+def _tried(
+    ctx: RequestContext, decisions: Iterable[tuple[str, Callable[[], object]]]
+) -> Sequence[str]:
+    """Make decisions that have names, and tell what is refused; return the names of those."""
+    left: list[str] = []
+    for name, decide in decisions:
+        try:
+            decide()
+        except Refusal as refusal:
+            left.append(name)
+            ctx.session.notify("bad", f"{name}: {words_of(refusal)}")
+    return left
 
 
 def _reject(ctx: RequestContext, hunk_id: str) -> Decision:
