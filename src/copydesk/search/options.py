@@ -145,20 +145,20 @@ def parse_rg_args(rg_args: Sequence[str], meant: Callable[[str], str] = str) -> 
     names = [name for name, _ in options]
     levels = names.count("unrestricted")
     flags = ["--no-ignore"] * (levels > 0) + ["--binary"] * (levels > 2)
-    globs: list[str] = []
-    for name, value in options:
-        if name in ("glob", "iglob"):
-            (value,) = checked_globs([meant(value)], "rg_args")
-            globs.append(value)
-        if name in _SEARCHING:
-            flags.append(f"--{name}")
-        elif name in _VALUES and name not in _LOOKS_VALUES:
-            flags.append(f"--{name}={value}")
+    options = [
+        (name, checked_globs([meant(value)], "rg_args")[0] if name in _GLOBS else value)
+        for name, value in options
+    ]
+    flags += [
+        f"--{name}={value}" if name in _VALUES else f"--{name}"
+        for name, value in options
+        if name in _PASSED_ON
+    ]
     modes: list[Mode] = [_MODES[name] for name in names if name in _MODES]
     shown = [name == "hidden" for name in names if name in ("hidden", "no-hidden")]
     return RgArgs(
         flags=tuple(flags),
-        globs=tuple(globs),
+        globs=tuple(value for name, value in options if name in _GLOBS),
         mode=modes[-1] if modes else "lines",
         only_matching="only-matching" in names,
         multiline="multiline" in names,
@@ -263,7 +263,8 @@ _VALUES: dict[str, tuple[str, str, int | None]] = {
     "sortr": _ORDER,
     "color": (r"never|auto", "never", None),
 }
-_LOOKS_VALUES = frozenset({"color", "max-columns"})
+_GLOBS = "glob", "iglob"
+_PASSED_ON = _SEARCHING.keys() | _VALUES.keys() - {"color", "max-columns"}
 _VALUE_SHORT = _table(
     "after-context:A before-context:B context:C max-count:m max-depth:d max-columns:M glob:g",
     "type:t type-not:T encoding:E",
