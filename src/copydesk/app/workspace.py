@@ -162,15 +162,19 @@ class OpenWorkspace(Closing):
         """
         config = load(root) if config is None else config
         self._live, self.clock = LiveConfig(root, config), clock
+
+        # `Files` calls these while it writes; `foreign` and `backend` are made below, with it.
+        def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
+            foreign.keep(real, theirs, ours, is_tail)
+
         self.files = Files(
             root,
             durability=config.durability,
             limit_bytes=config.limit_bytes,
             whole_bytes=config.whole_bytes,
-            # called while it writes; `foreign` and `backend` are made below, with it
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
-            keep=lambda real, theirs, ours, is_tail: foreign.keep(real, theirs, ours, is_tail),
+            keep=keep,
             note_open=lambda real: foreign.note_open(real),
         )
         self.root = self.files.root
