@@ -284,7 +284,9 @@ def test_a_person_is_told_and_asked_first(here: Here) -> None:
     assert f"{edit} " in said
     assert "Nothing was forgotten: 1 edit and 0 plans" in said
     assert here.opened.history("agent")[0].diff
-    assert here.forget("other.txt", status=1)["state"] == "planned"
+    told = here.forget("other.txt", status=1)
+    assert (told["error"], told["state"]) == ("NOT_CONFIRMED", "planned")
+    assert "--yes" in told["summary"]
     status, said = here.run("--lang", "zh", "forget", "other.txt", "--yes")
     assert (status, "已清除 1 个编辑的文本" in said) == (0, True)
     assert here.forget("other.txt", "--yes")["edits"] == []

@@ -634,8 +634,10 @@ def _forget(options: argparse.Namespace) -> int:
             for path in copies:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
+    words = say("cli.forget_forgotten" if agreed else "cli.forget_planned", lang, _counts(what))
     data = {
         "status": "ok" if agreed or options.dry_run else "error",
+        **({} if agreed or options.dry_run else {"error": "NOT_CONFIRMED", "summary": words}),
         "state": "forgotten" if agreed else "planned",
         "edits": [edit.edit_id for edit in what.edits],
         "plans": [plan.id for plan in what.plans],
@@ -643,7 +645,6 @@ def _forget(options: argparse.Namespace) -> int:
         "unfinished": [edit.edit_id for edit in what.open],
         "files": copies,
     }
-    words = say("cli.forget_forgotten" if agreed else "cli.forget_planned", lang, _counts(what))
     also = say("cli.forget_server", lang) + "\n" if agreed and on_server else ""
     _print(options, data, f"{words}\n{also}")
     return 0 if options.dry_run or (agreed and not what.open) else 1
