@@ -167,6 +167,9 @@ class OpenWorkspace(Closing):
         def keep(real: RelPath, theirs: bytes, ours: bytes | None, is_tail: bool) -> None:
             foreign.keep(real, theirs, ours, is_tail)
 
+        def note_open(real: RelPath) -> None:
+            foreign.note_open(real)
+
         self.files = Files(
             root,
             durability=config.durability,
@@ -175,7 +178,7 @@ class OpenWorkspace(Closing):
             may_write=lambda: backend.may_write(),
             may_return=lambda: backend.may_return(),
             keep=keep,
-            note_open=lambda real: foreign.note_open(real),
+            note_open=note_open,
         )
         self.root = self.files.root
         self._roots = _in_full(self.root, root)
