@@ -64,6 +64,7 @@ from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Source, Text, computed_once
 
 _SHOWN_PLACES = 10
+_SHOWN_ALIKE = 3  # other places of one: what differs comes after them, and is to be seen first
 _SHOWN_NEAR = 100  # at most this many hunks are reported with their closest place
 _IN_WORD = re.compile(r"\w\w")
 _WORD = re.compile(  # not one of those that many lines consist of
@@ -738,7 +739,7 @@ def _with_near(rejection: RejectedHunk, base: Snapshot, old: str, near: Near) ->
         difference = line_difference(content_lines(old), list(whole))
         corrected = "".join(f"{line}\n" for line in whole)
         causes = explain(old, corrected) or ("part_of_line",)
-    alike = tuple(line + 1 for line in near.alike)
+    alike = tuple(line + 1 for line in near.alike[:_SHOWN_ALIKE])
     return replace(
         rejection,
         nearest_lines=f"{near.start + 1}~{near.stop}",
