@@ -206,21 +206,6 @@ _DIFF_CHARACTERS = 2_000
 _WIDTH = 160
 
 
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """How a SEARCH differs from a block's text.
-
-    `reason`: `part` (the block contains it, and more), `more` (it contains the block, and more),
-    `blanks` (only white space differs) or `text`. `similarity`: in percent, of characters that are
-    not white space; never 100. `difference`: lines of SEARCH (`-`), of the block (`+`), of both
-    (blank), long ones cut to the part around the difference.
-    """
-
-    reason: str
-    similarity: int
-    difference: tuple[str, ...]
-
-
 def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
     """Whether SEARCH is the block's text; if not `strict`, any white space counts as one blank.
 
@@ -231,8 +216,14 @@ def matches(search: str, markdown: str, *, strict: bool = True) -> bool:
     return is_same or (not strict and sought.split() == there.split())
 
 
-def find_mismatch(search: str, markdown: str) -> Mismatch:
-    """The differences between a SEARCH and a block's text."""
+def find_mismatch(search: str, markdown: str) -> tuple[str, int, tuple[str, ...]]:
+    """How a SEARCH differs from a block's text: the reason, the similarity, the difference.
+
+    The reason: `part` (the block contains it, and more), `more` (it contains the block, and more),
+    `blanks` (only white space differs) or `text`. The similarity: in percent, of characters that
+    are not white space; never 100. The difference: lines of SEARCH (`-`), of the block (`+`), of
+    both (blank), long ones cut to the part around the difference.
+    """
     sought, have = content_of_hunk(search), content_of_hunk(markdown)
     mine, theirs = sought.split("\n"), have.split("\n")
     gaps = list(align(mine, theirs).gaps())
@@ -242,7 +233,7 @@ def find_mismatch(search: str, markdown: str) -> Mismatch:
         (have and have in sought, "more"),
     )
     reason = next((why for is_so, why in reasons if is_so), "text")
-    return Mismatch(reason, _similarity(mine, theirs, gaps), tuple(_diff(mine, theirs, gaps)))
+    return reason, _similarity(mine, theirs, gaps), tuple(_diff(mine, theirs, gaps))
 
 
 def _similarity(mine: list[str], theirs: list[str], gaps: list[Gap]) -> int:
@@ -574,7 +565,7 @@ def plan_blocks(
         except Unfit as unfit:
             if unfit.kind == "CONTENT_MISMATCH.text" and compared < _COMPARED:
                 compared += 1
-                problems.append(_mismatch(hunk, tree))
+                problems.append(_mismatch(hunk, tree.blocks[hunk.block_id].markdown))
             else:
                 block_id = unfit.block_id or hunk.block_id
                 problems.append(
@@ -592,14 +583,14 @@ def plan_blocks(
     return BlockPlan(tuple(taken), operations, tuple(tree.blocks[name] for name in named))
 
 
-def _mismatch(hunk: BlockHunk, tree: BlockTree) -> Problem:
-    mismatch = find_mismatch(hunk.search or "", tree.blocks[hunk.block_id].markdown)
+def _mismatch(hunk: BlockHunk, markdown: str) -> Problem:
+    reason, similarity, difference = find_mismatch(hunk.search or "", markdown)
     return problem(
-        cast(Kind, f"CONTENT_MISMATCH.{mismatch.reason}"),
+        cast(Kind, f"CONTENT_MISMATCH.{reason}"),
         hunk.line,
         block_id=hunk.block_id,
-        similarity=mismatch.similarity,
-        difference=mismatch.difference,
+        similarity=similarity,
+        difference=difference,
     )
 
 
@@ -640,8 +631,7 @@ def _insert(
     between = "\n" if images[0].kind == "i" else "\n\n"
     whole = len(images) == new.pieces
     markdown = new.hunk.text if whole else between.join(image.markdown for image in images)
-    change = InsertText(markdown, side, anchor_id)
-    return BlockOperation(change, tuple(images), (new.hunk.line,))
+    return BlockOperation(InsertText(markdown, side, anchor_id), tuple(images), (new.hunk.line,))
 
 
 def _deletes(working: WorkingCopy) -> Iterator[BlockOperation]:
@@ -670,10 +660,7 @@ class HunkMade:
     new_ids: tuple[str, ...] = ()
 
 
-_NO_PLAN = BlockPlan((), (), ())
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BlockDraft(Draft):
     """The draft of a block diff, made by `block_draft`.
 
@@ -682,7 +669,7 @@ class BlockDraft(Draft):
     operations of `plan` left. `notices` are its side effects: their kind, the block, what happened.
     """
 
-    plan: BlockPlan = _NO_PLAN
+    plan: BlockPlan
     ids: tuple[tuple[str, ...], ...] = ()
     notices: tuple[tuple[str, str, str], ...] = ()
 
@@ -712,8 +699,11 @@ class BlockDraft(Draft):
         """The saved data of a plan: digests of texts that no SEARCH gives, and line counts."""
         writing = (hunk for hunk in self.plan.hunks if hunk.deletes or hunk.rewrites)
         blind = {hunk.block_id for hunk in writing if hunk.search is None}
-        unseen = (block for block in self.plan.reads if block.id in blind)
-        digests = tuple((block.id, digest_of_text(block.markdown)) for block in unseen)
+        digests = tuple(
+            (block.id, digest_of_text(block.markdown))
+            for block in self.plan.reads
+            if block.id in blind
+        )
         return BlockReads(digests, self.old_count, self.new_count)
 
     def made(self) -> tuple[HunkMade, ...]:
