@@ -52,10 +52,6 @@ _BOOTING = "not been fully booted"
 class KernelRefused(Exception):
     """The kernel answered with a code other than 0 and a message."""
 
-    def __init__(self, path: str, code: int, message: str) -> None:
-        super().__init__(f"{path}: {message or code}")
-        self.code = code
-
 
 class AnswerLost(NotesUnavailable):
     """The request was sent, but its outcome is unknown."""
@@ -189,7 +185,7 @@ def _data(path: str, answer: bytes) -> object:
         return envelope.get("data")
     if _BOOTING in words:
         raise NotesUnavailable(f"{path}: {words}", "booting")
-    raise KernelRefused(path, code, words)
+    raise KernelRefused(f"{path}: {words or code}")
 
 
 def _words(problem: Exception) -> str:
@@ -295,8 +291,7 @@ def holding_words(words: Sequence[str]) -> str:
         raise InvalidArgs("query", "must not be empty")
     if len(words) > MOST_WORDS:
         raise InvalidArgs("query", f"more than {MOST_WORDS} words")
-    kinds = ", ".join(literal(kind) for kind in LEAVES_OUT)
-    tests = [f"type NOT IN ({kinds})", "id <> box"]
+    tests = [f"type NOT IN ({', '.join(map(literal, LEAVES_OUT))})", "id <> box"]
     return " AND ".join([*tests, *(_holds(word, "content", "markdown") for word in words)])
 
 
@@ -495,9 +490,9 @@ class Kernel:
         return children
 
     def _children(self, block_id: str) -> list[KernelNode]:
-        rows = self._of("/api/block/getChildBlocks", block_id).rows()
         return [
-            KernelNode(*of.texts("id", "type", "subType", "markdown", "content")) for of in rows
+            KernelNode(*of.texts("id", "type", "subType", "markdown", "content"))
+            for of in self._of("/api/block/getChildBlocks", block_id).rows()
         ]
 
     def last_ids(self, container_id: str, count: int) -> tuple[str, ...]:
@@ -514,8 +509,7 @@ class Kernel:
     def id_at(self, document_id: str, index: int) -> str:
         """The id of a block by its place, or of the folded heading that hides it; or empty."""
         body = {"id": valid(document_id), "index": index + 1, "size": 1, "mode": 0}
-        content = self._read("/api/filetree/getDoc", body).text("content")
-        match = _NODE_ID.search(content)
+        match = _NODE_ID.search(self._read("/api/filetree/getDoc", body).text("content"))
         return match[1] if match else ""
 
     def some_children(self, parent_id: str, standings: Mapping[str, TreeInfo]) -> list[KernelNode]:
