@@ -89,12 +89,8 @@ Span = tuple[int, int, int]
 """Blocks that a change replaces: [start, stop) in document order, and the depth of them all."""
 
 
-def traces(tree: Tree, *tops: Block, depth: int = 0) -> list[Trace]:
-    """The traces of blocks and their descendants, parents first: structure and texts of leaves."""
-    return _traces(tree, [placed for each in tops for placed in in_order(each, depth)])
-
-
-def _traces(tree: Tree, placed: Sequence[tuple[int, Block]]) -> list[Trace]:
+def traces(tree: Tree, placed: Iterable[tuple[int, Block]]) -> list[Trace]:
+    """The traces of blocks, each given with its depth."""
     return [
         (
             depth,
@@ -420,7 +416,8 @@ class WorkingDocument:
         """Join blocks and the windows among them; None if the result would parse differently."""
         document, window = self.document, ReparseWindow(self.document, low, high)
         rows = [document.rows[0], *document.rows[window.first : window.behind]]
-        expected = traces(document.tree, *document.tree.root.children[low:high], depth=1)
+        tops = document.tree.root.children[low:high]
+        expected = traces(document.tree, chain.from_iterable(in_order(top, 1) for top in tops))
         for each in reversed(met):  # the last first: no place moves
             rows[each.first - window.first + 1 : each.behind - window.first + 1] = each.rows[1:]
             expected[each.first - window.first : each.behind - window.first] = each.traces[1:]
@@ -435,7 +432,7 @@ class WorkingDocument:
         whole = self.document.tree
         tree = read(data, whole.profile, whole.newline, part=low > 0)
         placed = in_order(tree.root)
-        return tree, [block for _, block in placed], _traces(tree, placed)
+        return tree, [block for _, block in placed], traces(tree, placed)
 
 
 def _shifted(windows: Iterable[ReparseWindow], by: int) -> list[Edit]:
