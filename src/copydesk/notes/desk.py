@@ -341,8 +341,7 @@ class NoteReader:
         self, member: Member, blocks: Iterable[NoteBlock], *operations: Operation
     ) -> None:
         """Raise AccessDenied unless the member may do the operations in the blocks' documents."""
-        paths = dict.fromkeys(self.path(member, block) for block in blocks)
-        self.check(member, paths, *operations)
+        self.check(member, dict.fromkeys(self.path(member, each) for each in blocks), *operations)
 
     def may_read(self, member: Member, block: NoteBlock) -> bool:
         """Whether the member may read the block's document."""

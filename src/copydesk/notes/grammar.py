@@ -517,8 +517,9 @@ class _Reader:
         if not text and header.action not in ("EDIT", "DELETE", "MOVE"):
             self._wrong("EMPTY_CONTENT.text", at, text=self._lines[at])
         elif header.wrong is None:
-            hunk = BlockHunk(header.action, header.block_id, text, search, at + 1, place)
-            self.hunks.append(hunk)
+            self.hunks.append(
+                BlockHunk(header.action, header.block_id, text, search, at + 1, place)
+            )
 
     def _wrong(
         self,
@@ -621,8 +622,7 @@ def split_as(profile: Profile) -> SplitBlocks:
     def split(text: str) -> tuple[BlockText, ...]:
         lines, _ = cut(encode(text))
         data = b"\n".join(lines)
-        tops = parse_new(data, profile).root.children
-        blocks = [block for block in tops if not is_phantom(block)]
+        blocks = [each for each in parse_new(data, profile).root.children if not is_phantom(each)]
         return tuple(_pieces(data, lines, blocks)) if blocks else ()
 
     return split

@@ -638,13 +638,8 @@ def check_characters(text: str, argument: str) -> None:
     """Raise InvalidArgs(argument) for a text with NUL or a lone surrogate."""
     if "\0" in text:
         raise InvalidArgs(argument, "holds a NUL character")
-    if has_surrogate(text):
+    if _SURROGATE.search(text):
         raise InvalidArgs(argument, "holds a lone surrogate")
-
-
-def has_surrogate(text: str) -> bool:
-    """Whether the text contains a lone surrogate."""
-    return _SURROGATE.search(text) is not None
 
 
 def checked_title(title: str) -> str:
@@ -654,7 +649,7 @@ def checked_title(title: str) -> str:
         (not name, "must not be empty"),
         ("/" in name, "holds a slash"),
         (len(name) > _TITLE_CHARACTERS, f"more than {_TITLE_CHARACTERS} characters"),
-        ("\0" in name or has_surrogate(name), "holds a character that no title can have"),
+        ("\0" in name or _SURROGATE.search(name), "holds a character that no title can have"),
     ):
         if is_wrong:
             raise InvalidArgs("title", why)

@@ -265,8 +265,7 @@ def shown_text(text: str) -> str:
     """The text for display: a byte that is not UTF-8 is spelled out."""
     if text.isascii():
         return text
-    data = text.encode("utf-8", "surrogateescape")
-    return data.decode("utf-8", "backslashreplace")
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 _TITLE = re.compile(
@@ -325,8 +324,7 @@ def holding(rows: Sequence[Fingerprint]) -> list[Fingerprint]:
         if row.kind in HOLDS and row.kind != DOCUMENT:
             inside = row.kind + " " + " ".join(child.hash for child in reversed(children))
             words = {word for child in children for word in _words(child.sketch)}
-            sketch = "".join(sorted(words)[:_KEPT])
-            row = row._replace(hash=_hash(inside.encode()), sketch=sketch)
+            row = row._replace(hash=_hash(inside.encode()), sketch="".join(sorted(words)[:_KEPT]))
         renewed.append(row)
         below.setdefault(row.depth, []).append(row)
     return renewed[::-1]

@@ -637,6 +637,7 @@ _UNREAD = {FileNotFound.code: "", FileTooLarge.code: "TOO_LARGE"}
 """The reasons of `NotRead` by the codes of refusals; all others are UNREADABLE."""
 
 
+@dataclass(eq=False)
 class NotRead(Exception):
     """A Markdown file that cannot be read.
 
@@ -644,9 +645,8 @@ class NotRead(Exception):
     forbidden, which may have no stamp.
     """
 
-    def __init__(self, reason: str, stamp: Stamp | None) -> None:
-        super().__init__(reason)
-        self.reason, self.stamp = reason, stamp
+    reason: str
+    stamp: Stamp | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -555,8 +555,7 @@ class FolderStore:
     def _document(self, document_id: str) -> FolderDocument:
         document = self._documents.find(document_id)
         if document_id != document.id:
-            kind = document.block(document_id).kind
-            raise WrongBlockKind(document_id, kind, "document")
+            raise WrongBlockKind(document_id, document.block(document_id).kind, "document")
         return document
 
     def _free(self, folder: RelPath, title: str) -> RelPath:

@@ -322,8 +322,7 @@ def same(left: str, right: str) -> bool:
 
 def _squeezed(text: str) -> str:
     """A text without the blanks that the kernel adds when it is given one as Markdown."""
-    lines = text.split("\n")
-    return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in lines if line.strip())
+    return "\n".join(_BLANKS.sub(" ", line).rstrip() for line in text.split("\n") if line.strip())
 
 
 def bound(image: str) -> str:

@@ -634,8 +634,7 @@ class KernelStore:
         checked(markdown)
         self._check_open(box)
         # Only the kernel knows what is today, so no path can be told.
-        making = Making(partial(self._make_daily_note, box, markdown))
-        return Prepared((), {}, {}, held=making)
+        return Prepared((), {}, {}, held=Making(partial(self._make_daily_note, box, markdown)))
 
     def execute(self, prepared: Prepared, keep: KeepUndo = kept_nowhere) -> ChangesDone:
         plan = prepared.held
@@ -690,8 +689,7 @@ class KernelStore:
 
     def _made(self, new: NoteBlock, named: str, problem: str, *, late: bool) -> None:
         """Check the new document, remove a wrong one; NotesTorn if a `late` one is missing."""
-        there = self._kernel.settled(lambda: self.blocks([new.id]), bool, late=late)
-        note = there.get(new.id)
+        note = self._kernel.settled(lambda: self.blocks([new.id]), bool, late=late).get(new.id)
         if note is None:
             if late or (named and self.blocks([named])):
                 raise NotesTorn(0, problem or f"it has the id {named}", (named or new.id,))

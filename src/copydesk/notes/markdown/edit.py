@@ -87,8 +87,7 @@ def touches(tree: Tree, block: Block) -> bool:
 
 def is_tight(tree: Tree, item: Block) -> bool:
     """Whether no blank line is between an item and its neighbours."""
-    around = (item.previous, item, item.next)
-    beside_it = [each for each in around if each is not None]
+    beside_it = [each for each in (item.previous, item, item.next) if each is not None]
     return not any(apart(tree, above, below) for above, below in pairwise(beside_it))
 
 

@@ -135,8 +135,7 @@ def finish_paragraph(parser: Parser, node: Node) -> None:
     if parent.kind == ITEM and parent.nodes[0] is node:
         if _begins(parser, node, b"{") and bare_attributes(_text(parser, node)):
             parent.nodes = []
-            empty = parent.close_with(PARAGRAPH, node.stop, node.stop)
-            empty.attributes = (node.start, node.stop)
+            parent.close_with(PARAGRAPH, node.stop, node.stop).attributes = (node.start, node.stop)
             return
         if parent.subtype == "t" and _finish_task(parser, node):
             return
@@ -231,12 +230,11 @@ def settle(parser: Parser) -> None:
     """Do the last pass: attach attributes to their blocks."""
     if b"{:" not in parser.data:
         return
-    waiting = [parser.root]
-    while waiting:
-        node = waiting.pop()
+    every = [parser.root]
+    for node in every:  # which grows
         if node.nodes:
             node.nodes = _settled(parser, node)
-            waiting += node.nodes
+            every += node.nodes
             if parser.depth and node.kind == SUPER and not node.nodes and not node.closed:
                 node.kind, node.closed = PARAGRAPH, True  # Lute checks again what it parsed again
 

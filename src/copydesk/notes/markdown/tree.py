@@ -260,9 +260,8 @@ def settle_gfm(parser: Parser) -> None:
     """Attach lines of attributes, and `^id` marks on their own, to the block before them."""
     if b"{:" not in parser.data and b"^" not in parser.data:
         return
-    waiting = [parser.root]
-    while waiting:
-        node = waiting.pop()
+    every = [parser.root]
+    for node in every:  # which grows
         nodes: list[Node] = []
         for child in node.nodes:
             mark = child.kind == ATTRIBUTES or (
@@ -273,7 +272,7 @@ def settle_gfm(parser: Parser) -> None:
                 continue
             nodes.append(child)
         node.nodes = nodes
-        waiting += (child for child in nodes if child.nodes)
+        every += (child for child in nodes if child.nodes)
 
 
 _GFM = BlockRules(
