@@ -178,14 +178,25 @@ class SearchBlocksCall(ToolCall):
         within = within_of(self.name, self.folder)
         blocks = reading.search(context.member, query, self.limit, within)
         said = "notes.found" if blocks else "notes.found_none"
-        lines = [say(said, context.lang, {"count": len(blocks), "query": query})]
-        rows: list[Value] = []
-        for block in blocks:
-            text = block.content or block.markdown
-            names = {"id": block.id, "type": block.kind, "box": block.box, "root_id": block.root_id}
-            rows.append({**names, "hpath": block.hpath, "content": start_of(text, _LONGEST)})
-            shown = start_of(one_line(text), _LONGEST)
-            lines.append(f"- [{block.id}][{block.kind}] {block.hpath}: {shown}")
+        found = [(block, block.content or block.markdown) for block in blocks]
+        rows: list[Value] = [
+            {
+                "id": block.id,
+                "type": block.kind,
+                "box": block.box,
+                "root_id": block.root_id,
+                "hpath": block.hpath,
+                "content": start_of(text, _LONGEST),
+            }
+            for block, text in found
+        ]
+        lines = [
+            say(said, context.lang, {"count": len(blocks), "query": query}),
+            *(
+                f"- [{block.id}][{block.kind}] {block.hpath}: {start_of(one_line(text), _LONGEST)}"
+                for block, text in found
+            ),
+        ]
         more, coverage = blocks.total - len(blocks), reading.covered(context.member)
         covered = coverage_fields(coverage)
         waiting = {"indexed": covered["indexed"], "documents": covered["total"]}
