@@ -302,8 +302,7 @@ def _into_empty(tree: Tree, block: Block, markdown: str) -> Edit:
         before = newline if len(data) > max(line, block.start) else b""
         return _put(tree, markdown, len(data), before, b"", newline)
     if block.kind == SUPER:
-        at = line_stop(data, block.start)
-        return _put(tree, markdown, at, newline + prefix, prefix, b"")
+        return _put(tree, markdown, line_stop(data, block.start), newline + prefix, prefix, b"")
     filler = b"" if data[block.stop - 1 : block.stop] in (b" ", b"\t") else b" "
     after = newline + blank_line(prefix) if touches(tree, block) else b""
     return _put(tree, markdown, block.stop, filler, prefix, after, holder=block)
@@ -433,8 +432,7 @@ def _in_place(
 def _html_kind(data: bytes, block: Block) -> int:
     """How the HTML block that is the innermost last one begins."""
     *_, last = last_inside(block)
-    line = data[last.start :].partition(b"\n")[0]
-    return html_kind(line, 0, in_paragraph=False)
+    return html_kind(data[last.start :].partition(b"\n")[0], 0, in_paragraph=False)
 
 
 def _fronts(tree: Tree, block: Block, lines: list[bytes]) -> bool:

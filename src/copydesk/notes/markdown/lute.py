@@ -262,8 +262,11 @@ def _settled(parser: Parser, node: Node) -> list[Node]:
 
 def _is_lost(parser: Parser, node: Node) -> bool:
     """Whether Lute takes a paragraph, text and all, for attributes of the block before it."""
-    begins = node.kind == PARAGRAPH and _begins(parser, node, b"{:")
-    return begins and bool(leading_attributes(_text(parser, node)))
+    return (
+        node.kind == PARAGRAPH
+        and _begins(parser, node, b"{:")
+        and bool(leading_attributes(_text(parser, node)))
+    )
 
 
 def _begins(parser: Parser, node: Node, sign: bytes) -> bool:
@@ -491,8 +494,7 @@ def attributes_start(parser: Parser, container: Node) -> int:
 
 def super_start(parser: Parser, container: Node) -> int:
     """`{{{`, optionally followed by `row` or `col`."""
-    match = _SUPER(parser.line, parser.nonspace)
-    if match is None:
+    if _SUPER(parser.line, parser.nonspace) is None:
         return NO
     parser.close_unmatched()
     run = parser.tip.run or []

@@ -222,10 +222,10 @@ class Parser(LineCursor):
     def pieces_of(self, node: Node) -> list[int]:
         """Where the text of each line of a paragraph starts and stops, alternately."""
         if node.pieces is None:
-            node.pieces = []
-            lines, starts = cut(self.data[node.start : node.stop])
-            for line, start in zip(lines, starts, strict=True):
-                node.pieces += (node.start + start, node.start + start + len(line))
+            lines = zip(*cut(self.data[node.start : node.stop]), strict=True)
+            node.pieces = [
+                node.start + at for line, start in lines for at in (start, start + len(line))
+            ]
         return node.pieces
 
     def text_of(self, node: Node) -> bytes:
