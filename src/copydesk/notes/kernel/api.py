@@ -587,10 +587,9 @@ class Kernel:
         ]
 
     def notebooks(self) -> list[Notebook]:
-        rows = self._read("/api/notebook/lsNotebooks", {}).at("notebooks").rows()
         return [
             Notebook(of.text("id"), of.text("name"), of.fields().get("closed") is True)
-            for of in rows
+            for of in self._read("/api/notebook/lsNotebooks", {}).at("notebooks").rows()
         ]
 
     # Read from the index: current after `flush`.

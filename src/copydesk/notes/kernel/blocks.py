@@ -249,8 +249,7 @@ _INSIDE = re.compile(r'data-(?:content|id)="([^"\n]*)"')
 
 def markdown_of_image(image: str) -> str:
     """The text of an image as Markdown, for a diff; a span without Markdown syntax stays one."""
-    text = _SPAN.sub(_as_signs, without_attributes(image))
-    return _BARE_END.sub("", _INVISIBLE.sub("", text))
+    return _BARE_END.sub("", _INVISIBLE.sub("", _SPAN.sub(_as_signs, without_attributes(image))))
 
 
 def _as_signs(element: re.Match[str]) -> str:
@@ -543,8 +542,7 @@ def _pair_in_place(old: Block, new: Block, ids: dict[int, str]) -> None:
                     if block.anchor and block.anchor not in used
                 ]
                 if [block.kind for block in gone] == [block.kind for block in free]:
-                    pairs = zip(free, gone, strict=True)
-                    ids |= {id(block): former.anchor or "" for block, former in pairs}
+                    ids |= zip(map(id, free), (each.anchor or "" for each in gone), strict=True)
                 start, free = at + 1, []
             elif child and id(child) not in ids:
                 free.append(child)
@@ -562,8 +560,9 @@ def _shape(blocks: Sequence[Block]) -> str:
     """
     if len(blocks) == 1 and blocks[0].kind == "l" and len(blocks[0].children) == 1:
         return _shape(blocks[0].children)
-    inside = [_shape(block.children) or ("p()" if block.kind == "i" else "") for block in blocks]
-    return "".join(f"{block.kind}({below})" for block, below in zip(blocks, inside, strict=True))
+    return "".join(
+        f"{block.kind}({_shape(block.children) or 'p()' * (block.kind == 'i')})" for block in blocks
+    )
 
 
 def _composed(tree: Tree, block: Block, lines: Mapping[int, str]) -> str:

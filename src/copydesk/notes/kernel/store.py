@@ -491,8 +491,7 @@ class KernelStore:
                 child = siblings(standing.parent_id).get(block_id)
                 attributes = attributes_of(images.get(block_id, "")).get(block_id, {})
             else:
-                title = html.unescape(home(block_id).title)
-                child = KernelNode(block_id, "d", "", "", title)
+                child = KernelNode(block_id, "d", "", "", html.unescape(home(block_id).title))
                 attributes = kernel.attributes(block_id)
             if child is not None:  # else it was removed meanwhile
                 at = home(standing.parent_id or block_id)
@@ -536,13 +535,14 @@ class KernelStore:
         titles = {document_id: self._kernel.home(document_id).title for document_id in there} | {
             home.root_id: home.title
         }
-        crumbs = [Crumb(home.box, "", names.get(home.box, ""))]
-        # A document that is gone has no title.
-        crumbs += [
-            Crumb(document_id, "d", html.unescape(titles.get(document_id, "")))
-            for document_id in home.ids
+        crumbs = [
+            Crumb(home.box, "", names.get(home.box, "")),
+            *(  # a document that is gone has no title
+                Crumb(document_id, "d", html.unescape(titles.get(document_id, "")))
+                for document_id in home.ids
+            ),
+            *self._kernel.breadcrumb(block_id),
         ]
-        crumbs += self._kernel.breadcrumb(block_id)
         if crumbs[-1].id != block_id:  # left out if its list item represents it
             crumbs.append(Crumb(block_id, standing.kind, ""))
         return tuple(crumbs)

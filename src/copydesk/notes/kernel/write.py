@@ -367,8 +367,7 @@ class KernelWriter:
             emptied = self._with_emptied(source, parent_id)
             gone = emptied.id
             # What comes beside it may be all that is around it: then that goes when it goes back.
-            outermost = self._with_emptied(emptied)
-            inverses = [*map(Delete, change.ids), self._bringing_back(outermost)]
+            inverses = [*map(Delete, change.ids), self._bringing_back(self._with_emptied(emptied))]
         order = [i for i in _order(self._kernel, parent_id) if i not in change.ids]
         ends = {"first_in": 0, "last_in": len(order)}
         at = (
