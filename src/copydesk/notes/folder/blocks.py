@@ -208,8 +208,7 @@ def _without_backticks(line: str) -> str:
     A run that is closed by none of its own length opens with as many of its backticks as it can.
     """
     runs = [run.span() for run in _BACKTICKS.finditer(line)]
-    ends: dict[int, list[int]] = {}
-    """By length, where runs start, the next one last."""
+    ends: dict[int, list[int]] = {}  # by length, where runs start, the next one last
     for start, stop in reversed(runs):
         ends.setdefault(stop - start, []).append(start)
     pieces, at = list[str](), 0
@@ -238,8 +237,7 @@ def _unwrapped(text: str, opens: re.Pattern[str], ends: Mapping[str, re.Pattern[
 
 def _unwrapped_line(line: str, opens: re.Pattern[str], ends: Mapping[str, re.Pattern[str]]) -> str:
     pieces, at = list[str](), 0
-    nearest: dict[str, int] = {}
-    """Where each mark closes next; after the line if it does not."""
+    nearest: dict[str, int] = {}  # where each mark closes next; after the line if it does not
     for opening in opens.finditer(line):
         start = opening.start()
         for mark, end in ends.items() if start >= at else ():
@@ -436,11 +434,6 @@ class FolderDocument:
         at = self.number.get(block) if block is not None else None
         return "" if at is None else self.rows[at].id
 
-    @property
-    def size(self) -> int:
-        """The number of top-level blocks, front matter included."""
-        return len(self.tree.root.children)
-
     @computed_once
     def parses_in_windows(self) -> bool:
         """Whether some of its top-level blocks can be parsed without the others."""
@@ -614,8 +607,7 @@ class _Side:
 
     def leaves(self, at: int) -> set[str]:
         """The hashes of the texts inside a block."""
-        below = self.rows[at + 1 : self.stops[at]]
-        return {row.hash for row in below if row.kind not in HOLDS}
+        return {row.hash for row in self.rows[at + 1 : self.stops[at]] if row.kind not in HOLDS}
 
 
 class _Matching:

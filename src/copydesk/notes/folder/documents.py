@@ -581,9 +581,8 @@ _NUMBER = "(SELECT number FROM paths WHERE path = ?)"
 
 
 def _hashes(ids: Iterable[str]) -> list[int]:
-    encoded = [each.encode("utf-8", "surrogatepass") for each in ids]
-    digests = [hashlib.blake2b(each, digest_size=8).digest() for each in encoded]
-    return [int.from_bytes(each, signed=True) for each in digests]
+    hashes = [hashlib.blake2b(i.encode("utf-8", "surrogatepass"), digest_size=8) for i in ids]
+    return [int.from_bytes(each.digest(), signed=True) for each in hashes]
 
 
 def folded(text: str) -> bytes:

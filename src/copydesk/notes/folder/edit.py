@@ -251,7 +251,7 @@ class WorkingDocument:
 
     def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
         """The document, with a window around its first or its last block."""
-        size = self.document.size
+        size = len(self.document.tree.root.children)
         window = self._window(size - 2, size) if last else self._window(0, 2)
         at = -1 if last else 0
         window = self._with_guards(window, lambda each: each.tree.root.children[at].index)
@@ -275,8 +275,7 @@ class WorkingDocument:
     ) -> tuple[str, ...]:
         """Insert blocks of these kinds; return their ids. InvalidArgs if they would be others."""
         span = _span_to_fill(window, block, where)
-        edit = insertion(window.tree, block, where, markdown)
-        return self._make(window, (edit,), span, kinds)
+        return self._make(window, (insertion(window.tree, block, where, markdown),), span, kinds)
 
     def update(self, window: ReparseWindow, block: Block, markdown: str, kind: str) -> None:
         """Replace the text of a block, which keeps its id. Raises InvalidArgs as `insert` does."""
@@ -394,7 +393,7 @@ class WorkingDocument:
 
     def _window(self, low: int, high: int) -> ReparseWindow:
         """The window of these top-level blocks, merged with the windows it overlaps."""
-        size = self.document.size
+        size = len(self.document.tree.root.children)
         low, high = max(low, 0), min(high, size)
         if not self.document.parses_in_windows:
             low, high = 0, size

@@ -50,8 +50,7 @@ from copydesk.notes.folder.documents import (
     stamp_key,
 )
 from copydesk.notes.folder.edit import DryRun, HeldFiles, text_shown
-from copydesk.notes.markdown import Block as Node
-from copydesk.notes.markdown import Profile, Tree, heading_of, section
+from copydesk.notes.markdown import Block, Profile, Tree, heading_of, section
 from copydesk.notes.markdown.block import DOCUMENT
 from copydesk.notes.markdown.parser import LOOKED_AT
 from copydesk.notes.markdown.tree import undisturbed
@@ -176,7 +175,7 @@ class FolderStore:
     @locked
     def blocks(self, ids: Sequence[str]) -> dict[str, NoteBlock]:
         wanted = dict.fromkeys(ids)
-        places: dict[FolderDocument, list[Node]] = {}  # what is above is told once for each
+        places: dict[FolderDocument, list[Block]] = {}  # what is above is told once for each
         for block_id in wanted:
             with suppress(BlockNotFound):
                 document = self._documents.find(block_id)
@@ -254,9 +253,11 @@ class FolderStore:
             name = content(document.tree, at) if at.level else ""
             crumbs.append(Crumb(document.name(at), at.kind, name))
             at = heading_of(at) or at.parent
-        crumbs.append(Crumb(document.id, DOCUMENT, document.title))
         above = takewhile(lambda each: each[1], self._above(document.path))
-        crumbs += [Crumb(card.id, DOCUMENT, name) for name, card in above if card is not None]
+        crumbs += [
+            Crumb(document.id, DOCUMENT, document.title),
+            *(Crumb(card.id, DOCUMENT, name) for name, card in above if card is not None),
+        ]
         return (Crumb(self._box, "", self._name), *reversed(crumbs))
 
     @locked
@@ -318,10 +319,11 @@ class FolderStore:
         self._learn(f"^{name}")
         named = map(path_of, self._index.anchored(name))
         paths = [path for path in named if note is None or names_document(note, path)]
-        ids: dict[str, str] = {}
-        for document in filter(None, map(self._documents.look, paths)):
-            if name in document.tree.anchors:
-                ids[document.name(document.tree.anchors[name])] = str(document.path)
+        ids = {
+            document.name(document.tree.anchors[name]): str(document.path)
+            for document in filter(None, map(self._documents.look, paths))
+            if name in document.tree.anchors
+        }
         if not ids:
             raise BlockNotFound(address)
         if len(ids) > 1:
@@ -526,7 +528,7 @@ class FolderStore:
             updated=time.strftime("%Y%m%d%H%M%S", time.localtime(card.stamp.mtime_ns // 10**9)),
         )
 
-    def _blocks(self, document: FolderDocument, nodes: Iterable[Node]) -> Iterator[NoteBlock]:
+    def _blocks(self, document: FolderDocument, nodes: Iterable[Block]) -> Iterator[NoteBlock]:
         tree, path = document.tree, document.path
         hpath = self._hpath(path, document.title)
         for node in nodes:
@@ -582,22 +584,23 @@ class FolderStore:
         result = base.edited(change)
         unnamed = fingerprints(tree, tree.root)
         # a document that was undone and is made again has the ids that its text had
-        known = self._documents.known_rows(path, result.digest, len(unnamed))
-        rows = known or tuple(each.with_id(new_id()) for each in unnamed)
+        rows = self._documents.known_rows(path, result.digest, len(unnamed)) or tuple(
+            each.with_id(new_id()) for each in unnamed
+        )
         step = SidecarChange("", result.digest, (Splice(0, (), rows),))
         self._documents.plan_ids(None, path, step)
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         needed = HeldFiles(((path, result.digest, rows, None),), ((rows[0].id, *tops),))
-        file = FileEdit(path, base, change, created=True)
-        return Prepared((), {}, {str(path): text_shown(data)}, (file,), needed)
+        files = (FileEdit(path, base, change, created=True),)
+        return Prepared((), {}, {str(path): text_shown(data)}, files, needed)
 
 
-def _inside(block: Node) -> Sequence[Node]:
+def _inside(block: Block) -> Sequence[Block]:
     """The children of a container, or the section of a heading."""
     return section(block) if block.level else shown(block)
 
 
-def _nested(document: FolderDocument, headings: Sequence[Node]) -> tuple[Heading, ...]:
+def _nested(document: FolderDocument, headings: Sequence[Block]) -> tuple[Heading, ...]:
     """Nest headings: each contains the lower-level ones that follow it."""
     nested, at = list[Heading](), 0
     while at < len(headings):
