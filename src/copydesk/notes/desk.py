@@ -838,8 +838,7 @@ class NotesDesk:
             undoes=job.undoes,
             why=job.member.why,
         )
-        whole = joined(ready.documents, ready.path)
-        part = Part(job, whole, passed.approval, passed.decided_ms)
+        part = Part(job, joined(ready.documents, ready.path), passed.approval, passed.decided_ms)
         (entry,) = self._writer.write((InStore(entry, part, write),))
         return replace(ready, ids=done[0].ids, edit_ids=(entry.edit_id,))
 
@@ -859,8 +858,7 @@ class NotesDesk:
         target = home.store.blocks([target_id]).get(target_id)
         is_list = target is not None and target.kind == "l"
         if is_list and any(piece.kind != "l" for piece in home.split(markdown)):
-            items = [item.markdown for item in home.store.children(target_id)]
-            markdown = as_item(markdown, items)
+            markdown = as_item(markdown, [item.markdown for item in home.store.children(target_id)])
         changes = appending(
             home.store, home.split, target_id, markdown, mixes_tasks=home.mixes_tasks
         )

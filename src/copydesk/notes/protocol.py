@@ -669,14 +669,14 @@ class _Part(NamedTuple):
     indices: tuple[int, ...] = (0,)
 
 
+@dataclass(frozen=True, eq=False)
 class _Several:
     """Several stores of files as one; each id is in one of them. All prepare before any executes.
 
     What is prepared holds a `_Part` for each of them.
     """
 
-    def __init__(self, stores: tuple[NoteStore, ...]) -> None:
-        self._stores = stores
+    _stores: tuple[NoteStore, ...]
 
     def notebooks(self) -> tuple[Notebook, ...]:
         return tuple(notebook for store in self._stores for notebook in store.notebooks())
