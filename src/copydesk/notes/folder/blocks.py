@@ -439,17 +439,16 @@ class FolderDocument:
         """Whether some of its top-level blocks can be parsed without the others."""
         return self.tree.profile == "gfm" and not is_phantom(self.tree.root.children[-1])
 
-    def line_of(self, at: int) -> int:
-        """The byte where the line of a top-level block starts; the end for the one after all."""
-        if not at:
-            return 0
-        children = self.tree.root.children
-        return line_start(self.data, children[at].first) if at < len(children) else len(self.data)
+    def place_of(self, at: int) -> tuple[int, int]:
+        """The byte where the line of a top-level block starts, and its position in document order.
 
-    def row_of(self, at: int) -> int:
-        """The position of a top-level block in document order; for front matter, of the next."""
+        Of front matter the position is that of the next one; both are the ends for one after all.
+        """
         children = self.tree.root.children
-        return self.number.get(children[at], 1) if at < len(children) else len(self.rows)
+        if at >= len(children):
+            return len(self.data), len(self.rows)
+        start = line_start(self.data, children[at].first) if at else 0
+        return start, self.number.get(children[at], 1)
 
 
 def shift_all(blocks: Iterable[Block], by: int) -> None:

@@ -116,8 +116,8 @@ class ReparseWindow:
 
     def __init__(self, document: FolderDocument, low: int, high: int) -> None:
         self.low, self.high = low, high
-        self.start, self.stop = document.line_of(low), document.line_of(high)
-        self.first, self.behind = document.row_of(low), document.row_of(high)
+        self.start, self.first = document.place_of(low)
+        self.stop, self.behind = document.place_of(high)
 
     def show(self, parsed: Parsed, change: ChangeSet, rows: list[Fingerprint]) -> None:
         """Take in another text, and the rows of its blocks."""

@@ -414,14 +414,12 @@ class FolderStore:
             may = {path for path, text in texts if sought(folded(f"{stem(path)}\n{text}"))}
             changed.sort(key=lambda path: path not in may)
             most = sum(now[path].size for path in may) if whole else _BYTES_AT_ONCE
-        size, count = 0, 0
-        while count < len(changed) and size < most:
-            part = changed[count : count + _AT_ONCE]
+        while changed and most > 0:
+            part, changed = changed[:_AT_ONCE], changed[_AT_ONCE:]
             self._take(part, _unchecked if whole else check_cancelled)
-            size += sum(now[path].size for path in part)
-            count += len(part)
-        self._leave(changed[count:])
-        if answers is not None and count == len(changed):
+            most -= sum(now[path].size for path in part)
+        self._leave(changed)
+        if answers is not None and not changed:
             answers[key] = True
 
     def _changed(self, now: Mapping[RelPath, Stamp]) -> list[RelPath]:
