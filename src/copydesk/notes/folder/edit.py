@@ -251,10 +251,10 @@ class WorkingDocument:
 
     def end(self, *, last: bool) -> tuple[ReparseWindow, Block]:
         """The document, with a window around its first or its last block."""
-        size = len(self.document.tree.root.children)
-        window = self._window(size - 2, size) if last else self._window(0, 2)
-        at = -1 if last else 0
-        window = self._with_guards(window, lambda each: each.tree.root.children[at].index)
+        low, at = (len(self.document.tree.root.children) - 2, -1) if last else (0, 0)
+        window = self._with_guards(
+            self._window(low, low + 2), lambda each: each.tree.root.children[at].index
+        )
         return window, window.tree.root
 
     def run(self, ids: Sequence[str]) -> tuple[ReparseWindow, tuple[Block, ...]]:
@@ -509,11 +509,6 @@ def _link_notice(kind: NoticeKind, target: LinkTarget, paths: Iterable[RelPath])
     return NoteNotice(kind, target.block_id, ", ".join(names[:MOST_TOLD] + more))
 
 
-def text_shown(data: bytes) -> str:
-    """The text of a document for display."""
-    return shown_text(data.decode("utf-8", "surrogateescape"))
-
-
 Linked = dict[tuple[NoticeKind, LinkTarget], dict[RelPath, None]]
 """The notes that link to what is lost, in order, by whether their links are changed."""
 
@@ -535,7 +530,10 @@ class DryRun:
         ids = self._take_all(changes)
         linked = self._follow_links(find, update=update_links)
         workings = self._workings.items()
-        before = {str(path): text_shown(working.document.data) for path, working in workings}
+        before = {
+            str(path): working.document.data.decode("utf-8", "backslashreplace")
+            for path, working in workings
+        }
         after: dict[str, str] = {}
         files: list[FileEdit] = []
         plans: list[FilePlan] = []
@@ -543,7 +541,7 @@ class DryRun:
             document, change = working.document, working.change
             file = FileEdit(path, Snapshot.of(document.data), change)
             result = file.after
-            after[str(path)] = text_shown(result.data)
+            after[str(path)] = result.data.decode("utf-8", "backslashreplace")
             if working.fronts(result.data):
                 raise InvalidArgs("markdown", _RUNS_ON)
             step = SidecarChange(document.digest, result.digest, working.splices())

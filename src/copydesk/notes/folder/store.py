@@ -49,7 +49,7 @@ from copydesk.notes.folder.documents import (
     path_of,
     stamp_key,
 )
-from copydesk.notes.folder.edit import DryRun, HeldFiles, text_shown
+from copydesk.notes.folder.edit import DryRun, HeldFiles
 from copydesk.notes.markdown import Block, Profile, Tree, heading_of, section
 from copydesk.notes.markdown.block import DOCUMENT
 from copydesk.notes.markdown.parser import LOOKED_AT
@@ -590,7 +590,7 @@ class FolderStore:
         tops = [row.id for row in rows if row.depth == 1] if markdown.strip() else []
         needed = HeldFiles(((path, result.digest, rows, None),), ((rows[0].id, *tops),))
         files = (FileEdit(path, base, change, created=True),)
-        return Prepared((), {}, {str(path): text_shown(data)}, files, needed)
+        return Prepared((), {}, {str(path): data.decode()}, files, needed)
 
 
 def _inside(block: Block) -> Sequence[Block]:
