@@ -287,10 +287,6 @@ def _located(store: NoteStore, hunk: BlockHunk) -> BlockHunk:
     return replace(hunk, block_id=store.located(hunk.block_id), place=place)
 
 
-def _nothing() -> None:
-    """Do nothing, as the default of a hook."""
-
-
 def _as_one(texts: Mapping[str, str]) -> str:
     return "\n".join(f"{path}\n{text}" for path, text in sorted(texts.items()))
 
@@ -675,8 +671,8 @@ class NotesDesk:
         self,
         job: WriteRequest,
         make: Callable[[], Ready],
-        precondition: Callable[[], None] = _nothing,
-        after_commit: Callable[[], None] = _nothing,
+        precondition: Callable[[], None] = lambda: None,
+        after_commit: Callable[[], None] = lambda: None,
     ) -> Ready:
         """Write the result of `make`, retried if notes change; both hooks run locked.
 
