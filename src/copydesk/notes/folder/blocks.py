@@ -14,7 +14,7 @@ import re
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, product, takewhile
@@ -290,12 +290,15 @@ def block_attributes(tree: Tree, node: Block) -> dict[str, str]:
     """The attributes to show, and `updated`; an anchor that is not an id counts as an alias."""
     attributes: dict[str, str] = {}
     if node.attributes is not None:
-        source = tree.data[node.attributes[0] : node.attributes[1]].strip()
-        for name, value in leading_attributes(source) or line_attributes(source):
-            key = decode(name)
-            if key in ("name", "alias", "memo", "bookmark", "updated") or key.startswith("custom-"):
-                text = value.decode("utf-8", "backslashreplace").replace("_esc_newline_", "\n")
-                attributes[key] = unescaped(text)
+        source = tree.data[slice(*node.attributes)].strip()
+        pairs = leading_attributes(source) or line_attributes(source)
+        texts = {decode(name): value.decode("utf-8", "backslashreplace") for name, value in pairs}
+        attributes = {
+            name: unescaped(text.replace("_esc_newline_", "\n"))
+            for name, text in texts.items()
+            if name in ("name", "alias", "memo", "bookmark", "updated")
+            or name.startswith("custom-")
+        }
     if node.anchor and not is_id(node.anchor):
         attributes.setdefault("alias", node.anchor)
     return attributes
@@ -720,15 +723,15 @@ class _Matching:
 
     def _likely(
         self, mine: Collection[int], theirs: Collection[int], score: Callable[[int, int], float]
-    ) -> Iterator[tuple[int, int]]:
+    ) -> list[tuple[int, int]]:
         """The pairs that are similar enough, most similar first."""
-        scores: list[tuple[float, int, int]] = []
-        if len(mine) * len(theirs) <= _COMPARED:
-            for old_at, new_at in product(mine, theirs):
-                result = score(old_at, new_at)
-                if result >= (_LIKE_IN_PLACE if self._in_place(old_at, new_at) else _LIKE):
-                    scores.append((-result, old_at, new_at))
-        return ((old_at, new_at) for _, old_at, new_at in sorted(scores))
+        pairs = product(mine, theirs) if len(mine) * len(theirs) <= _COMPARED else ()
+        likely = [
+            (-share, pair)
+            for pair in pairs
+            if (share := score(*pair)) >= (_LIKE_IN_PLACE if self._in_place(*pair) else _LIKE)
+        ]
+        return [pair for _, pair in sorted(likely)]
 
     def _likeness(self, old: int, new: int) -> float:
         return likeness(self._old.rows[old].sketch, self._new.rows[new].sketch)
