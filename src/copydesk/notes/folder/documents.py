@@ -667,8 +667,7 @@ class Folder:
         below = list(self._below(self.root, seen))
         links = sorted(path for path, kind in below if kind == "symlink")
         notes = (path for path, kind in below if kind != "symlink" and is_document(path))
-        looked = ((path, self._stamp(path)) for path in notes)
-        stamps = {path: stamp for path, stamp in looked if stamp is not None}
+        stamps = {path: stamp for path in notes if (stamp := self._stamp(path)) is not None}
         reals = set(stamps)
         for path in links:  # which grows
             with suppress(Refusal):

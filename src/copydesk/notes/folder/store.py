@@ -460,8 +460,7 @@ class FolderStore:
             if path in stamps and self._readable.get(path) != stamps[path]:
                 self._text_of(path, stamps[path])
         known = self._index.indexed()
-        reasons = {path: known.get(str(path), ("", ""))[1] for path in stamps}
-        return {path: reason for path, reason in reasons.items() if reason}
+        return {path: why for path in stamps if (why := known.get(str(path), ("", ""))[1])}
 
     def _not_read(self, path: RelPath, refused: NotRead) -> None:
         if refused.reason and refused.stamp is not None:
