@@ -22,6 +22,7 @@ from copydesk.notes.protocol import (
     ChangesDone,
     Delete,
     InsertText,
+    Move,
     NoteBlock,
     NoteStore,
     Prepared,
@@ -35,7 +36,7 @@ from copydesk.text.relpath import RelPath
 from support.fake_kernel import FakeKernel
 
 Op = tuple[str, ...]
-"""`update PATH TEXT`, `delete PATH`, or a side with the path of the anchor and a text."""
+"""`update PATH TEXT`, `delete PATH`, `move PATHS SIDE ANCHOR`, or a side, its anchor and a text."""
 
 SIDES = ("before", "after", "first_in", "last_in")
 
@@ -138,6 +139,9 @@ def changes_of(ops: Sequence[Op], paths: Mapping[str, str]) -> list[Change]:
             changes.append(Delete(block_id))
         elif name == "update":
             changes.append(Update(block_id, text[0]))
+        elif name == "move":
+            ids = tuple(paths[each] for each in path.split())
+            changes.append(Move(ids, cast(Side, text[0]), paths[text[1]]))
         else:
             assert name in SIDES
             changes.append(InsertText(text[0], cast(Side, name), block_id))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from copydesk.errors import Refusal
 from copydesk.notes.kernel.api import (
@@ -472,13 +473,15 @@ class KernelWriter:
         kernel, images = self._kernel, self._images
         back = KernelWriter(kernel, self._split, HeldBlocks((), {}))
         back._attempt(reversed(self._undo))
-        created = {change.id for change in self._undo if isinstance(change, Delete)}
+        # Moved blocks are ours too, but were there before: their places are compared below.
+        before = {*images, *self._places, *chain.from_iterable(self._orders.values())}
+        created = {change.id for change in self._undo if isinstance(change, Delete)} - before
         with suppress(Refusal):
             back._attempt(map(Delete, kernel.standings(sorted(created))))  # created more than once
         ours = self._astray | back._astray | {*_changed(self._undo)}
         try:
             kernel.flush()
-            left = set(kernel.standings(sorted(ours - images.keys())))
+            left = set(kernel.standings(sorted(ours - before)))
             other = [i for i, image in images.items() if not same(kernel.kramdown(i), image)]
             back._attempt(Restore(i, images[i]) for i in other)
             left |= {i for i in other if not same(kernel.kramdown(i), images[i])}
