@@ -98,6 +98,7 @@ def test_no_tool_reports_what_did_not_happen(
         assert entry.state == "done"
     elif answer.data["error"] == TORN:
         assert answer.data["left"]
+        assert answer.data["rolled_back"] is False
         assert entry is not None
         assert entry.state == "unsure"
     else:
@@ -114,6 +115,7 @@ def test_ten_hunks_of_which_the_kernel_refuses_the_seventh_leave_all_as_it_was(
     kernel.habits.begin(at_7="refused")
     found = stage.refused("applyBlockDiff", diff=diff)
     assert (found["error"], found["index"], found["block_id"]) == ("ROLLED_BACK", 6, ids[6])
+    assert found["rolled_back"] is True
     kernel.habits.begin()
     assert stage.done("applyBlockDiff", diff=diff)["changed"]
 
@@ -129,6 +131,15 @@ def test_ten_new_texts_are_one_request_that_leaves_all_as_it_was_if_refused(
     kernel.habits.begin()
     assert stage.done("applyBlockDiff", diff=diff)["changed"]
     assert kernel.habits.writes == 1
+
+
+def test_an_undo_names_the_block_that_a_person_changed(stage: Stage, kernel: FakeKernel) -> None:
+    (one,) = stage.ids(stage.document("a"))
+    done = stage.done("applyBlockDiff", diff=edit(one, "a", "b"))
+    kernel.node(one).text = "somebody else's"
+    answer = stage.call("undo_file_modification", edit_id=done["edit_ids"][0])
+    assert (answer.data["error"], answer.data["block_id"]) == ("CONTENT_CHANGED", one)
+    assert f"The block {one} has changed." in answer.text
 
 
 def test_the_blocks_that_go_from_a_container_are_told_before(

@@ -757,6 +757,19 @@ def test_a_diff_of_several_documents_is_one_transaction_with_one_undo(stage: Sta
     assert stage.state() == before
 
 
+@pytest.mark.parametrize("hunk", ["@@AFTER:{}@@\nb", "@@DELETE:{}@@", "@@REPLACE:{}@@\nb"])
+def test_what_was_undone_is_not_undone_twice(stage: Stage, hunk: str) -> None:
+    first, _ = stage.ids(stage.document("a\n\nz"))
+    before = stage.state()
+    (edit_id,) = stage.done("applyBlockDiff", diff=hunk.format(first))["edit_ids"]
+    by = stage.done("undo_file_modification", edit_id=edit_id)["edit_id"]
+    answer = stage.call("undo_file_modification", edit_id=edit_id)
+    assert answer.is_error
+    assert answer.data["undone_by"] == by
+    assert f"edit {edit_id} was already undone, by edit {by}" in answer.text
+    assert stage.state() == before
+
+
 def test_a_new_document_is_undone_while_it_is_unchanged(stage: Stage) -> None:
     top = stage.document("t", "Top")
     before = stage.state()

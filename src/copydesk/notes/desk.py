@@ -540,8 +540,9 @@ class NotesDesk:
     ) -> Undone | NotUndone:
         """Undo an edit outside files; `precondition` runs locked; refusals are NotUndone."""
         try:
+            with suppress(Failed):  # an unfinished one is settled once its lock is held
+                precondition()  # before its blocks are looked for: it may be undone already
             if not entry.undo:
-                precondition()
                 raise InvalidArgs("edit_id", _NO_WAY_BACK)
             make = partial(self._prepared_changes, job.member, entry.undo, entry.path)
             written = self._write(job, make, precondition)

@@ -65,7 +65,7 @@ class WrongBlockKind(Refusal, code="INVALID_TARGET"):
 class BlockChanged(ContentChanged):
     """A block changed after the changes were prepared."""
 
-    reason: str = "block"
+    reason: str = "the block has changed"
     block_id: str = ""
 
 
@@ -96,6 +96,7 @@ class NotesRolledBack(Refusal, code="ROLLED_BACK"):
     index: int
     block_id: str
     detail: str
+    rolled_back: bool = True
 
 
 class NotesTorn(Refusal, code="NOT_ROLLED_BACK"):
@@ -104,6 +105,7 @@ class NotesTorn(Refusal, code="NOT_ROLLED_BACK"):
     index: int
     detail: str
     left: tuple[str, ...]
+    rolled_back: bool = False
 
 
 _FORM = re.compile(r"[0-9]{14}-[0-9a-z]{7}")
