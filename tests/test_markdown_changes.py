@@ -75,7 +75,13 @@ INSERTIONS: tuple[tuple[str, str, Where, str, str], ...] = (
     ("$$\na", "0", "after", "x", "$$\na\n$$\n\nx"),
     ("<!-- a", "0", "after", "x", "<!-- a\n-->\n\nx"),
     ("<script>\n\na", "0", "after", "x", "<script>\n\na\n</script>\n\nx"),
+    ("<Pre>\n\na", "0", "after", "x", "<Pre>\n\na\n</Pre>\n\nx"),
+    ("a\n\nb", "0", "after", "<pre>x", "a\n\n<pre>x\n</pre>\n\nb"),
     ("a\n\nb", "0", "after", "```\nx", "a\n\n```\nx\n```\n\nb"),
+    # in mixed line ends each line keeps its own
+    ("a\r\n\r\nb\n\nc\r\n", "1", "after", "x\ny", "a\r\n\r\nb\n\nx\ny\n\nc\r\n"),
+    ("a\n\nb\r\n\nc\n", "1", "after", "x", "a\n\nb\r\n\r\nx\r\n\nc\n"),
+    ("- a\n- b\r\n- c\r\n", "0.0", "after", "- x", "- a\n- x\n- b\r\n- c\r\n"),
     # outer blank lines of the text are left out
     ("a", "0", "after", "\n\n  x\n\n", "a\n\n  x"),
 )
@@ -137,6 +143,11 @@ REPLACEMENTS = (
     ("-\ta\n\tb", "0.0.0", "x\nb", "-\tx\n\tb"),
     ("  - a\n    b", "0", "- a\n  x", "  - a\n    x"),
     ("   ```\n   a\n   ```", "0", "```\nx\ny\n```", "   ```\n   x\n   y\n   ```"),
+    ("a\r\nb\nc\nd\n", "0", "a\nb\nx\ny\nd", "a\r\nb\nx\ny\nd\n"),
+    ("a\r\nb\nc", "0", "a\nb\nx\ny", "a\r\nb\nx\ny"),
+    ("a\r\nb\nc\n", "0", "a\nc", "a\r\nc\n"),
+    ("a\r\nb\n", "0", "a", "a\r\n"),
+    ("a\r\nb", "0", "a", "a"),
     # another kind is kept apart from what stands close
     ("# a\nb", "0", "x", "x\n\nb"),
     ("a\n# b\nc", "1", "x", "a\n\nx\n\nc"),
@@ -181,6 +192,9 @@ DELETIONS = (
     ('a\n\nb\n{: id="x"}\n\nc', "1", "a\n\nc"),
     ("| a |\n|---|\n\n^x\n\nb", "0", "b"),
     ("a\n\n---\n\nb\n\n---", "0", "\n\n---\n\nb\n\n---"),
+    ("a\r\n\r\nb\n", "1", "a\r\n"),
+    ("a\n\nb\r\n\r\n", "1", "a\n\r\n"),
+    ("- a\r\n\r\n  # b\nc", "0.0.1", "- a\r\n\nc"),
     ("- a\n- b\n- c", "0.1", "- a\n- c"),
     ("- a\n- b\n- c", "0.0", "- b\n- c"),
     ("- a\n- b\n- c", "0.2", "- a\n- b"),

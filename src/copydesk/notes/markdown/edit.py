@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
@@ -46,7 +47,8 @@ from copydesk.notes.markdown.tree import (
 from copydesk.text.change import Edit
 
 _FENCE = re.compile(rb"\A(?:`+|~+|\$+)").findall
-_TERMINATOR = re.compile(rb"\r\n|\n|\r").findall
+_TERMINATOR = re.compile(rb"\r\n|\n|\r")
+_RAW = re.compile(rb"<(script|pre|style|textarea)", re.IGNORECASE).search
 _HTML_ENDS = (b"", b"</script>", b"-->", b"?>", b">", b"]]>")
 
 
@@ -57,7 +59,7 @@ def is_phantom(block: Block) -> bool:
 
 def apart(tree: Tree, above: Block, below: Block) -> bool:
     """Whether a whole line is between a block and a later one."""
-    return len(_TERMINATOR(tree.data[above.end : below.start])) > 1
+    return len(_TERMINATOR.findall(tree.data[above.end : below.start])) > 1
 
 
 def last_inside(block: Block) -> Iterator[Block]:
@@ -96,6 +98,22 @@ def beside(block: Block) -> bytes:
     return prefix_beside(block) + (b" " * block.indent if block.kind == ITEM else b"")
 
 
+def newline_at(tree: Tree, at: int) -> bytes:
+    """The terminator at a byte, or that of new lines if there is none."""
+    found = _TERMINATOR.match(tree.data, at)
+    return found[0] if found else tree.newline
+
+
+def without_lines(data: bytes, start: int, stop: int) -> Edit:
+    """Take out the lines between two terminators; the line before them keeps its own.
+
+    Without a terminator at the end the one before them goes.
+    """
+    if stop == len(data):
+        return Edit(start, stop, b"")
+    return Edit(line_after(data, start), line_after(data, stop), b"")
+
+
 def blank_line(prefix: bytes) -> bytes:
     """A blank line, without terminator, among lines with this prefix."""
     return prefix.rstrip(BLANK)
@@ -128,7 +146,8 @@ def closing(tree: Tree, block: Block) -> list[bytes]:
     first = text_of(tree, lines_of(tree, block)[0])
     if block.kind == HTML:
         kind = 1 if tree.profile == "siyuan" else html_kind(first, 0, in_paragraph=False)
-        return [start + _HTML_ENDS[kind]]
+        tag = _RAW(first) if kind == 1 else None
+        return [start + (b"</%s>" % tag[1] if tag else _HTML_ENDS[kind])]
     return [start + fence for fence in _FENCE(first)]
 
 
@@ -288,10 +307,13 @@ def _before(tree: Tree, block: Block, markdown: str) -> Edit:
 
 
 def _after(tree: Tree, block: Block, markdown: str) -> Edit:
-    newline, prefix, marker = tree.newline, beside(block), marker_of(tree.data, block)
+    at = line_stop(tree.data, block.end)
+    newline = newline_at(tree, at)  # the line before keeps its own, the text ends in that at `at`
+    tree = replace(tree, newline=newline)
+    prefix, marker = beside(block), marker_of(tree.data, block)
     after = newline + blank_line(prefix) if touches(tree, block) else b""
     ends = b"".join(newline + line for line in closing(tree, block))
-    before, at = ends + _gap(tree, block, prefix) + prefix, line_stop(tree.data, block.end)
+    before = ends + _gap(tree, block, prefix) + prefix
     return _put(tree, markdown, at, before, prefix, after, marker=marker)
 
 
@@ -346,8 +368,10 @@ def deletion(tree: Tree, block: Block) -> Edit:
     if after is None:
         if before is None:
             return Edit(start, line_after(data, stop), b"")
-        close = tree.newline + bare if touches(tree, block) else b""
-        return Edit(line_stop(data, before.end), stop, close)
+        end = line_stop(data, before.end)
+        if touches(tree, block):
+            return Edit(end, stop, newline_at(tree, end) + bare)
+        return without_lines(data, end, stop)
     follows = line_start(data, after.first)
     if after.kind == BREAK and start == tree.root.start:  # a first line `---` is front matter
         return Edit(start, stop, b"")
@@ -494,8 +518,7 @@ def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tup
     same = [text == line and not each.lazy for each, text, line in pairs]
     most = 0 if behind else max(len(same) - max(head, 1), 0)
     tail = [*same[:most], False].index(False)
-    first, *others = old
-    newline = tree.data[first.end : others[0].at] if others else tree.newline
+    newline = newline_at(tree, old[max(head - 1, 0)].end)
     prefix = prefix_within(tree, block)
     new = lines[head : len(lines) - tail]
     last = old[len(old) - tail - 1]
@@ -508,5 +531,7 @@ def _altered(tree: Tree, block: Block, lines: list[bytes], behind: bytes) -> tup
             before = b" " * filler_at(tree.data, start, block.column)
         return (Edit(start, stop, before + prefixed(new, prefix, newline) + behind),)
     start = old[head - 1].end
+    if not new and not behind:
+        return (without_lines(tree.data, start, stop),)
     text = prefixed([b"", *new], prefix, newline) if new else b""
     return (Edit(start, max(start, stop), text + behind),)
