@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import pytest
 
 from copydesk.app.config import MemberConfig
+from copydesk.app.mcp.messages import tool_result
 from copydesk.notes.folder import blocks
 from copydesk.notes.folder import store as folder_module
 from copydesk.notes.protocol import Update
@@ -768,6 +769,29 @@ def test_what_was_undone_is_not_undone_twice(stage: Stage, hunk: str) -> None:
     assert answer.data["undone_by"] == by
     assert f"edit {edit_id} was already undone, by edit {by}" in answer.text
     assert stage.state() == before
+
+
+def test_structured_answers_have_what_their_texts_have(stage: Stage) -> None:
+    """Texts of notes are cut by their length, once."""
+
+    def twin(tool: str, **arguments: Any) -> dict[str, Any]:
+        found = tool_result(stage.call(tool, **arguments), "en", structured=True).structured_content
+        assert found is not None
+        return found
+
+    text = "\n\n".join(["茶" * 3_000] * 6)
+    document = stage.document(text)
+    cut = twin("getBlockContent", blockId=document)
+    assert (cut["content"], cut["omitted"]) == (text[:8_000], len(text) - 8_000)
+    more = twin("readVar", name=cut["var"], offset=8_000)
+    assert (more["content"], more["length"]) == (text[8_000:16_000], 8_000)
+    one = stage.ids(document)[0]
+    assert twin("getBlockContent", blockId=one)["content"] == "茶" * 3_000
+    appended = {"markdown": TEN * 40, "targetType": "document", "target": document}
+    assert len(twin("appendContent", **appended)["newBlockIds"]) == 361
+    infos = twin("getBlockInfo", ids=",".join(stage.ids(document)))
+    assert infos["blocks_left_out"] + len(infos["blocks"]) == 6 + 361
+    assert infos["var"]
 
 
 def test_a_new_document_is_undone_while_it_is_unchanged(stage: Stage) -> None:

@@ -35,6 +35,7 @@ from copydesk.tools.report import (
     note_answered,
     note_shown,
     shown_diff,
+    within_budget,
 )
 from copydesk.tools.reports import (
     hunk_rows,
@@ -108,7 +109,8 @@ class BlockInfoCall(ToolCall):
         if not context.long_texts.is_long(said):
             return note_answered(fields, said)
         shown = note_shown(context.long_texts, context.member.name, name, {}, said, context.lang)
-        return replace(shown, source={"status": "success", **fields, "var": shown.facts["var"]})
+        fields = {**within_budget(fields, context.budget), "var": shown.facts["var"]}
+        return replace(shown, source={"status": "success", **fields})
 
 
 class BlockContentCall(ToolCall):

@@ -365,7 +365,8 @@ class Catalog:
         if context.only_edit and answer.is_report:
             answer = _renamed(answer)
         # The budget cuts all that was added; only lines that are left then count as shown.
-        budget = answer.budget and context.budget  # 0: it is cut already
+        # 0: it is cut already, as texts of notes are
+        budget = answer.budget and context.budget if answer.said is None else 0
         if (answer.budget, answer.lang) != (budget, context.lang):
             answer = replace(answer, budget=budget, lang=context.lang)
         if not context.cancelled():
