@@ -794,6 +794,20 @@ def test_structured_answers_have_what_their_texts_have(stage: Stage) -> None:
     assert infos["var"]
 
 
+def test_a_block_moved_to_where_it_is_changes_nothing(stage: Stage) -> None:
+    first, second, third = stage.ids(stage.document("a\n\nb\n\nc"))
+    for move in (
+        f"@@MOVE:{second}@@\n@@AFTER:{first}@@",
+        f"@@MOVE:{second}@@\n@@BEFORE:{third}@@",
+    ):
+        before = stage.state()
+        done = stage.done("applyBlockDiff", diff=move)
+        assert (done["changed"], done["edit_ids"]) == (False, [])
+        assert stage.state() == before
+    done = stage.done("applyBlockDiff", diff=f"{move}\n@@AFTER:{first}@@\nx")
+    assert done["changed"]
+
+
 def test_a_new_document_is_undone_while_it_is_unchanged(stage: Stage) -> None:
     top = stage.document("t", "Top")
     before = stage.state()
@@ -846,7 +860,8 @@ def test_items_join_the_list_at_the_end(stage: Stage, way: str, name: str) -> No
 
 
 def test_links_to_a_renamed_heading_are_told_and_changed(tmp_path: Path) -> None:
-    with stage_at(tmp_path, "folder") as stage:
+    members = {"ann": MemberConfig({"write_dirs": ("One.md",)})}
+    with stage_at(tmp_path, "folder", members=members) as stage:
         one = stage.document("# Old name\n\nx")
         two = stage.document("see [[One#Old name]]", "Two")
         heading, _ = stage.ids(one)
@@ -857,6 +872,13 @@ def test_links_to_a_renamed_heading_are_told_and_changed(tmp_path: Path) -> None
             assert "Two.md" in text
             assert "updateLinks: true" in text
         before = stage.state()
+        for more in ({"dryRun": True}, {}):
+            denied = stage.call(
+                "applyBlockDiff", member="ann", diff=diff, updateLinks=True, **more
+            )
+            assert denied.data["error"] == "ACCESS_DENIED"
+        denied = stage.call("prepareBlockDiff", member="ann", diff=diff, updateLinks=True)
+        assert denied.data["error"] == "ACCESS_DENIED"
         done = stage.done("applyBlockDiff", diff=diff, updateLinks=True)
         assert done["paths"] == ["One.md", "Two.md"]
         assert stage.texts(two) == ["see [[One#New name]]"]

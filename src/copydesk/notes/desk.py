@@ -732,6 +732,8 @@ class NotesDesk:
             raise TargetMoved
         path = next(iter(paths.values()))  # all named blocks exist
         documents = self._to_write(prepared, paths, path).documents
+        # notes whose links change too
+        self.reading.check(member, (each.path for each in documents), "read", operation)
         draft = block_draft(request, plan, documents, path, prepared.notices)
         return Ready(prepared, draft.request.path, draft.documents, draft)
 

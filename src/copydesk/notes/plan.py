@@ -411,6 +411,7 @@ class WorkingCopy:
         self._claim(hunk, block.id)
         self._claim(hunk, anchor_id, within=within)
         self._moved[block.id] = hunk
+        stood = home, self.order.previous[home, block.id]
         for name in run:
             self.order.remove(home, name)
         tails = self._tails.items()
@@ -426,8 +427,9 @@ class WorkingCopy:
         self.blocks |= {name: replace(self.blocks[name], parent_id=parent) for name in ids}
         self.grown |= dict.fromkeys([parent] if len(ids) < len(run) else ())
         self._tails[action, anchor_id] = run[-1]
-        move = Move(ids, "after", left) if left else Move(ids, "first_in", parent)
-        self.moves.append(BlockOperation(move, (), (hunk.line,)))
+        if (parent, last) != stood:  # else they are in their place
+            move = Move(ids, "after", left) if left else Move(ids, "first_in", parent)
+            self.moves.append(BlockOperation(move, (), (hunk.line,)))
 
     def _home(self, action: Action, target: OfKind) -> tuple[str, bool]:
         """The container of what the action puts there, and whether that is the target."""
