@@ -142,6 +142,35 @@ def test_an_undo_names_the_block_that_a_person_changed(stage: Stage, kernel: Fak
     assert f"The block {one} has changed." in answer.text
 
 
+@pytest.mark.parametrize("hunk", [
+    "@@AFTER:{1}@@\nnew",
+    "@@AFTER:{1}@@\nnew\n\nnewer",
+    "@@APPEND:{doc}@@\nnew",
+    "@@DELETE:{0}@@",
+    "@@DELETE:{1}@@",
+    "@@DELETE:{2}@@",
+    "@@REPLACE:{2}@@\nB",
+    "@@MOVE:{3}@@\n@@BEFORE:{1}@@",
+])  # fmt: skip
+def test_an_undo_is_exact_if_nobody_wrote_there(
+    stage: Stage, kernel: FakeKernel, hunk: str
+) -> None:
+    document = stage.document("# h\n\na\n\nb\n\nc\n\nd\n\n- l")
+    ids = stage.ids(document)
+    done = stage.done("applyBlockDiff", diff=hunk.format(*ids, doc=document))
+    back = stage.done("undo_file_modification", edit_id=done["edit_ids"][0])
+    assert back["context_match"] == "exact"
+    assert "file_changed_since_preview" not in back
+
+
+def test_an_undo_beside_what_a_person_wrote_is_told(stage: Stage, kernel: FakeKernel) -> None:
+    _, second, third = stage.ids(stage.document("a\n\nb\n\nc"))
+    done = stage.done("applyBlockDiff", diff=f"@@DELETE:{second}@@")
+    kernel.node(third).text = "somebody else's"
+    back = stage.done("undo_file_modification", edit_id=done["edit_ids"][0])
+    assert back["context_match"] == "fuzz"
+
+
 def test_the_blocks_that_go_from_a_container_are_told_before(
     stage: Stage, kernel: FakeKernel
 ) -> None:

@@ -873,9 +873,7 @@ def test_links_to_a_renamed_heading_are_told_and_changed(tmp_path: Path) -> None
             assert "updateLinks: true" in text
         before = stage.state()
         for more in ({"dryRun": True}, {}):
-            denied = stage.call(
-                "applyBlockDiff", member="ann", diff=diff, updateLinks=True, **more
-            )
+            denied = stage.call("applyBlockDiff", member="ann", diff=diff, updateLinks=True, **more)
             assert denied.data["error"] == "ACCESS_DENIED"
         denied = stage.call("prepareBlockDiff", member="ann", diff=diff, updateLinks=True)
         assert denied.data["error"] == "ACCESS_DENIED"

@@ -80,7 +80,7 @@ from copydesk.store.files import Files
 from copydesk.store.protocol import TargetMoved
 from copydesk.store.threads import held_at_fork
 from copydesk.text.change import ChangeSet
-from copydesk.text.diff import FileEdit
+from copydesk.text.diff import FileEdit, read_diff
 from copydesk.text.relpath import RelPath
 
 
@@ -285,6 +285,12 @@ def _located(store: NoteStore, hunk: BlockHunk) -> BlockHunk:
     """The hunk with ids for addresses."""
     place = (hunk.place[0], store.located(hunk.place[1])) if hunk.place else None
     return replace(hunk, block_id=store.located(hunk.block_id), place=place)
+
+
+def _side(diff: bytes, sign: str) -> str:
+    """The lines of a diff on one of its sides: after it (`+`) or before it (`-`)."""
+    lines = read_diff(diff.decode("utf-8", "replace").split("\n"))
+    return "\n".join(line.text[1:] for line in lines if line.sign in (" ", sign))
 
 
 def _as_one(texts: Mapping[str, str]) -> str:
@@ -551,13 +557,15 @@ class NotesDesk:
                 raise
             return NotUndone(entry, refusal)
         whole = joined(written.documents, written.path)
+        # a store reads some blocks around the changed ones: here more of them, there less
+        left, now = _side(entry.diff, "+"), _side(written.diff, "-")
         return Undone(
             entry,
             whole.base,
             whole.change,
             whole.after,
             written.diff,
-            "exact" if digest_of_text(_as_one(written.prepared.before)) == entry.after else "fuzz",
+            "exact" if now in left or left in now else "fuzz",
             written.edit_ids[0] if written.edit_ids else 0,
         )
 
