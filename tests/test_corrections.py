@@ -273,6 +273,7 @@ def test_other_near_misses_are_planned(desk: OpenWorkspace, tool: str, name: str
             "<q><b>\nif a > 3&copy;\n",
         ),
         ("f('x')\n", "f(\\'x\\')\n", "f(\\'z\\')\n# don't\n", "escaped", "f('z')\n# don't\n"),
+        ('r("C:\\\\x")\n', 'r(\\"C:\\\\x\\")\n', 'r(\\"D:\\\\x\\")\n', "escaped", 'r("D:\\\\x")\n'),
         ('p("a\\n")\n', 'p(\\"a\\\\n\\")\n', 'p(\\"b\\\\n\\")\n', "escaped", 'p("b\\n")\n'),
         ('r("\\d")\n', 'r(\\"\\\\d\\")\n', 'r(\\"\\\\w\\")\n', "escaped", 'r("\\w")\n'),
         # a line without a number, or with another one, stays as it is
@@ -612,10 +613,14 @@ def test_a_second_divider_right_before_the_end_is_left_out(desk: OpenWorkspace) 
     Path(desk.root, "b.py").write_text(ours)
     facts = by_blocks(desk, ("a\n", "b\n=======\n"), path="b.py")
     assert (facts["error"], facts["line"]) == ("INVALID_PATCH", 6), facts
-    made = by_blocks(desk, ("", "a\n=======\n"), path="new.txt")
+    facts = by_blocks(desk, ("  a\n", "b\n=======\n"), path="b.py")
+    assert facts["error"] == "INVALID_PATCH", facts
+    made = by_blocks(desk, ("", "a\n=======\n"), path="new.py")
     assert not made["changed"], made
     accepted(desk, made)
-    assert text(desk, "new.txt") == "a\n"
+    assert text(desk, "new.py") == "a\n"
+    facts = by_blocks(desk, ("", "Title\n=======\n"), path="new.md")
+    assert facts["error"] == "INVALID_PATCH", facts
 
 
 def test_a_block_with_lines_that_one_before_it_changes_is_planned(desk: OpenWorkspace) -> None:
@@ -752,6 +757,52 @@ def test_a_message_that_comes_again_is_done(
     assert text(desk, "b.py") == after
     Path(desk.root, "b.py").write_text(f"{after}z\n")  # it may not be the same any more
     assert by_blocks(desk, *pairs, path="b.py")["error"] == "PATCH_REJECTED"
+
+
+def test_a_message_that_fits_again_is_not_made_again(desk: OpenWorkspace) -> None:
+    Path(desk.root, "b.py").write_text("import os\n")
+    pairs = ("import os\n", "import os\nimport re\n"), ("import re\n", "import re\nimport sys\n")
+    assert by_blocks(desk, *pairs, path="b.py")["changed"]
+    assert by_blocks(desk, *pairs, path="b.py")["changed"] is False
+    assert text(desk, "b.py") == "import os\nimport re\nimport sys\n"
+    assert not call(desk, "list_pending")["hunks"]
+
+
+@pytest.mark.parametrize(
+    "more", ["deleted file mode 100644", "new mode 100755", "rename from b.py"]
+)
+def test_only_what_was_made_is_done(desk: OpenWorkspace, more: str) -> None:
+    """A hunk that was made before does not stand for a deletion, a mode or a name beside it."""
+    hunk, names = "@@ -1 +0,0 @@\n-x = 1\n", "--- a/b.py\n+++ b/b.py\n"
+    assert call(desk, "apply_diff", diff=names + hunk, apply="auto")["changed"]
+    head = f"diff --git a/b.py b/b.py\n{more}\n"
+    if more.startswith("rename"):
+        head, names = (
+            f"diff --git a/b.py b/c.py\n{more}\nrename to c.py\n",
+            "--- a/b.py\n+++ b/c.py\n",
+        )
+    elif more.startswith("deleted"):
+        names = "--- a/b.py\n+++ /dev/null\n"
+    else:
+        head = head.replace("new", "old mode 100644\nnew")
+    facts = call(desk, "apply_diff", diff=head + names + hunk, apply="auto")
+    assert facts["error"] == "PATCH_REJECTED", facts
+    assert text(desk, "b.py") == "y = 2\n"
+
+
+def test_a_hunk_that_does_not_fit_a_file_that_was_moved_is_refused(desk: OpenWorkspace) -> None:
+    plan = call(desk, "prepare_file_move", path="b.py", to="c.py")
+    call(desk, "apply_file_modification", hunk_id=plan["hunk_id"])
+    facts = by_blocks(desk, ("not there\n", "b\n"), path="c.py")
+    assert facts["error"] == "PATCH_REJECTED", facts
+
+
+def test_what_is_done_already_is_told_beside_what_is_written(desk: OpenWorkspace) -> None:
+    assert by_blocks(desk, ("x = 1\n", "b\n"), path="b.py")["changed"]
+    again = blocks(("x = 1\n", "b\n"), path="b.py") + "\n" + blocks((OLD, NEW))
+    facts = call(desk, "apply_blocks", text=again, apply="auto")
+    assert facts["changed"], facts
+    assert [(row["path"], row["hunk"]) for row in facts["already_there"]] == [("b.py", 1)]
 
 
 def test_what_is_there_already_is_done(desk: OpenWorkspace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -67,32 +68,46 @@ def test_a_long_diff_is_that_of_the_text_with_the_call_for_the_rest(
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "key"),
+    ("tool", "arguments", "key", "row", "total"),
     [
-        ("list_dir", {"path": "many"}, "entries"),
-        ("ripgrep_files", {"pattern": "hit", "max_files": 700}, "files"),
-        ("ripgrep_count", {"pattern": "hit", "max_files": 700}, "counts"),
-        ("ripgrep_search", {"pattern": "hit"}, "lines"),
-        ("ripgrep_search", {"pattern": "value", "path": "lots.txt"}, "lines"),
-        ("ripgrep_snippets", {"pattern": "hit", "max_results": 300}, "results"),
+        ("list_dir", {"path": "many"}, "entries", r"f\d", 700),
+        ("ripgrep_files", {"pattern": "hit", "max_files": 700}, "files", "many/", 700),
+        ("ripgrep_count", {"pattern": "hit", "max_files": 700}, "counts", "many/", 700),
+        ("ripgrep_search", {"pattern": "hit"}, "lines", r"\d+:", 200),
+        ("ripgrep_search", {"pattern": "value", "path": "lots.txt"}, "lines", r"\d+:", 200),
+        ("ripgrep_snippets", {"pattern": "hit", "max_results": 300}, "results", r"\d+:", 300),
+        (
+            "ripgrep_snippets",
+            {"pattern": "value", "path": "lots.txt", "max_results": 300, "context_before": 2},
+            "results",
+            r"\d+:",
+            300,
+        ),
     ],
 )
 def test_a_list_has_the_rows_of_the_text(
-    desk: OpenWorkspace, tool: str, arguments: dict[str, object], key: str
+    desk: OpenWorkspace, tool: str, arguments: dict[str, object], key: str, row: str, total: int
 ) -> None:
     answer, sent = both(desk, tool, **arguments)
     rows = [row if isinstance(row, dict) else {"path": row} for row in sent[key]]
     shown = {str(row.get("path", row.get("name"))) for row in rows}
-    assert 0 < len(sent[key]) < 700
+    assert 0 < len(sent[key]) < total
     assert f"{key}_left_out" not in sent
-    assert arguments.get("path") in shown or all(name in answer.text for name in shown)
-    if tool in ("ripgrep_search", "ripgrep_snippets"):
+    assert len(json.dumps(sent)) < 20_000
+    told = [line for line in answer.text.splitlines() if re.match(row, line)]
+    assert len(told) == len(sent[key])
+    if key in ("lines", "results"):
         assert sent["versions"].keys() == shown
-        assert answer.text.count(":") >= len(sent[key])
     else:
-        assert len(answer.text.splitlines()) - len(sent[key]) < 8
-        left_out = (700 if tool == "list_dir" else 701) - len(sent[key])
-        assert str(left_out) in sent["next"][0] or str(left_out - 1) in sent["next"][0]
+        assert all(name in answer.text for name in shown)
+    assert f" {total - len(told)} " in sent["next"][0]
+
+
+def test_a_folder_has_as_many_rows_as_are_asked_for(desk: OpenWorkspace) -> None:
+    answer, sent = both(desk, "read_file", path="many", range="11~", max_lines=10)
+    listed = [line for line in answer.text.splitlines() if re.match(r"f\d", line)]
+    assert len(sent["entries"]) == len(listed) == 10
+    assert sent["entries"][0]["name"] == "f0010.py"
 
 
 def test_edits_and_plans_have_the_rows_of_the_text(desk: OpenWorkspace) -> None:

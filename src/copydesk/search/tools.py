@@ -6,6 +6,7 @@ their data has all of them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
@@ -299,9 +300,6 @@ def _listed(
     return listing(fields, rows, line, tuple(remarks(result, lang)), (step,) if is_cut else ())
 
 
-_AS_DATA = 6  # times as many tokens a line takes as data for programs
-
-
 def _lines(
     context: Context,
     fields: Fields,
@@ -323,13 +321,16 @@ def _lines(
     rows: list[str] = []
     shown: list[FoundLine] = []
     path, number, taken = "", 0, 0  # the last line shown, and the tokens of all
+    found = cast("list[Fields]", fields.get("lines") or fields.get("results") or [])
+    told = {(row["path"], row["line"]): json.dumps(row) for row in found if context.structured}
     for line in lines:
         added = [_line_row(line)]
         if path != line.path and len(files) > 1:
             added.insert(0, _version(line.path, versions))
         elif separated and shown and (path, number + 1) != (line.path, line.line):
             added.insert(0, "--")
-        taken += sum(map(row_tokens, added)) * (_AS_DATA if context.structured else 1)
+        data = told.get((line.path, line.line), ""), _version(line.path, versions)
+        taken += sum(map(row_tokens, data if context.structured else added))
         if room is not None and taken > room and shown:
             break
         rows += added
@@ -339,12 +340,11 @@ def _lines(
     places = {(line.path, line.line) for line in shown}
     left_out = sum((line.path, line.line) not in places for line in matches)
     if context.structured:
-        for name in fields.keys() & {"lines", "results"}:
-            found = cast("list[Fields]", fields[name])
-            fields[name] = [row for row in found if (row["path"], row["line"]) in places]
-        fields["versions"] = {
-            line.path: versions[line.path] for line in shown if line.path in versions
-        }
+        kept = [row for row in found if (row["path"], row["line"]) in places]
+        fields |= dict.fromkeys(fields.keys() & {"lines", "results"}, kept)
+        if versions:
+            paths = dict.fromkeys(line.path for line in shown)
+            fields["versions"] = {path: versions[path] for path in paths if path in versions}
     said = named(files[0]) if len(files) == 1 else say("search.where", lang, {"files": len(files)})
     saying = "search.lines.cut" if result.truncated and not result.timed_out else "search.lines"
     if files == (where,):  # the caller named it

@@ -127,7 +127,9 @@ class Context:
     def rows(self, texts: Iterable[str], data: Sequence[Value]) -> tuple[list[str], list[Value]]:
         """The first rows of a list that fit, at least one, and the data: of these if structured."""
         shown, room = [*texts], self.rows_tokens
-        told = [json.dumps(each, ensure_ascii=False) for each in data] if self.structured else shown
+        told = shown
+        if self.structured:
+            told = [json.dumps(each, ensure_ascii=False) for each in data[: len(shown)]]
         count = len(shown) if room is None else max(fitting(told, room, row_tokens), 1)
         return shown[:count], [*data[: count if self.structured else None]]
 

@@ -21,6 +21,7 @@ from copydesk.desk.desk import as_corrected
 from copydesk.desk.outcome import Planned, Transacted, Withheld
 from copydesk.edit.draft import Draft, Plan
 from copydesk.edit.kinds.base import Fixed
+from copydesk.edit.kinds.correction import MOST
 from copydesk.edit.kinds.patch import in_order, is_single
 from copydesk.edit.patch_parse import (
     EXECUTABLE,
@@ -43,6 +44,7 @@ from copydesk.edit.request import (
     check_count,
 )
 from copydesk.errors import ApprovalRequired, Refusal, RejectedHunk
+from copydesk.text import sizes
 from copydesk.text.diff import blob_id
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
@@ -78,6 +80,13 @@ class _PatchCall(CorrectingCall):
                 "skipped",
                 [*left],
                 [say("patch.skipped", context.lang, {"names": ", ".join(left)})],
+            )
+        if patching.there and {"error", "already_there"}.isdisjoint(answer.facts):
+            answer = reports.with_notices(
+                answer,
+                "already_there",
+                reports.there_rows(patching.there),
+                [say("corrected.already_there", context.lang)],
             )
         if dropped := sum(patch.dropped for patch in patches):  # hunks without lines
             answer = reports.with_notices(
@@ -189,7 +198,7 @@ class Patching:
         self._given = [
             context.desk.own(context.member, name, hunk_id) for hunk_id in dict.fromkeys(ids)
         ]
-        self._planned, self._there = list[Planned](), list[RejectedHunk]()
+        self._planned, self.there = list[Planned](), list[RejectedHunk]()
         self._rejected, self._lost = list[RejectedHunk](), list[RejectedHunk]()
         self._fitting: list[tuple[Planned, list[int] | None]] = [(one, None) for one in self._given]
         self._refused: list[tuple[str, Refusal]] = []
@@ -268,12 +277,18 @@ class Patching:
                 case _:
                     self._update(patch)
         except errors.PatchRejected as refusal:
-            if made := self._made_before(patch):
-                self._there += made
+            if self._was_made(patch):
+                self._drop(first)
+                there = [hunk for hunk in refusal.rejected if hunk.reason == "already_there"]
+                lines = {hunk.hunk: hunk.lines for hunk in there}
+                self.there += (
+                    RejectedHunk(patch.path, at, "already_there", hunk.at, lines.get(at))
+                    for at, hunk in enumerate(patch.hunks, 1)
+                )
                 return
             there = [hunk for hunk in refusal.rejected if hunk.reason == "already_there"]
             if there and [len(hunk.lines or ()) for hunk in there] == [1] * len(patch.hunks):
-                self._there += there
+                self.there += there
                 self._lost += (  # certain only if nothing is written
                     replace(hunk, reason="not_found", lines=None)
                     for hunk in there
@@ -300,22 +315,27 @@ class Patching:
         else:
             self._fit(first, patch)
 
-    def _made_before(self, patch: FilePatch) -> list[RejectedHunk]:
-        """The hunks of a message that comes again: the last edit of the file made just them."""
+    def _was_made(self, patch: FilePatch) -> bool:
+        """Whether the last edit of the file, a member's own, made just this: it comes again."""
+        if patch.kind != "update" or patch.mode or patch.to or len(patch.hunks) > MOST:
+            return False
         with suppress(Refusal):
             path = self._context.path_below(next(filter(self.is_there, patch.names), patch.path))
             _, now = self._context.desk.contents(self._member, path)
-            for last in self._context.desk.history.page(self._member, path, most=1).edits:
-                if now is None or last.member != self._member.name or last.after != now.digest:
-                    break
-                again = in_order(path, patch.hunks, now.edited(last.inverse), created=False).request
-                if isinstance(again, PatchEdit) and blob_id(now.data).startswith(again.after):
-                    line = now.line_at(last.inverse.edits[0].start) + 1
-                    return [
-                        RejectedHunk(str(path), number, "already_there", hunk.at, (line,))
-                        for number, hunk in enumerate(patch.hunks, 1)
-                    ]
-        return []
+            (last,) = self._context.desk.history.page(self._member, path, most=1).edits or (None,)
+            if now is None or last is None or now.size > sizes.CORRECTED or not last.inverse.edits:
+                return False
+            if (last.member, last.after) == (self._member.name, now.digest):
+                before = now.edited(last.inverse)
+                made = in_order(path, patch.hunks, before, created=False).request
+                return isinstance(made, PatchEdit) and made.after == blob_id(now.data)
+        return False
+
+    def _drop(self, first: int) -> None:
+        """Discard the plans from this one on."""
+        for item in self._planned[first:]:
+            self._context.desk.discard(self._member, item.plan.id)
+        del self._planned[first:]
 
     def _told(self, patch: FilePatch, rejection: RejectedHunk) -> RejectedHunk:
         """The rejection of a hunk; where only a given plan makes its old lines, it says so."""
@@ -398,8 +418,9 @@ class Patching:
                         planned = self._instead_of(planned, self._prepare_in_order(patch))
                 elif patch.in_order and isinstance(request := planned.draft.request, PatchEdit):
                     base, parts = planned.draft.base.whole(), planned.draft.place.parts
-                    if request.check_order(base, parts) and not planned.fixed:
-                        fixed = Fixed(request, ("changed_before",), is_certain=False)
+                    if request.check_order(base, parts):
+                        causes = planned.fixed.causes if planned.fixed else ()
+                        fixed = Fixed(request, (*causes, "changed_before"), is_certain=False)
                         planned = self._instead_of(planned, self._prepare(request, fixed=fixed))
             path = planned.plan.request.path
         if patch.mode:
@@ -408,8 +429,9 @@ class Patching:
             self._prepare(MoveFile(path, self._context.path_below(patch.to)))
 
     def _instead_of(self, planned: Planned, better: Planned) -> Planned:
-        self._planned.remove(planned)
-        self._context.desk.discard(self._member, planned.plan.id)
+        self._planned.remove(better)
+        self._drop(self._planned.index(planned))
+        self._planned.append(better)
         return better
 
     def _put(self, patch: FilePatch) -> None:
@@ -491,8 +513,8 @@ class Patching:
             refusal = errors.PatchRejected(tuple(self._rejected))
             return self._keeping(reports.refused(self._name, None, refusal, lang, ("patch",)))
         return (
-            reports.already_there(self._name, self._there, lang)
-            if self._there and not plans
+            reports.already_there(self._name, self.there, lang)
+            if self.there and not plans
             else None
         )
 

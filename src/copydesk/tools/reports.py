@@ -275,13 +275,18 @@ def _together(tool: str, hunk_ids: Sequence[str], lang: Lang) -> str:
 
 def already_there(tool: str, there: Sequence[errors.RejectedHunk], lang: Lang) -> Answer:
     """The answer to a patch whose new lines are all in the files already, each in one place."""
-    rows: list[Value] = [
-        {"path": hunk.path, "hunk": hunk.hunk, "lines": str((hunk.lines or (0,))[0])}
-        for hunk in there
-    ]
-    summary = say("patch.there", lang, {"count": len(rows)})
+    summary = say("patch.there", lang, {"count": len(there)})
     head: Fields = {"status": "ok", "mode": tool, "changed": False}
-    return Answer({**head, "already_there": rows, "summary": summary})
+    return Answer({**head, "already_there": there_rows(there), "summary": summary})
+
+
+def there_rows(there: Sequence[errors.RejectedHunk]) -> list[Value]:
+    """The hunks that are made already, each with its line if that is known."""
+    lines = (None if hunk.lines is None else str(hunk.lines[0]) for hunk in there)
+    return [
+        known(path=hunk.path, hunk=hunk.hunk, lines=line)
+        for hunk, line in zip(there, lines, strict=True)
+    ]
 
 
 # Writes.

@@ -143,7 +143,7 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     file's characters next to what changes. None if that is not clear.
     """
     for cause in filter(_SENT.__contains__, causes):
-        old, new = (_SENT[cause](text, old) for text in (old, new))
+        old, new = (_SENT[cause](text, old, there) for text in (old, new))
     mine, theirs, news = (text.split("\n") for text in (old, there, new))
     if len(mine) != len(theirs):
         return None
@@ -176,12 +176,12 @@ _ESCAPE = re.compile(r"\\([\"'`\\])|&#?\w+;")
 _ENTITIES = {"&lt;", "&gt;", "&amp;", "&quot;", "&apos;", "&#39;"}
 
 
-def _unescaped(text: str, sent: str) -> str:
-    """The text with the characters for escapes such as were sent.
+def _unescaped(text: str, sent: str, there: str) -> str:
+    """The text with the characters for escapes such as were sent, and are not `there`.
 
     Of one that a line of the new text has without an escape, too, none was sent in that line.
     """
-    known = {one[0] for one in _ESCAPE.finditer(sent)}
+    known = {one[0] for one in _ESCAPE.finditer(sent)} - {one for one in ["\\\\"] if one in there}
     if any(one.startswith("&") for one in known):
         known |= _ENTITIES
 
@@ -197,7 +197,7 @@ def _unescaped(text: str, sent: str) -> str:
     return "\n".join(map(of_line, text.split("\n")))
 
 
-def _without_numbers(text: str, sent: str) -> str:
+def _without_numbers(text: str, sent: str, there: str) -> str:
     """The text without the line numbers that are written as those sent."""
     signs = {mark[1] for mark in map(NUMBER.match, sent.split("\n")) if mark}
     marks = ((line, NUMBER.match(line)) for line in text.split("\n"))
@@ -207,9 +207,9 @@ def _without_numbers(text: str, sent: str) -> str:
     return "\n".join([(is_one and unnumbered(line)) or line for line, is_one in lines])
 
 
-_SENT: dict[str, Callable[[str, str], str]] = {
+_SENT: dict[str, Callable[[str, str, str], str]] = {
     "line_numbers": _without_numbers,
-    "literal_newline": lambda text, sent: real_newlines(text),
+    "literal_newline": lambda text, sent, there: real_newlines(text),
     "escaped": _unescaped,
 }
 """What was sent with the old text, and so with the new one: how it is taken out of either."""
@@ -272,8 +272,8 @@ _ELIDED = re.compile(
     rf"|(?:the\s+)?(?:rest|remainder)\s+of\s+(?:(?:the|your|this)\s+)?(?:\w+\s+){{0,3}}{_WHAT}"
     rf"(?:\s+{_STAYS})?\s*{_DOTS}?"
     rf"|(?:the\s+)?(?:rest|remainder)\s+{_STAYS}\s*{_DOTS}?"
-    rf"|(?:{_DOTS}\s*)?(?:lines?\s+\d+\s*(?:-|to)\s*\d+\s+)?(?:unchanged|omitted(?: for brevity)?)"
-    rf"\s*{_DOTS}?"
+    rf"|(?:{_DOTS}\s*)?(?:lines?\s+\d+\s*(?:-|to)\s*\d+\s+(?:unchanged|omitted)"
+    rf"|(?:unchanged|omitted) for brevity)\s*{_DOTS}?"
     rf"|(?:{_DOTS}\s*)?\(?(?:\u4fdd\u7559|\u7701\u7565)?(?:\u5176[\u4f59\u9918\u4ed6\u5b83]"
     r"|\u5269[\u4f59\u9918]|\u4f59\u4e0b|\u539f\u6709|[\u73b0\u73fe]\u6709|\u5df2\u6709"
     r"|\u4e4b\u524d|\u6b64[\u5904\u8655]|\u4ee5\u4e0b)\S{0,8}?"
@@ -284,8 +284,10 @@ _ELIDED = re.compile(
     rf"(?:\u7701\u7565|\u4fdd\u6301\u4e0d[\u53d8\u8b8a])\)?\s*{_DOTS}?",
     re.IGNORECASE,
 )
+_SPREAD = re.compile(rf"{_DOTS}[\w.]+[,;]?")
 _SURELY = re.compile(
-    rf"{_DOTS}.*\w|\w.*{_DOTS}|unchanged|omitted|\u4e0d[\u53d8\u8b8a]|\u7701\u7565", re.IGNORECASE
+    rf"{_DOTS}.*\w|\w.*{_DOTS}|\w\W+(?:unchanged|omitted)|\w{{4,}}\u4e0d[\u53d8\u8b8a]",
+    re.IGNORECASE,
 )
 """Of a line that stands for others: that it does, whatever goes for it."""
 
@@ -295,8 +297,9 @@ def is_elided(line: str) -> bool:
     plain = None if len(line) > 200 else _COMMENT.fullmatch(line)
     if plain is None or not _ELIDED.fullmatch(plain[1].strip("-=~ ")):
         return False
-    # words count in a comment only, dots anywhere, but before a name, which they spread
-    return line.strip() != plain[1] or bool(re.match(rf"{_DOTS}(?!\w)", plain[1]))
+    # words count in a comment only, dots anywhere, but before a name alone, which they spread
+    is_dotted = re.match(_DOTS, plain[1]) and not _SPREAD.fullmatch(plain[1])
+    return line.strip() != plain[1] or bool(is_dotted)
 
 
 def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
@@ -383,7 +386,7 @@ _MARKER = re.compile(
     r"|\s*:(?:start|end)_line:\[?\d"
 )
 _FENCE = re.compile(r"(```+|~~~+)[ \t]*[\w.+#-]*[ \t]*")
-_MARKDOWN = ("md", "markdown", "mdown", "mkd", "mdx", "rmd", "qmd", "rst", "adoc", "txt", "mdc", "")
+MARKDOWN = ("md", "markdown", "mdown", "mkd", "mdx", "rmd", "qmd", "rst", "adoc", "txt", "mdc", "")
 
 _LOST = 2
 """So many more lines go than come where a line stands for others."""
@@ -444,7 +447,7 @@ def _placeholders(passages: Sequence[_Passage]) -> Iterator[str]:
     for one in passages:
         is_lost = len(one.old) - len(one.new) >= _LOST
         above = one.around[0]
-        for line in () if any(map(is_elided, (*one.old, *one.around))) else one.new:
+        for line in () if any(map(is_elided, one.old)) else one.new:
             is_body = one.suffix in ("py", "pyi") and above.rstrip().endswith(_BODY)
             is_end = one.suffix in ("yaml", "yml")  # of a document
             is_bare = line.strip() in ("...", "\u2026")
@@ -469,7 +472,7 @@ def _fences(passages: Sequence[_Passage]) -> Iterator[str]:
     first, last = passages[0], passages[-1]
     fences = [line for one in passages for line in one.new if _FENCE.fullmatch(line)]
     ends = [*first.new[:1], *[line for line in last.new if line.strip()][-1:]]
-    is_around = len(fences) == 2 and fences == ends and first.suffix not in _MARKDOWN
+    is_around = len(fences) == 2 and fences == ends and first.suffix not in MARKDOWN
     if is_around and all(one.is_new(_FENCE.fullmatch) for one in passages):
         yield fences[0]
 
@@ -504,6 +507,11 @@ SIGN_NAMES = tuple(one.name for one in (*SIGNS, REPEATED))
 _MOST_SHOWN = 60
 
 
+def suffix_of(path: RelPath) -> str:
+    """What is after the last dot of the name, in lower case; empty without one."""
+    return path.name.rpartition(".")[2].lower() if "." in path.name else ""
+
+
 def signs_of(
     path: RelPath, base: Text, change: ChangeSet, usual: Sequence[str] = ()
 ) -> tuple[str, ...]:
@@ -511,7 +519,7 @@ def signs_of(
     is_wide = base.encoding.unit > 1  # it is looked at whole, for its bytes say nothing
     if not (is_wide or [edit for edit in change.edits if _ANY_SIGN.search(edit.new)]):
         return ()
-    suffix = path.name.rpartition(".")[2].lower() if "." in path.name else ""
+    suffix = suffix_of(path)
     base = base.unmarked()  # as the regions count its lines
     passages = list(_passages(suffix, base, regions(base, change)))
     return tuple(

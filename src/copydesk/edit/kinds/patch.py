@@ -30,12 +30,15 @@ from copydesk.edit.kinds.base import (
     of_parts,
 )
 from copydesk.edit.kinds.correction import (
+    MARKDOWN,
     MOST,
     Corrected,
     is_safe,
     lines_shown,
     occurrences,
     of_lines,
+    shifted,
+    suffix_of,
 )
 from copydesk.edit.kinds.replace import Batch, BatchEdit, StringEdit, fixed
 from copydesk.errors import (
@@ -316,7 +319,8 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
     for index, hunk in enumerate(hunks):
         if hunk.divider:
             all_old = content_lines(f"{hunk.old}{hunk.divider}\n{hunk.new}")
-            if _Sought(now, is_base=False).all_places(all_old):
+            is_prose = suffix_of(path) in MARKDOWN  # it may underline a title
+            if is_prose or shifted(lines_shown(now), all_old, "").places:
                 raise PatchInvalid("two_dividers", hunk.at + len(all_old) + 1, hunk.divider)
             corrections.append(Corrected(hunk.old, hunk.new, ("divider",), is_certain=False))
         if hunk.old or hunk.signs:
