@@ -113,6 +113,17 @@ FOOTPRINTS = [
     ("u . . d 1 2", "u . . D . . d 1 2", "1:3", "?1,4"),
     ("u . . d 1 2", "u . D 1 2", "1:2", "uncertain"),
     ("u . . d 1 2", "u . . . D 1 2", "1:3", "?1,2"),
+    # blank lines do not outvote unique ones; other lines do
+    ("u . v . d 1", "u U v . . d 1", "2:3", "2"),
+    ("u . v . d 1", "u . . v U d 1", "2:3", "3"),
+    ("u . v d 1", "u v . d 1", "2:3", "1"),
+    ("u v . d 1", "u . v d 1", "1:2", "2"),
+    ("u . . . v d 1", "u v . . . d 1", "3:5", "gone"),
+    ("u . . . v d 1", "u v . . . d 1", "4:5", "1"),
+    ("u . v w d 1", "u v w . d 1", "2:4", "1"),
+    ("u x . v d 1", "u v . x d 1", "3:4", "uncertain"),
+    ("u x v . d 1", "u v . x d 1", "1:2", "gone"),
+    ("v w x . . d 1", "x . . v w d 1", "0:1", "uncertain"),
     # without words the lines around decide, of which one with words has to be there still
     ("u v ; . x y", "U V ; . X Y", "3:4", "uncertain"),
     ("u v ; . x y", "U V ; . X Y", "2:3", "uncertain"),

@@ -234,13 +234,16 @@ class Alignment:
             base_at, now_at = run.base_start + run.length, run.now_start + run.length
 
 
-def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
+def align(
+    base: Sequence[Hashable], now: Sequence[Hashable], *, blank: Hashable = None
+) -> Alignment:
     """Align two sequences of lines.
 
-    Match the common ends, then lines unique on both sides (as many as keep their order), then the
-    same within each gap, then the longest common subsequence. Where that would cost too much, match
-    only lines at equal distances from the gap's start: time is O(n log n) plus a constant, and an
-    alignment is always valid, if not always the longest.
+    Match the common ends, then lines unique on both sides (as many as keep their order, of equally
+    many rather those that are not `blank`), then the same within each gap, then the longest common
+    subsequence. Where that would cost too much, match only lines at equal distances from the gap's
+    start: time is O(n log n) plus a constant, and an alignment is always valid, if not always the
+    longest.
     """
     a, b = list(base), list(now)
     head, tail = common_ends(a, b)
@@ -251,7 +254,7 @@ def align(base: Sequence[Hashable], now: Sequence[Hashable]) -> Alignment:
         gap, depth = todo.pop()
         if gap.base_start == gap.base_stop or gap.now_start == gap.now_stop:
             continue
-        chain = _unique_chain(a, b, gap) if depth < _DEPTH else []
+        chain = _unique_chain(a, b, gap, blank) if depth < _DEPTH else []
         if chain:
             todo += [(rest, depth + 1) for rest in _extend(a, b, gap, chain, found)]
             continue
@@ -329,13 +332,25 @@ _Link = tuple[tuple[int, int], "_Link | None"]
 """The last pair of a chain, and the chain before it."""
 
 
-def _unique_chain(a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap) -> list[tuple[int, int]]:
-    """Return the longest chain, in order on both sides, of lines that are unique on both sides."""
+def _unique_chain(
+    a: Sequence[Hashable], b: Sequence[Hashable], gap: Gap, blank: Hashable
+) -> list[tuple[int, int]]:
+    """Return the longest chain, in order on both sides, of lines that are unique on both sides.
+
+    Of two that are equally long it is the one without the `blank` line.
+    """
     ours, theirs = a[gap.base_start : gap.base_stop], b[gap.now_start : gap.now_stop]
     place = {line: j for j, line in enumerate(theirs, gap.now_start)}
     counts, others = Counter(ours), Counter(theirs)
     once = {line for line, count in counts.items() if count == 1 == others.get(line)}
     pairs = [(i, place[line]) for i, line in enumerate(ours, gap.base_start) if line in once]
+    chain = _in_order(pairs)
+    words = _in_order([pair for pair in pairs if a[pair[0]] != blank])
+    return max(words, chain, key=len)
+
+
+def _in_order(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest chain of these pairs, which are sorted, that is in order on both sides."""
     order = [j for _, j in pairs]
     if order == sorted(order):
         return pairs

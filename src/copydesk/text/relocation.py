@@ -79,7 +79,7 @@ class TextPair:
         self.base = base
         self.now = now
         self._blank = blank
-        self.alignment = align(base, now)
+        self.alignment = align(base, now, blank=blank)
 
     def footprint(self, line: int, at: int, size: int) -> Footprint:
         """The footprint of `size` lines at base line `line`, placed at now line `at`."""
@@ -116,6 +116,31 @@ class TextPair:
             return not self._spacing_elsewhere(footprint, region)
         is_only = not (weighed.tied or weighed.crossed or self._has_rival(footprint))
         return is_only and not self._may_have_moved(footprint)
+
+    def is_certain_by_words(self, footprint: Footprint) -> bool:
+        """Whether each longest alignment of the lines that are not blank has it at `now`.
+
+        And no other line that is unique in both texts went past it.
+        """
+        region = self._region(footprint)
+        ours, theirs = region.base_stop - region.base_start, region.now_stop - region.now_start
+        if ours * theirs > _CELLS:
+            return False
+        before, lines, after, above, below = (
+            [line for line in text[start:stop] if line != self._blank]
+            for text, start, stop in (
+                (self.base, region.base_start, footprint.base),
+                (self.base, footprint.base, footprint.end),
+                (self.base, footprint.end, region.base_stop),
+                (self.now, region.now_start, footprint.now),
+                (self.now, footprint.now + footprint.size, region.now_stop),
+            )
+        )
+        went = set(before).intersection(below).union(set(after).intersection(above))
+        if not went.isdisjoint(map(self.base.__getitem__, self.unique)):
+            return False
+        weighed = weigh(before, lines, after, above + lines + below, len(above))
+        return not (weighed.tied or weighed.crossed)
 
     def without_blank_ends(self, line: int, size: int) -> tuple[int, int]:
         """The footprint's base lines [start, stop) without blank ends; none if start >= stop."""
@@ -714,6 +739,8 @@ class Relocation:
         alignment of the two texts gives them, and be
         - adjacent to lines unique in both texts, before and after them; or
         - several blank lines, as many as there were, next to one such line; or
+        - unique in both texts, and in that place in every longest alignment of the lines that
+          are not blank, with no unique one around them on their wrong side; or
         - in that place in every longest alignment; with no line around them on their
           wrong side; with no look-alike, in now or in base, that matches the lines
           around further than the carried place does (unless it is known where it came
@@ -793,9 +820,10 @@ class Relocation:
         if pair.is_certain(footprint):
             return True
         start, stop = pair.without_blank_ends(footprint.base, footprint.size)
-        return pair.all_unique(start, stop) and pair.is_certain(
-            pair.footprint(start, start - footprint.base + footprint.now, stop - start)
-        )
+        if not pair.all_unique(start, stop):
+            return False
+        words = pair.footprint(start, start - footprint.base + footprint.now, stop - start)
+        return pair.is_certain(words) or pair.is_certain_by_words(words)
 
     def _holds_unindented(self, footprint: Footprint) -> bool:
         """Whether the place also holds without indentation, if it may have been re-indented."""
