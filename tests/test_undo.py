@@ -287,12 +287,17 @@ class Cell:
 
 @dataclass(eq=False)
 class Step:
-    """An edit of one line, or one that took such an edit back."""
+    """An edit of one line, or one that took such an edit back.
 
+    `first` is the edit that the chain of undos begins with. `around` is what was around the line,
+    and then what the undos of older edits made of that.
+    """
+
+    first: int
     cell: Cell
     before: Version
     after: Version
-    around: list[list[tuple[Cell, Version]]]
+    around: list[list[list[tuple[Cell, Version]]]]
     undone_by: list[Step] = field(default_factory=list["Step"])
 
     @property
@@ -327,11 +332,19 @@ class Sheet:
 
     def put(self, edit_id: int, cell: Cell, after: Version, undone: Step | None = None) -> None:
         """What an edit has done."""
+        first = edit_id if undone is None else undone.first
+        newer = [
+            step
+            for each, step in self.steps.items()
+            if each > first and self.around(step.cell) in step.around
+        ]
         before, cell.now = cell.now, after
-        step = Step(cell, before, after, self.around(cell))
+        step = Step(first, cell, before, after, [self.around(cell)])
         self.steps[edit_id] = step
         if undone is not None:
             undone.undone_by.append(step)
+            for each in newer if before.text is not None else ():
+                each.around.append(self.around(each.cell))
 
     def edit(self, name: str) -> None:
         """Some edit of one line."""
@@ -353,12 +366,13 @@ class Sheet:
     def undo(self) -> None:
         """Some undo: done just when what the edit left is there as it left it.
 
-        A line that is gone left its neighbours, next to each other.
+        A line that is gone left its neighbours, next to each other; or those that are there since
+        an older edit was taken back.
         """
         edit_id = self.rng.choice(list(self.steps))
         step = self.steps[edit_id]
         if step.after.text is None:
-            left = step.cell.now.text is None and self.around(step.cell) == step.around
+            left = step.cell.now.text is None and self.around(step.cell) in step.around
         else:
             left = step.cell.now is step.after
         if step.stands and left:
@@ -396,6 +410,25 @@ def test_what_came_in_between_and_was_taken_back_is_no_hindrance(room: Room) -> 
     room.done(inserted)
     room.done(gone)
     assert room.read() == numbered(6).replace(b"line 6", b"LINE 6")
+
+
+def test_neighbouring_edits_are_taken_back_oldest_first(room: Room) -> None:
+    """What the undo of an older edit does next to a line does not keep that from coming back."""
+    room.write(numbered(3))
+    plan = room.call("prepare_file_append", path="a.txt", content="line 4")
+    appended = room.call("apply_file_modification", hunk_id=plan["hunk_id"])["edit_id"]
+    gone = room.edit(3, "")
+    room.done(appended)
+    room.done(gone)
+    assert room.read() == numbered(3)
+
+    changed, first = room.edit(3, "LINE 3\n"), room.edit("1~2", "")
+    room.done(changed)
+    later = room.edit(1, "later\n")
+    assert room.refused(first)["later_edit_ids"] == [later]
+    room.done(later)
+    room.done(first)
+    assert room.read() == numbered(3)
 
 
 def test_a_later_edit_of_the_same_line_is_named(room: Room) -> None:

@@ -56,7 +56,7 @@ from copydesk.errors import (
 )
 from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
-from copydesk.text.change import ChangeSet, Edit
+from copydesk.text.change import ChangeSet, Collision, Edit
 from copydesk.text.diff import deleted, mode_changed, renamed, unified
 from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import RelPath
@@ -569,10 +569,8 @@ class Undoing:
             drift = drift_of(
                 inverse, after, text, known, taken_back_in(self._services.records, writes)
             )
-            change = carried(inverse, drift)
+            change = self._carried(entry, inverse, drift, writes)
         except (ContentChanged, AmbiguousMatch) as refusal:
-            if isinstance(refusal, ContentChanged) and drift and drift.met is not None and writes:
-                refusal.later_edit_ids = (writes[drift.met].edit_id,)
             start, stop = lines_of(inverse, drift.base) if drift else (0, 0)
             first = min(start, now.line_count)
             last = min(max(first, stop), first + _SHOWN, now.line_count)
@@ -581,6 +579,36 @@ class Undoing:
         diff = unified(text, change, str(at))
         context: ContextMatch = "exact" if diff == unified(after, inverse, str(at)) else "fuzz"
         return Undone(entry, text, change, text.edited(change), diff, context, 0, at=at)
+
+    def _carried(
+        self, entry: Entry, inverse: ChangeSet, drift: Drift, writes: tuple[Entry, ...]
+    ) -> ChangeSet:
+        """Carry the inverse through later writes; the refusal names the one that prevents it.
+
+        An undo of an older edit may change the lines next to those of this one: what it put there
+        was there before this edit, or would have been. It is followed by bytes.
+        """
+        try:
+            return carried(inverse, drift)
+        except ContentChanged as refusal:
+            at, known, journal = drift.met, drift.known, self._services.records
+            if at is None or known is None:
+                raise
+            refusal.later_edit_ids = (writes[at].edit_id,)
+            undone = _first_of(journal, writes[at])
+            if (undone.undoes or undone.edit_id) >= entry.edit_id:
+                raise
+            after = reduce(lambda text, one: text.edited(one), reversed(known[at + 1 :]), drift.now)
+            before, later = after.edited(known[at]), writes[at + 1 :]
+            earlier = Drift(drift.base, before, known[:at], taken_back_in(journal, writes[:at]))
+            change: ChangeSet | Collision | None = None
+            with suppress(ContentChanged, AmbiguousMatch):
+                back = self._carried(entry, inverse, earlier, writes[:at])
+                change = back.rebase(known[at].inverse(after.slice))
+            if not isinstance(change, ChangeSet):
+                raise
+            left = Drift(after, drift.now, known[at + 1 :], taken_back_in(journal, later))
+        return self._carried(entry, change, left, later)
 
     def _texts(
         self, entry: Entry, now: Source, known: Sequence[ChangeSet] | None

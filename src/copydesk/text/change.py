@@ -245,8 +245,8 @@ def follow(
     `taken_back` maps the index of a change to that of the later one that undid it; then other bytes
     may have been between the span's bytes meanwhile. Laws: a span is followed only if its bytes,
     restored ones included, are together in the newest text; if nothing was undone, it then always
-    is. Restored bytes count only if nothing changed in their place, or next to it while they were
-    deleted.
+    is. Restored bytes count only if nothing changed in their place, or on both sides of it while
+    they were deleted.
     """
     return _Way(inverses, taken_back).follow(start, stop)
 
@@ -339,25 +339,28 @@ class _Way:
         if last is None or self._depth == _DEEPEST:
             return gone
         first = step + 1
-        inner = {one - first: other - first for one, other in self._taken_back.items()}
+        pairs = self._taken_back.items()
+        inner = {one - first: other - first for one, other in pairs if other < last}
         way = _Way(self._inverses[first:last], inner, self._depth + 1)
         margin = int(edit.start == edit.stop)  # a deletion is a position between two bytes
         ends = [(edit.start, edit.stop)]
         if margin:
             ends = [(edit.start - 1, edit.start), (edit.stop, edit.stop + 1)]
         found = [way.follow(*end) for end in ends]
-        for one in found:
-            if isinstance(one, Met):
-                return replace(one, step=first + one.step)
-        starts = [one.start for one in found if isinstance(one, Followed)]
-        low, size = starts[0], edit.stop - edit.start + 2 * margin
-        if starts[-1] != low + margin:
+        places = {  # of a position one side is enough: the other may have gone meanwhile
+            one.start + margin * (index == 0)
+            for index, one in enumerate(found)
+            if isinstance(one, Followed)
+        }
+        if not places and isinstance(found[0], Met):
+            return replace(found[0], step=first + found[0].step)
+        low = min(places)
+        high = low + edit.stop - edit.start
+        back = _around(low, high, self._inverses[last], touching=True)
+        whole = len(places) == 1 and (back.old_start, back.old_stop) == (low, high)
+        if not whole or back.new_stop - back.new_start != len(edit.new):
             return gone
-        back = _around(low, low + size, self._inverses[last], touching=not margin)
-        whole = (back.old_start, back.old_stop) == (low, low + size)
-        if not whole or back.new_stop - back.new_start != len(edit.new) + 2 * margin:
-            return gone
-        return back.new_start + margin - old
+        return back.new_start - old
 
 
 def _first_met(start: int, stop: int, inverse: ChangeSet) -> tuple[Edit | None, int, int, int]:
