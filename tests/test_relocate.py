@@ -224,6 +224,34 @@ def test_what_relies_on_no_lines_goes_to_the_end_or_all(request_: Request, expec
     assert place_of(plan, now) == (plan.request, expected)
 
 
+STANZAS = b"[a]\nn = 1\nr = 0\n\n[a]\nn = 2\nr = 0\n"
+ONE_MORE = b"\n[a]\nn = 3\nr = 0\n"
+
+
+@each_row("steps is_kept expected", [
+    ([[(25, 26, b"3")]], True, 6),
+    ([[(25, 26, b"3")]], False, 6),
+    ([[(33, 33, ONE_MORE)]], True, None),
+    ([[(33, 33, ONE_MORE)]], False, None),
+    ([[(25, 26, b"3")], [(33, 33, ONE_MORE)]], True, None),
+])  # fmt: skip
+def test_only_lines_that_were_added_are_there_already(
+    steps: Sequence[Step], is_kept: bool, expected: int | None
+) -> None:
+    """A neighbour that another edit made equal is not what an insertion writes."""
+    base, (now, known) = Snapshot.of(STANZAS), later(STANZAS, steps)
+    request = RangeEdit(PATH, "7", "r = 0\n" + ONE_MORE.decode())
+    place = request.locate(base)
+    assert place.foot is not None
+    span = span_of(base, *place.foot)
+    plan = Plan(*NAMES, request, place, "replace", base.digest, "0" * 64, 1, 2, span)
+    try:
+        at: int | None = place_of(plan, now, lambda: base if is_kept else None, known)[1].start
+    except ContentChanged:
+        at = None
+    assert at == expected
+
+
 @each_row("edits now expected", [
     ([("1~3", "A\nb\nc\n"), ("4~6", "d\ne\nF\n")], "a\nb\nC\nD\ne\nf\n", "A\nb\nC\nD\ne\nF\n"),
     ([("1~3", "A\nb\nc\n"), ("6", "F\n")], "x\na\nb\nC\nd\ne\nf\n", "x\nA\nb\nC\nd\ne\nF\n"),

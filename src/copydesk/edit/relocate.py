@@ -105,7 +105,7 @@ def carried_to(
     """
     try:
         place = relocate(planned, base, now, known, own)
-        check_not_there(request, (base, planned), (now, place))
+        check_not_there(request, (base, planned), (now, place), known)
     except ContentChanged as refusal:
         if is_quoted or refusal.reason not in OF_SOME:
             raise
@@ -191,16 +191,23 @@ def _found_place(
 
 
 def check_not_there(
-    request: Request, planned: tuple[Text, Place], found: tuple[Text, Place]
+    request: Request,
+    planned: tuple[Text, Place],
+    found: tuple[Text, Place],
+    known: Sequence[ChangeSet] | None = None,
 ) -> None:
-    """Raise ContentChanged if somebody made the edit meanwhile, next to what it relies on."""
+    """Raise ContentChanged if somebody made the edit meanwhile, next to what it relies on.
+
+    If the changes since are `known`, it must be these that wrote it.
+    """
     (base, before), (now, after) = planned, found
     for (one, place), (_, there) in zip(request.each(before), request.each(after), strict=True):
         was, will = compose(one, base, place), compose(one, now, there)
         for old, new in zip(was.regions, will.regions, strict=False):
             if _line_of_same(old, was.base) is None:
                 gap = _gap(old, was.base, new, will.base)
-                if _line_of_same(new, will.base, gap) is not None:
+                at = _line_of_same(new, will.base, gap)
+                if at is not None and (known is None or _is_put(known, new, will.base, at)):
                     raise ContentChanged("what it writes stands there already", place.named)
 
 
@@ -215,16 +222,24 @@ def _check_not_put(
         most = max((len(each.new) for each in regions), default=0)
         first, stop = max(place.start - most, 0), min(place.stop + most, now.line_count)
         text = now.around(first, stop)
-    places = [(_line_of_same(each, text), len(each.new)) for each in regions]
-    there = [(first, first + size) for first, size in places if first is not None]
-    back = reduce(ChangeSet.then, reversed(known)).edits if there else ()
-    for first, last in there:
-        start, stop = text.start(first), text.start(last)
-        if any(
-            edit.start < stop and start < edit.stop and not _ends_text(edit, text, last - 1)
-            for edit in back
-        ):
+    for each in regions:
+        at = _line_of_same(each, text)
+        if at is not None and _is_put(known, each, text, at):
             raise ContentChanged("what it writes stands there already", plan.place.named)
+
+
+def _is_put(known: Sequence[ChangeSet], region: Region, text: Text, first: int) -> bool:
+    """Whether known changes wrote the new lines, which are at line `first`.
+
+    They wrote as many lines there as it adds: fewer only made lines that stood there equal.
+    """
+    start, stop = text.start(first), text.start(first + len(region.new))
+    written = 0
+    for edit in reduce(ChangeSet.then, reversed(known)).edits if known else ():
+        is_there = edit.start < stop and start < edit.stop
+        if is_there and not _ends_text(edit, text, first + len(region.new) - 1):
+            written += text.line_at(edit.stop - 1) - text.line_at(edit.start) + 1
+    return written >= len(region.new) - (region.stop - region.start)
 
 
 def _gap(old: Region, base: Text, new: Region, now: Text) -> range:
