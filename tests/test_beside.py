@@ -403,10 +403,10 @@ class SlowForLarge(Slow):
 
     def keep_content(
         self, digest: str, content: Content, at: RelPath, since: int | None = None
-    ) -> None:
+    ) -> bool:
         self.begun.set()
         assert self.go.wait(SOON)
-        super().keep_content(digest, content, at, since)
+        return super().keep_content(digest, content, at, since)
 
 
 def test_of_large_texts_few_wait_and_small_ones_do_not_wait_for_them() -> None:
@@ -439,6 +439,24 @@ def test_who_asks_for_a_large_text_or_closes_does_not_wait_for_calm() -> None:
     bases.keep_content(texts[1].digest, Held(b"b"), HERE)
     bases.close()
     assert slow.find(texts[1].digest, None, HERE) == texts[1]
+
+
+class Rewritten(Held):
+    """The content of a file that another program has changed."""
+
+    def packed(self, digest: str, most_bytes: int) -> None:
+        self.close()
+
+
+def test_a_large_text_whose_file_had_changed_is_stored_when_it_is_seen_again() -> None:
+    slow, text = SlowForLarge(), Snapshot.of(b"a")
+    slow.go.set()
+    bases = BackgroundSnapshots(slow, calm_seconds=0)
+    bases.keep_content(text.digest, Rewritten(b"b"), HERE)
+    assert bases.find(text.digest, None, HERE) is None
+    bases.keep_content(text.digest, Held(b"a"), HERE)
+    assert bases.find(text.digest, None, HERE) == text
+    bases.close()
 
 
 # What was shown

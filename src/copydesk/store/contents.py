@@ -210,7 +210,7 @@ class OpenFile(Closing):
     fd: int
 
     def packed(self, digest: str, most_bytes: int) -> bytes | None:
-        """Compress the bytes and close; None for another SHA-256 or more than `most_bytes`."""
+        """Compress the bytes and close; b"" beyond `most_bytes`, None for another SHA-256."""
         # zlib and SHA-256 release the GIL: this takes a core, and no turn of others
         state, packer = hashlib.sha256(), zlib.compressobj(1)
         parts: list[bytes] = []
@@ -222,7 +222,7 @@ class OpenFile(Closing):
                 parts.append(packer.compress(block))
                 size += len(parts[-1])
                 if size > most_bytes:
-                    return None
+                    return b""
         except OSError:
             return None
         finally:

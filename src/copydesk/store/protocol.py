@@ -312,7 +312,7 @@ class Content(Protocol):
     """The bytes of a file that stays open until `close`, whatever happens to its name."""
 
     def packed(self, digest: str, most_bytes: int) -> bytes | None:
-        """Compress the bytes and close; None for another SHA-256 or more than `most_bytes`."""
+        """Compress the bytes and close; b"" beyond `most_bytes`, None for another SHA-256."""
         ...
 
     def close(self) -> None:

@@ -302,21 +302,29 @@ class SnapshotStore(ABC):
 
     def keep_content(
         self, digest: str, content: Content, at: RelPath, since: int | None = None
-    ) -> None:
-        """Store a large text from its file, if unchanged and small when packed; closes it."""
+    ) -> bool:
+        """Store a large text from its file, if small when packed; closes it.
+
+        False if the file was changed: it may have that text again.
+        """
         most = self._most // sizes.PART
-        if self._keep(digest, at, lambda: content.packed(digest, most), since):
+        found = self._keep(digest, at, lambda: content.packed(digest, most), since)
+        if found is None:
             content.close()
+        return found is not False
 
     def _keep(
         self, digest: str, at: RelPath, packed: Callable[[], bytes | None], since: int | None
-    ) -> bool:
-        """Store the result of `packed` unless the text is stored already, or that is unknown."""
+    ) -> bool | None:
+        """Store the result of `packed`, if not empty; whether there was one.
+
+        None if the text is stored already, or that is unknown.
+        """
         if self._attempt(lambda: self._is_stored(digest, at)) is not False:
-            return True
-        if (text := packed()) is not None:  # meanwhile nothing is locked
+            return None
+        if text := packed():  # meanwhile nothing is locked
             self._attempt(lambda: self._keep_packed([(digest, text, at)], (), since))
-        return False
+        return text is not None
 
     def find(self, digest: str, named: str | None, at: RelPath | None) -> Snapshot | None:
         """The text whose SHA-256 starts with `digest`, if it is known to have been seen at `at`.
@@ -525,7 +533,9 @@ class BackgroundSnapshots:
                     return
                 self._packing, content, at = self._waiting.popleft()
                 since = self._since
-            self._inner.keep_content(self._packing, content, at, since)
+            if not self._inner.keep_content(self._packing, content, at, since):
+                with self._lock:
+                    self._recent.pop((self._packing, at), None)
             self._packing = ""
 
 
