@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -433,6 +435,63 @@ def test_what_another_program_wrote_stays(
         assert {entry.state for entry in opened.journal.entries()} == states
         assert not opened.journal.in_doubt()
         assert {settled.state for settled in opened.recovered} == states
+
+
+@pytest.mark.parametrize("comes", ["a start", "a living process"])
+def test_what_stays_in_doubt_is_told_once_and_can_be_undone(root: Path, comes: str) -> None:
+    """By the call that settled it, with what was put back; its plan is not said to be applied."""
+    ids = plans(root)
+    with ExitStack() as stack:
+
+        def start() -> OpenWorkspace:
+            return stack.enter_context(open_workspace(str(root), FAST))
+
+        living = start() if comes == "a living process" else None
+        assert forked(root, ids, before_closing)
+        theirs(a=f"{TWO}end\n")(root)
+        opened = living or start()
+        found = outcome(opened, "apply_file_modification", hunk_id=ids[0])
+        assert code(found) == "HUNK_NOT_FOUND unsure"
+        ended = {row["path"]: row["state"] for row in found["in_doubt"]}
+        assert ended == {"a": "unsure", "d/b": "failed", "linked": "failed", "n/e/w": "failed"}
+        (doubt,) = {row["edit_id"] for row in found["in_doubt"] if row["state"] == "unsure"}
+        assert found["edit_id"] == doubt
+        together = outcome(opened, ALL, hunk_ids=ids[:2])
+        assert code(together) == "HUNK_NOT_FOUND unsure"
+        assert "in_doubt" not in together
+        (said,) = (one.found for one in examine(str(root)) if one.what == "journal")
+        assert f"{doubt} (a)" in said
+        undone = outcome(opened, "undo_file_modification", edit_id=doubt)
+        assert (code(undone), (root / "a").read_text()) == ("ok", f"{BASE}end\n")
+
+
+def test_the_text_found_in_doubt_is_kept(root: Path) -> None:
+    """So that it is there after yet another program wrote."""
+    assert forked(root, plans(root), before_closing)
+    theirs(a="other\n")(root)
+    with open_workspace(str(root), FAST) as opened:
+        theirs(a="later\n")(root)
+        kept = opened.desk._services.bases.find(hashlib.sha256(b"other\n").hexdigest(), None, None)
+        assert kept is not None
+
+
+def test_what_stays_in_doubt_is_logged_if_no_answer_tells_it(
+    root: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`copydesk recover` tells it in its table, and only there."""
+    for command in (False, True):
+        make(root)
+        assert forked(root, plans(root), before_closing)
+        theirs(a="other\n")(root)
+        caplog.clear()
+        if command:
+            assert main(["--root", str(root), "recover", "--json"]) == 1
+            ended = json.loads(capsys.readouterr().out)
+            assert "foreign_writes" not in ended
+            assert {row["state"] for row in ended["settled"]} == {"failed", "unsure"}
+        else:
+            open_workspace(str(root), FAST).close()
+        assert any("edit 2 of a " in line for line in caplog.messages) is not command
 
 
 def test_what_cannot_be_put_back_waits_for_the_next(

@@ -418,9 +418,14 @@ class InvalidHunkId(OfPlan, code="INVALID_HUNK_ID"):
 
 
 class HunkNotFound(OfPlan, code="HUNK_NOT_FOUND"):
-    """There is no such plan any more; `reason` is applied, discarded, expired or unknown."""
+    """There is no such plan any more; `reason` is applied, discarded, expired or unknown.
+
+    `unsure`: its process died while it wrote, and another program changed the file, so that nobody
+    can tell whether `edit_id` is in it.
+    """
 
     reason: str
+    edit_id: int | None = None
 
 
 class WrongOwner(OfPlan, code="WRONG_OWNER"):

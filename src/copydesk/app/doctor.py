@@ -301,6 +301,7 @@ def _state(root: str, config: Config) -> Iterator[Finding]:
             waiting = len(opened.registry.waiting(opened.clock()))
             outlook = opened.journal.outlook(config.journal_days, config.journal_bytes)
             doubts = opened.recovery.doubts()
+            heads = opened.journal.heads(0, _MOST_EDITS)
     except ServerFailed:
         return  # reported above
     except (Refusal, apsw.Error, OSError) as error:
@@ -308,7 +309,10 @@ def _state(root: str, config: Config) -> Iterator[Finding]:
         yield Finding("state folder", False, f"{path}: {reason}", _OF_FOLDER)
         return
     yield Finding("registry", True, f"pending plans: {waiting}")
-    yield Finding("journal", True, f"edits recorded: {outlook.entries}{_pruning(outlook)}")
+    unsure = ", ".join(f"{head.edit_id} ({head.path})" for head in heads if head.state == "unsure")
+    doubted = f"; in doubt: {unsure}" if unsure else ""
+    recorded = f"edits recorded: {outlook.entries}{_pruning(outlook)}{doubted}"
+    yield Finding("journal", True, recorded)
     if doubts:
         where = ", ".join(dict.fromkeys(str(entry.path) for entry in doubts))
         yield Finding(

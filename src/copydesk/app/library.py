@@ -261,7 +261,8 @@ class Decided:
     """What became of a plan.
 
     `state` is `approved`, `rejected` or `changes_requested` (`by` whom, and the `reason`);
-    `applied` (as `edit_id`), `discarded` or `expired`; or `waiting`, if nothing has.
+    `applied` (as `edit_id`), `unsure`, if nobody can tell whether that edit is in the file (its
+    process died), `discarded` or `expired`; or `waiting`, if nothing has.
     """
 
     state: str
@@ -439,7 +440,10 @@ class Desk(Closing):
                 if ended.reason == "unknown":
                     raise
                 entry = opened.journal.of_hunk(hunk_id)
-                return Decided(ended.reason, edit_id=entry.edit_id if entry else 0)
+                if entry is None:
+                    return Decided(ended.reason)
+                state = "unsure" if entry.state == "unsure" else ended.reason
+                return Decided(state, edit_id=entry.edit_id)
             decision = opened.desk.review.decision(pending)
             if decision is not None and decision.verdict in _VERDICTS:
                 return Decided(decision.verdict, decision.by, decision.reason)

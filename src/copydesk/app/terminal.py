@@ -452,7 +452,7 @@ def short(report: Answer) -> None:
 def saved(writes: Sequence[Saved], lang: Lang) -> None:
     """Print other programs' writes that were saved as edits."""
     for write in writes:
-        tell(saved_words(write.path, write.edit_id, f"copydesk undo {write.edit_id}", lang))
+        tell(saved_words(write, f"copydesk undo {write.edit_id}", lang))
 
 
 SPLIT_COLUMNS: Final = 140

@@ -208,9 +208,9 @@ class OpenWorkspace(Closing):
 
         self._lasting: Backend | None = None
         lasting = None if shared else partial(self._lasting_records, config)
-        foreign = ForeignWrites(self.files, self.journal, clock, encoding_of, lasting)
+        foreign = ForeignWrites(self.files, self.journal, bases, clock, encoding_of, lasting)
         records.notify = self._notify
-        self.recovery = Recovery(self.files, self.queues, self.journal)
+        self.recovery = Recovery(self.files, self.queues, self.journal, foreign.note_doubt)
         self.recovered = self._begin(recover=recover) if shared else ()
         locks = Locks(self.files, self.queues, self.journal, self.recovery)
         trust = Trust(self.root, config.checks)
@@ -298,7 +298,8 @@ class OpenWorkspace(Closing):
         for saved in self.desk.foreign.take_untold():
             if saved.edit_id:  # 0: another program had the file open, and has not written to it
                 undo = f"copydesk undo {saved.lasting_id}"
-                words = reports.saved_words(saved.path, saved.lasting_id, undo, self.settings.lang)
+                lasting = replace(saved, edit_id=saved.lasting_id)
+                words = reports.saved_words(lasting, undo, self.settings.lang)
                 _log.warning("%s", words)
 
     def call(

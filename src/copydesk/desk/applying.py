@@ -422,7 +422,7 @@ class Applying:
 
     def check_waits(self, plan: Plan) -> None:
         """Raise unless the plan is pending and unchanged."""
-        if (stored := self._services.records.plan(plan.id, self._services.clock())) is plan:
+        if (stored := self._drafting.pending(plan.id)) is plan:
             return
         # These may change while it is pending.
         as_it_was = replace(

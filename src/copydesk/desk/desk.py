@@ -71,7 +71,6 @@ from copydesk.errors import (
     Failed,
     FileExists,
     FileNotFound,
-    HunkNotFound,
     InvalidArgs,
     RangeOutOfBounds,
     Refusal,
@@ -302,12 +301,7 @@ class FileDesk:
         Raises InvalidHunkId, HunkNotFound, WrongOwner, WrongMode, AccessDenied; what the file
         refuses is returned as Rejected.
         """
-        try:
-            plan = self._drafting.own_plan(member, hunk_id, tool)
-        except HunkNotFound as gone:  # what was written at once was no plan, but has an id
-            is_written = gone.reason == "unknown" and self._services.records.of_hunk(hunk_id)
-            raise HunkNotFound(hunk_id, "applied") if is_written else gone from None
-        return self.applying.write(member, plan)
+        return self.applying.write(member, self._drafting.own_plan(member, hunk_id, tool))
 
     def apply_all(
         self, member: Member, tool: str, hunk_ids: Sequence[str]

@@ -369,16 +369,32 @@ class Drafting:
                     digest, self._services.files.open_for_reading(real), real
                 )
 
+    def pending(self, hunk_id: str) -> Plan:
+        """A pending plan; raises InvalidHunkId, and HunkNotFound, which names the edit in doubt.
+
+        What was written at once was no plan, but has an id too.
+        """
+        try:
+            return self._services.records.plan(checked_id(hunk_id), self._services.clock())
+        except HunkNotFound as gone:
+            entry = self._services.records.of_hunk(hunk_id)
+            if entry is not None and gone.reason in ("applied", "unknown"):
+                own = (one for one in self._services.recovery.of(entry) if one.hunk_id == hunk_id)
+                doubt = next((one.edit_id for one in own if one.state == "unsure"), None)
+                if doubt is not None or entry.state != "failed":
+                    raise HunkNotFound(hunk_id, "unsure" if doubt else "applied", doubt) from None
+            raise
+
     def plan(self, member: Member, hunk_id: str) -> Plan:
         """A pending plan that the member may know of; raises InvalidHunkId, HunkNotFound."""
-        plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
+        plan = self.pending(hunk_id)
         if plan.is_correction and plan.owner != member.name:
             raise HunkNotFound(hunk_id, "unknown")
         return plan
 
     def own_plan(self, member: Member, hunk_id: str, tool: str | None) -> Plan:
         """The member's pending plan; HunkNotFound, WrongOwner, and for a tool WrongMode."""
-        plan = self._services.records.plan(checked_id(hunk_id), self._services.clock())
+        plan = self.pending(hunk_id)
         if plan.owner != member.name:
             raise WrongOwner(hunk_id)
         if tool is not None and plan.toolset != member.toolset:

@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
-from copydesk.desk.backends.api import Entry, Records
-from copydesk.desk.backends.snapshots import ShownLines
+from copydesk.desk.backends.api import Entry, Records, State
+from copydesk.desk.backends.snapshots import ShownLines, Snapshots
 from copydesk.desk.member import Member
 from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.kinds.base import Fixed
+from copydesk.edit.kinds.patch import PatchEdit
+from copydesk.edit.patch_parse import parse_diff
 from copydesk.errors import CheckFinding, FileNotFound, Refusal
 from copydesk.store.files import Files
 from copydesk.store.protocol import Named
 from copydesk.store.threads import held_at_fork
 from copydesk.text.change import ChangeSet, Edit
 from copydesk.text.diff import common_ends, diff_text, unified
-from copydesk.text.encoding import Encoding
+from copydesk.text.encoding import Encoding, encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot, Text
 
@@ -39,6 +42,9 @@ MEMBER = "another program"
 class Saved:
     """A write of another program that is not in the file; `edit_id` is the edit to undo.
 
+    With a `state`, how an edit ended whose process died: `unsure`, as the file does not tell, or
+    `failed`, put back beside one that is.
+
     `lasting_id` is its id in the journal of the state folder: the same, unless the journal in use
     is in memory. Both are 0 if nothing was written yet: another program holds the replaced file
     open for writing, and what it writes from now on is not in the file.
@@ -47,21 +53,27 @@ class Saved:
     path: RelPath
     edit_id: int
     lasting_id: int
+    state: State | None = None
 
 
 class ForeignWrites:
-    """Other programs' saved writes in a workspace; `lasting` opens a disk journal. Thread-safe."""
+    """What other programs wrote at the wrong moment, until it is told. Thread-safe.
+
+    Their writes are saved, for which `lasting` opens a disk journal; `bases` keeps the texts of
+    edits in doubt.
+    """
 
     def __init__(
         self,
         files: Files,
         journal: Records,
+        bases: Snapshots,
         clock: Callable[[], int],
         named: Named,
         lasting: Callable[[], Records] | None = None,
     ) -> None:
         self._files, self._journal, self._lasting = files, journal, lasting
-        self._clock, self._named = clock, named
+        self._clock, self._named, self._bases = clock, named, bases
         self._untold: list[Saved] = []
         self._lock = held_at_fork(Lock())
 
@@ -105,6 +117,29 @@ class ForeignWrites:
         with self._lock:
             self._untold.append(Saved(real, edit_id, lasting_id or edit_id))
 
+    def note_doubt(self, entries: Sequence[Entry]) -> None:
+        """Tell how the edits of a dead process ended (oldest first), of which some are in doubt.
+
+        The texts as they were planned, which undo needs, and those that are there are kept.
+        """
+        text: Snapshot | None = None
+        for entry in entries:
+            if entry.state != "unsure" or entry.kind != "edit" or entry.mode_changed:
+                continue
+            named = self._named(entry.path)
+            with suppress(Refusal):
+                there = self._files.read(entry.path).data
+                self._bases.keep(Snapshot.of(there, named), entry.path)
+            with suppress(Refusal, ValueError):  # its diff is not whole
+                if text is None or text.digest != entry.before:
+                    text = self._bases.find(entry.before, named, None)
+                if text is not None and (text := planned_text(entry, text)) is not None:
+                    self._bases.keep(text, entry.path)
+        with self._lock:
+            self._untold += [
+                Saved(one.path, one.edit_id, one.edit_id, one.state) for one in entries
+            ]
+
     def told(self, member: Member) -> tuple[Saved, ...]:
         """Unreported foreign writes of files that the member may read."""
         if not self._untold:
@@ -124,6 +159,14 @@ class ForeignWrites:
         with self._lock:
             found, self._untold = self._untold, []
         return tuple(found)
+
+
+def planned_text(entry: Entry, base: Snapshot) -> Snapshot | None:
+    """The text that an edit was to make of this one; None if its diff does not say. May refuse."""
+    (patch,) = parse_diff(encoding_of_diff(entry.diff, None).decode(entry.diff))
+    request = PatchEdit(entry.path, patch.hunks)
+    made = base.edited(request.compose(base, request.locate(base), created=False).change)
+    return made if made.digest == entry.after else None
 
 
 def _recorded(journal: Records, entry: Entry) -> int:

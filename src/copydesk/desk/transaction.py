@@ -742,10 +742,20 @@ class Settled:
 
 
 class Recovery:
-    """Settles the open entries of one workspace."""
+    """Settles the open entries of one workspace.
 
-    def __init__(self, files: Files, queues: LockQueues, journal: Records) -> None:
+    `doubted` is called with the entries of a transaction as they ended, if some are in doubt.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        queues: LockQueues,
+        journal: Records,
+        doubted: Callable[[Sequence[Entry]], None],
+    ) -> None:
         self._files, self._queues, self._journal = files, queues, journal
+        self._doubted = doubted
 
     def run(self) -> tuple[Settled, ...]:
         """Recover all open entries and return their outcomes; running writes stay open."""
@@ -779,7 +789,10 @@ class Recovery:
         entries = self.of(entry)
         try:
             with self._locks(entries, until):
-                return self.settle_in_turn(self.of(entry))
+                settled = self.settle_in_turn(self.of(entry))
+                if any(one.state == "unsure" for one in settled):
+                    self._doubted([replace(one.entry, state=one.state) for one in settled])
+                return settled
         except Refusal as refusal:
             return tuple(Settled.refused(one, refusal) for one in entries)
 

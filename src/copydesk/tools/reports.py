@@ -972,18 +972,17 @@ def with_saved(
     """The answer with writes of other programs that were saved in the journal.
 
     They are its `foreign_writes`; `open_elsewhere` are the paths of files that another program
-    holds open. `undo` returns the words for how to undo an edit.
+    holds open, and `in_doubt` the edits of a process that died. `undo` returns the words for how
+    to undo an edit.
     """
     for name, writes in (
         ("open_elsewhere", [write for write in saved if not write.edit_id]),
-        ("foreign_writes", [write for write in saved if write.edit_id]),
+        ("foreign_writes", [write for write in saved if write.edit_id and not write.state]),
+        ("in_doubt", [write for write in saved if write.state]),
     ):
         if writes:
             rows = [saved_data(write) if write.edit_id else str(write.path) for write in writes]
-            words = [
-                saved_words(write.path, write.edit_id, undo(write.edit_id), lang)
-                for write in writes
-            ]
+            words = [saved_words(write, undo(write.edit_id), lang) for write in writes]
             answer = with_notices(answer, name, rows, words)
     return answer
 
@@ -1001,17 +1000,19 @@ def with_checks(answer: Answer, checked: Mapping[RelPath, Findings], lang: Lang)
 
 
 def saved_data(saved: Saved) -> Fields:
-    """A saved write of another program as data."""
-    return {"code": FOREIGN_WRITE, "path": str(saved.path), "edit_id": saved.edit_id}
+    """A saved write of another program, or the end of an edit, as data."""
+    kind: Fields = {"state": saved.state} if saved.state else {"code": FOREIGN_WRITE}
+    return {**kind, "path": str(saved.path), "edit_id": saved.edit_id}
 
 
-def saved_words(path: RelPath, edit_id: int, undo: str, lang: Lang) -> str:
-    """A saved write of another program in words; `undo` says how to undo the edit.
+def saved_words(saved: Saved, undo: str, lang: Lang) -> str:
+    """The same in words; `undo` says how to undo the edit.
 
     Without an edit: that the program holds the file open.
     """
-    key = FOREIGN_WRITE if edit_id else "open_elsewhere"
-    return say(key, lang, {"path": path, "edit_id": edit_id, "undo": undo})
+    key = f"in_doubt.{saved.state}" if saved.state else FOREIGN_WRITE
+    facts = {"path": saved.path, "edit_id": saved.edit_id, "undo": undo}
+    return say(key if saved.edit_id else "open_elsewhere", lang, facts)
 
 
 def with_decision(answer: Answer, decision: Decision | None) -> Answer:

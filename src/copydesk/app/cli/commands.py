@@ -467,7 +467,7 @@ def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     settled = {end.entry.edit_id: end for end in opened.recovered}
     settled |= {end.entry.edit_id: end for end in notes_of(opened.desk).recover(member)}
     swept, leftovers = opened.recovery.sweep(opened.clock())
-    saved = opened.desk.foreign.told(member)
+    saved = [one for one in opened.desk.foreign.told(member) if not one.state]  # the ends say it
     ends = [_settled_data(end, lang) for end in settled.values()]
     if options.json:
         besides: dict[str, list[object]] = {

@@ -362,6 +362,7 @@ def _arranged(waiting: Sequence[Waiting]) -> list[tuple[Task, Waiting]]:
 
 _ENDED = {
     "applied": "It was applied.",
+    "unsure": "It is in doubt whether it was written: look at the file.",
     "discarded": "It was discarded.",
     "expired": "It expired.",
     "": "There is no such plan, or it ended long ago.",
@@ -881,7 +882,7 @@ def _no_hunk(ctx: RequestContext, refusal: Refusal, items: Sequence[Item]) -> Re
     if not isinstance(refusal, HunkNotFound):
         title = phrase("This plan cannot be shown.")
         item = next((item for item in items if item.plan.id == ctx.hunk_id), None)
-    elif refusal.reason == "applied":
+    elif refusal.reason in ("applied", "unsure"):
         entry = ctx.reviewer.opened.journal.of_hunk(ctx.hunk_id)
     return gone(
         ctx,
@@ -1889,8 +1890,7 @@ def _writing(action: Action) -> Action:
         location = action(ctx)
         words = [
             saved_words(
-                write.path,
-                write.edit_id,
+                write,
                 phrase("undo edit {edit} under History", edit=write.edit_id),
                 LANG.get(),
             )
