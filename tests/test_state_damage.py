@@ -646,6 +646,68 @@ def test_the_state_folder_is_deleted_between_calls(
     assert (root / "a.txt").read_text() == TEXT + "four\n"
 
 
+def test_the_records_are_emptied_under_a_running_desk(tmp_path: Path) -> None:
+    """It is told once, and begun anew; no id is given twice."""
+    (tmp_path / "a.txt").write_text(TEXT)
+    file = tmp_path / ".copydesk" / "state.sqlite"
+    with open_workspace(str(tmp_path), FAST) as opened:
+        given: list[int] = []
+        for turn in range(3):
+            made = call(opened, "prepare_file_append", path="a.txt", content="x\n", apply="auto")
+            assert lost(made) == ({"empty state.sqlite"} if turn else set())
+            again = call(opened, "create_new_file", path=f"{turn}.txt", content="x\n")
+            assert lost(again) == set(), "it is told once"
+            listed = call(opened, "list_edits")
+            ids = {row["edit_id"] for row in listed["edits"]}
+            assert ids == {made["edit_id"], again["edit_id"]}
+            assert not ids & {*given}
+            given += ids
+            os.truncate(file, 0)
+        gone = call(opened, "undo_file_modification", edit_id=given[0])
+        assert gone["error"] == "EDIT_NOT_FOUND"
+        assert not refused(call(opened, "read_file", path="a.txt"))
+    assert (tmp_path / "a.txt").read_text() == f"{TEXT}x\nx\nx\n"
+
+
+@pytest.mark.slow
+def test_the_records_are_emptied_under_running_servers(
+    served: tuple[Path, Callable[[], Server]],
+) -> None:
+    """Whoever comes later notices too, also if who began them anew has ended."""
+    root, start = served
+    for ends in (False, True):
+        one, other = start(), start()
+        for server in (one, other):
+            server.call("create_new_file", path=f"{time_ns()}", content="x\n")
+        os.truncate(root / ".copydesk" / "state.sqlite", 0)
+        made = one.call("create_new_file", path=f"{time_ns()}", content="x\n")
+        assert lost(made) == {"empty state.sqlite"}
+        if ends:
+            one.close()
+        later = other.call("create_new_file", path=f"{time_ns()}", content="x\n")
+        assert lost(later) == {"replaced state.sqlite"}
+        listed = other.call("list_edits")["edits"]
+        assert [row["edit_id"] for row in listed] == [later["edit_id"], made["edit_id"]]
+
+
+def test_nothing_is_written_once_the_records_were_overwritten(tmp_path: Path) -> None:
+    """Under a running desk, which goes on when they were set aside."""
+    (tmp_path / "a.txt").write_text(TEXT)
+    file = tmp_path / ".copydesk" / "state.sqlite"
+    edit = {"path": "a.txt", "content": "x\n", "apply": "auto"}
+    with open_workspace(str(tmp_path), FAST) as opened:
+        assert call(opened, "prepare_file_append", **edit)["edit_id"] == 1
+        file.write_bytes(b"garbage" * 1_000)
+        for _ in range(2):
+            found = call(opened, "prepare_file_append", **edit)
+            assert (found["error"], found["file"]) == ("FAILED", str(file))
+        assert (tmp_path / "a.txt").read_text() == f"{TEXT}x\n"
+        assert file.read_bytes() == b"garbage" * 1_000
+        assert [one.what for one in repair(str(tmp_path))] == ["state"]
+        assert call(opened, "prepare_file_append", **edit)["edit_id"] > 1
+        assert len(call(opened, "list_edits")["edits"]) == 1
+
+
 @pytest.mark.slow
 def test_a_file_stands_where_the_state_folder_was(
     served: tuple[Path, Callable[[], Server]],

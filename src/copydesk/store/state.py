@@ -19,8 +19,12 @@ from pathlib import Path
 
 from copydesk.errors import StateDamaged, StateFailed
 
-Looks = tuple[tuple[int, int] | None, tuple[int, int, int, int] | None]
-"""Device and inode of a file; those of its log, with the log's size and time; None if gone."""
+Looks = tuple[tuple[int, int] | None, tuple[int, ...] | None]
+"""Device and inode of a file; those of its log, with the log's size and time, and with those of the
+file, which SQLite does not look at while it has a log. None if gone."""
+
+FILE = slice(4, None)
+"""The part about the file in what is known of a log."""
 
 OPERATION = "use the state folder"
 
@@ -161,7 +165,10 @@ class StateFile:
             if error.errno in _FAULTS:
                 raise _failed(self._log, error) from None
             return (file.st_dev, file.st_ino), None
-        return (file.st_dev, file.st_ino), (log.st_dev, log.st_ino, log.st_size, log.st_mtime_ns)
+        return (file.st_dev, file.st_ino), (
+            *(log.st_dev, log.st_ino, log.st_size, log.st_mtime_ns),
+            *(file.st_size, file.st_mtime_ns),
+        )
 
     def log_holds(self, frames: int) -> bool:
         """Whether the log has so many frames, some spread over it with the salt of its header.

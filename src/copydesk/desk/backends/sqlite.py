@@ -73,7 +73,7 @@ from copydesk.desk.backends.snapshots import (
 from copydesk.edit.draft import Approval, Ended, Plan
 from copydesk.errors import Failed, HunkNotFound, SchemaMismatch, StateDamaged, StateFailed
 from copydesk.store.protocol import Deadline, FileChange, TargetMoved
-from copydesk.store.state import OPERATION, Count, Looks, Mark, StateFile
+from copydesk.store.state import FILE, OPERATION, Count, Looks, Mark, StateFile
 from copydesk.store.threads import DATABASE, Exclusion, NoExclusion, held_at_fork
 from copydesk.text.change import ChangeSet
 from copydesk.text.relpath import RelPath
@@ -116,6 +116,9 @@ _OPENING = f"{DATABASE}opening"
 _HAS_LOG = b"\2\2"
 """The versions of its format in the header of a file with a log, from byte 18 on."""
 
+_HEADER = b"SQLite format 3\0"
+"""How each file begins."""
+
 _opening = held_at_fork(RLock())
 """Held while a file is opened: who makes one removes the log of another one that was there."""
 
@@ -146,6 +149,7 @@ class Connection(Protocol):
     total_changes: Callable[[], int]
     config: Callable[[int, bool], object]
     serialize: Callable[[str], bytes]
+    read: Callable[[str, int, int, int], tuple[bool, bytes]]
 
     def close(self) -> object: ...
 
@@ -370,9 +374,23 @@ class Database:
         if file is None or self._connection is None:
             return True
         if (looks := file.look()) != self._known:
-            if not _are_same(looks, self._known) or not file.log_holds(self._frames()[0]):
+            is_same = _are_same(looks, self._known) and file.log_holds(self._frames()[0])
+            if not (is_same and self._has_header(file)):
                 return False
             self._known = looks  # another process of ours wrote to it
+        return True
+
+    def _has_header(self, file: StateFile) -> bool:
+        """Whether the file in use was not emptied; raises StateDamaged if it was overwritten.
+
+        It is read through SQLite: to close another handle of it would release SQLite's locks.
+        """
+        assert self._connection is not None
+        with suppress(apsw.Error):  # SQLite will say it itself
+            _, header = self._connection.read("main", 0, 0, len(_HEADER))
+            if header != _HEADER and not file.is_empty():
+                raise StateDamaged(OPERATION, "it is not a database any more", self.path)
+            return header == _HEADER
         return True
 
     def _look_after(self) -> None:
@@ -384,7 +402,8 @@ class Database:
                 return
             if looks[0] != self._known[0]:
                 raise StateFailed(OPERATION, _MOVED, self.path)
-            if looks[1] and _are_same(looks, self._known):
+            is_file_as_known = (looks[1] or ())[FILE] == (self._known[1] or ())[FILE]
+            if looks[1] and is_file_as_known and _are_same(looks, self._known):
                 self._known = looks  # else the next transaction finds out
 
     def _frames(self) -> tuple[int, int]:
@@ -416,6 +435,7 @@ class Database:
           that it never gets into a file. What was in it alone is lost with it ("cut").
         - Another log is the own one of a file that replaced ours ("replaced"), and stays.
         - There is no file: a log that is there was of another one, and goes; a file is made.
+        - The file is empty: it goes too, so that who has it open notices by its inode ("emptied").
         """
         file = self._file
         if file is None:
@@ -424,6 +444,8 @@ class Database:
         self._refuse_older()
         file.prepare()
         known, (before, log) = self._known[0], file.look()
+        if is_emptied := file.is_empty():
+            before = None
         if self._connection is not None:  # while it is open, no other log can have its inode
             if log is None:  # deleted, but still open
                 self._connection.execute("PRAGMA wal_checkpoint")
@@ -437,12 +459,15 @@ class Database:
             file.discard_log()
             with closing(self._open(_IN_MEMORY)) as empty:
                 image = empty.serialize("main")
-                if self._most_bytes is None:
-                    image = image[:18] + _HAS_LOG + image[20:]
-                file.create(image, flush=self._is_flushed)
+            if self._most_bytes is None:
+                image = image[:18] + _HAS_LOG + image[20:]
+            file.discard()
+            file.create(image, flush=self._is_flushed)
         connection = self._connection = self._open(self.path)
         self._known = file.look()
-        if known is not None and known != before:  # the new file may reuse the inode
+        if is_emptied:
+            self._begin_anew("emptied")
+        elif known is not None and known != before:  # the new file may reuse the inode
             self._begin_anew("deleted" if before is None else "replaced")
         return connection
 
@@ -471,7 +496,7 @@ class Database:
             if not is_ready:
                 connection.execute("BEGIN IMMEDIATE")
                 if not self._is_ready(connection):  # unless another process made it meanwhile
-                    self._make(connection, was_there=path != _IN_MEMORY)
+                    self._make(connection)
                 connection.execute("COMMIT")
         except BaseException:
             connection.close()
@@ -486,16 +511,13 @@ class Database:
         Event().wait(random.uniform(shortest, longest * self._deadline.left / self._patience))
         return self._deadline.left > 0
 
-    def _make(self, connection: Connection, *, was_there: bool) -> None:
+    def _make(self, connection: Connection) -> None:
         """Make the tables, in a file that is empty, or that lacks indexes or triggers."""
         is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").get
         connection.execute(self._schema)
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         if is_empty:
-            is_used = self._file is not None and (was_there or self._file.is_beside_others())
-            self._begin(connection, is_used)
-        if is_empty and was_there:  # a file that was set up is never empty
-            self._begin_anew("emptied")
+            self._begin(connection, self._file is not None and self._file.is_beside_others())
 
     def _begin_anew(self, loss: Loss) -> None:
         self._count += 1
