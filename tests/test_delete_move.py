@@ -120,7 +120,9 @@ def test_a_deleted_file_comes_back(root: Path, desk: Desk, tmp_path: Path, kind:
         assert list(git_applies(tmp_path, plan.draft.diff, root)) in ([], ["d"])
     edit = desk.apply(plan.id).edit_id
     assert tree(root) == {"d": ("dir",)}
-    again = desk.undo(edit).edit_id
+    restored = desk.undo(edit)
+    assert b"new file mode 100755\n" in restored.diff
+    again = restored.edit_id
     assert tree(root) == before
     third = desk.undo(again).edit_id
     assert tree(root) == {"d": ("dir",)}

@@ -57,7 +57,7 @@ from copydesk.errors import (
 from copydesk.store.protocol import ModeChanged, OpenText
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Collision, Edit
-from copydesk.text.diff import deleted, mode_changed, renamed, unified
+from copydesk.text.diff import as_executable, deleted, mode_changed, renamed, unified
 from copydesk.text.encoding import BYTES
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Excerpt, Snapshot, Source, Text
@@ -630,6 +630,8 @@ class Undoing:
         after = _as_text(entry.inverse.apply(b""), self._services.encoding_of(entry.path))
         nothing = Snapshot(b"", replace(after.encoding, bom=b""))
         diff = unified(nothing, entry.inverse, str(entry.path), created=True)
+        if entry.removed is not None and entry.removed.mode & 0o111:
+            diff = as_executable(diff)
         return Undone(entry, nothing, entry.inverse, after, diff, "exact", 0, at=at)
 
     def _removed(self, entry: Entry, last: str, at: RelPath, now: Source) -> Undone:

@@ -598,6 +598,11 @@ def deleted(old: Text, change: ChangeSet, path: str, mode: int) -> bytes:
     return head + b"\ndeleted file mode " + _git_mode(mode) + b"\n" + rest
 
 
+def as_executable(diff: bytes) -> bytes:
+    """The diff of a new file that may be executed."""
+    return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
+
+
 def blob_id(data: bytes, algorithm: str = "sha1") -> str:
     """Git's blob id of the bytes, in hex."""
     head = b"blob %d\0" % len(data)

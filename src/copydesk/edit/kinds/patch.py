@@ -51,7 +51,16 @@ from copydesk.errors import (
 )
 from copydesk.text import sizes
 from copydesk.text.change import ChangeSet, Edit, Followed, follow
-from copydesk.text.diff import Gap, align, blob_id, common_ends, regions, runs_of, same_after
+from copydesk.text.diff import (
+    Gap,
+    align,
+    as_executable,
+    blob_id,
+    common_ends,
+    regions,
+    runs_of,
+    same_after,
+)
 from copydesk.text.encoding import Escapes, without_escapes
 from copydesk.text.nearest import (
     Near,
@@ -254,7 +263,7 @@ class PatchEdit(BatchEdit):
     def diff(self, base: Text, change: ChangeSet, *, created: bool) -> bytes:
         diff = BatchEdit.diff(self, base, change, created=created)
         if created and self.executable:
-            return diff.replace(b"\nnew file mode 100644\n", b"\nnew file mode 100755\n", 1)
+            return as_executable(diff)
         return diff
 
     def check_order(self, base: Snapshot, parts: Sequence[Span]) -> bool:
