@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -383,3 +384,19 @@ def test_backslashes_part_names_unless_a_name_has_them(desk: OpenWorkspace) -> N
     assert (root / "own\\name").read_text() == "b\n"
     assert (root / "my\\dir" / "new.py").read_text() == "x\n"
     assert {each.name for each in root.iterdir() if "\\" in each.name} == {"own\\name", "my\\dir"}
+
+
+def test_a_name_that_is_not_utf8_is_refused_as_that(desk: OpenWorkspace) -> None:
+    """It is listed with its bytes escaped, which is no name of it."""
+    root = Path(desk.root)
+    Path(os.fsdecode(os.fsencode(root) + b"/bad\xff.txt")).write_text("a\n")
+    rows = desk.call("local", "list_dir", {"path": "."}).data["entries"]
+    (listed,) = (row["name"] for row in rows if row["name"].startswith("bad"))
+    for path in (listed, f"dir{listed[3:]}/a.txt"):
+        answer = desk.call("local", "read_file", {"path": path})
+        assert (answer.data["error"], answer.data["reason"]) == ("INVALID_PATH", "not UTF-8")
+        assert "Rename it" in answer.text
+    (root / "dir").mkdir()
+    answer = desk.call("local", "write_file", {"path": "dir\\xab.txt", "content": "x\n"})
+    assert not answer.is_error, "a name that only looks like one"
+    assert (root / "dir" / "xab.txt").read_text() == "x\n"

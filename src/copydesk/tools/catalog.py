@@ -81,6 +81,9 @@ _SEVERAL = re.compile(r'"hunk_ids": \[([^]]*)\]')
 # a tool's name, but no part of a path
 _OTHERS = re.compile(rf"(?<![\w./\"-])(?:{'|'.join(STAND_INS)})(?![\w/\"-]|\.\w)")
 
+_NOT_UTF8 = re.compile(r"\\x[89a-f][0-9a-f]")
+"""A byte that does not decode, as names are listed."""
+
 _UNDO = "undo_file_modification"
 
 _log = logging.getLogger("copydesk")
@@ -151,7 +154,10 @@ class Context:
         own = (path, path.parent) if "\\" in str(path.parent) else (path,)
         if slashed == text or any(map(self._is_there, own)):
             return path
-        return self._path(slashed, folder=folder)
+        parted = self._path(slashed, folder=folder)
+        if _NOT_UTF8.search(text) and not self._is_there(parted.parent):
+            raise InvalidPath("not UTF-8")
+        return parted
 
     def _is_there(self, path: RelPath) -> bool:
         with suppress(Refusal):
