@@ -102,8 +102,7 @@ def joined(patches: Sequence[FilePatch]) -> tuple[FilePatch, ...]:
     """
     by_path: dict[str, FilePatch] = {}
     for patch in patches:
-        before = by_path.get(patch.path)
-        if before is not None:
+        if (before := by_path.get(patch.path)) is not None:
             is_whole = before.replaces or before.in_order  # its text, not that of a diff
             is_next = patch.kind == "update" and (before.kind == "update" or is_whole)
             if before.kind == "delete" and patch.replaces:
@@ -154,8 +153,7 @@ def parse_apply_patch(text: str) -> tuple[FilePatch, ...]:
     """Return the files that an apply_patch text adds, deletes and updates; raises PatchInvalid."""
     lines = PatchLines(_closed(_unwrapped(text)), re.escape(_MARK))
     lines.take_while(_is_blank)
-    is_here = _HERE.fullmatch((lines.peek() or "").strip())
-    if is_here:
+    if is_here := _HERE.fullmatch((lines.peek() or "").strip()):
         lines.take()
     if (first := lines.peek()) is None or first.strip() != _BEGIN:
         raise invalid("no_begin", lines.number, first)
@@ -207,8 +205,7 @@ def _is_marked(line: str) -> bool:
 
 def _file(lines: PatchLines) -> FilePatch:
     number, head = lines.number, lines.take().strip()
-    header = _FILE.fullmatch(head)
-    if header is None:
+    if (header := _FILE.fullmatch(head)) is None:
         raise invalid("no_file_header", number, head)
     what, path = header[1], (header[2] or "").strip()
     if not path:
@@ -452,8 +449,7 @@ def _block(lines: PatchLines, meant: tuple[tuple[str, ...], tuple[str, ...]]) ->
     if numbers:
         old, new = (_ESCAPED.sub("", text) for text in (old, new))
     is_new = not old.strip()
-    names = meant[is_new]
-    if not names:
+    if not (names := meant[is_new]):
         raise invalid("block_without_path", number, mark)
     hunk = PatchHunk(
         "" if is_new else old,
@@ -650,8 +646,7 @@ def _git(lines: PatchLines) -> FilePatch:
 
 def _mode(line: str, number: int) -> str:
     """The git mode in a line; raises PatchInvalid for the mode of anything but a file."""
-    mode = line.rsplit(" ", 1)[1].strip()
-    if mode in _KINDS:
+    if (mode := line.rsplit(" ", 1)[1].strip()) in _KINDS:
         raise invalid(_KINDS[mode], number, line)
     if mode not in (REGULAR, EXECUTABLE):
         raise invalid("mode", number, line)
@@ -690,8 +685,7 @@ def _name_taken(lines: PatchLines) -> tuple[str, bool]:
     name = line[4:]
     if not name.startswith('"'):
         name = _spelled(name.partition("\t")[0].rstrip(" "))[0]  # git quotes backslashes
-    name = _unquoted(name, number)
-    if not name:
+    if not (name := _unquoted(name, number)):
         raise invalid("no_path", number, line)
     return name, name == _NULL or _EPOCH.search(line) is not None
 

@@ -109,8 +109,7 @@ def carried_to(
     except ContentChanged as refusal:
         if is_quoted or refusal.reason not in OF_SOME:
             raise
-        trimmed = _trimmed(request, planned, base, now, known, own)
-        if trimmed is None:
+        if (trimmed := _trimmed(request, planned, base, now, known, own)) is None:
             raise
         return trimmed
     return request, place
@@ -125,8 +124,7 @@ def _trimmed(
     own: tuple[ChangeSet, ...],
 ) -> tuple[Request, Place] | None:
     """The request without the lines that it repeats, and its place, if that is certain."""
-    trimmed = request.trimmed(base, planned)
-    if trimmed is not None:
+    if (trimmed := request.trimmed(base, planned)) is not None:
         with suppress(ContentChanged, AmbiguousMatch):
             return carried_to(*trimmed, base, now, known, own)
     return None
@@ -223,8 +221,7 @@ def _check_not_put(
         first, stop = max(place.start - most, 0), min(place.stop + most, now.line_count)
         text = now.around(first, stop)
     for each in regions:
-        at = _line_of_same(each, text)
-        if at is not None and _is_put(known, each, text, at):
+        if (at := _line_of_same(each, text)) is not None and _is_put(known, each, text, at):
             raise ContentChanged("what it writes stands there already", plan.place.named)
 
 

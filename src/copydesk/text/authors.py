@@ -200,8 +200,7 @@ class Authored:
         def has(hunk: NetHunk) -> bool:
             low = max(hunk.new_line - 1, 0)
             high = min(hunk.new_line + len(hunk.new) + 1, len(now))
-            at = alike.base_of(low, high - low) if hunk.new else None
-            if at is None:
+            if (at := alike.base_of(low, high - low) if hunk.new else None) is None:
                 return False
             return (low > 0 or at == 0) and (high < len(now) or at + high - low == len(text))
 

@@ -48,8 +48,7 @@ class Common:
         """Append lines to the prefix of `a`."""
         state, ones, places = self.state, self._ones, self._places
         for line in lines:
-            here = places.get(line)
-            if here is not None:
+            if (here := places.get(line)) is not None:
                 kept = state & here
                 state = ((state + kept) | (state - kept)) & ones
         self.state = state
@@ -204,8 +203,7 @@ class Alignment:
 
     def _across(self, line: int, length: int, side: Literal[0, 1]) -> int | None:
         """The line of the other text for one of base (side 0) or now (side 1)."""
-        index = bisect_right(self.runs, line, key=itemgetter(side)) - 1
-        if index < 0:
+        if (index := bisect_right(self.runs, line, key=itemgetter(side)) - 1) < 0:
             return None
         run = self.runs[index]
         inner = line - run[side]

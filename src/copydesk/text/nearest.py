@@ -383,8 +383,7 @@ def _beside(
     `blanks` are its lines, nearest first; `at_end`: they reach an end of the file; `ends_line`:
     what is wanted ends with a line break. None if nothing corresponds.
     """
-    breaks = wanted.count("\n")
-    if not breaks:
+    if not (breaks := wanted.count("\n")):
         return blanks[:1] if wanted else ()
     if len(blanks) == 1:
         return blanks if at_end else None
@@ -817,8 +816,7 @@ def _most_like(data: bytes, text: str, spots: list[Candidate], room: int) -> Nea
     ranked: list[tuple[float, int, Candidate, list[str]]] = []
     for spot in spots[: _SPOTS_OF_LONG if size > _LONG else _SPOTS]:
         have = _window(data, spot, len(lines), size)
-        likeness = _likeness(lines, have)
-        if likeness >= _WORTH:
+        if (likeness := _likeness(lines, have)) >= _WORTH:
             ranked.append((likeness, -abs(sum(map(len, have)) - len(sought)), spot, have))
         if size > _LONG and likeness > _SURE:
             break
@@ -888,8 +886,7 @@ def _window(data: bytes, spot: Candidate, count: int, size: int) -> list[str]:
     start = _lines_up(data, spot.seen_at, spot.seen_below)
     stop = start - 1
     for _ in range(count):
-        end = data.find(b"\n", stop + 1)
-        if end < 0:
+        if (end := data.find(b"\n", stop + 1)) < 0:
             stop = max(stop, len(data) - data.endswith(b"\n"))
             break
         stop = end
@@ -936,8 +933,7 @@ def _within(mine: str, theirs: str) -> tuple[int, int]:
     """Return how many characters are equal, and the length of the stretch of `theirs` with them."""
     if len(mine) <= _WITHIN and len(theirs) <= 2 * _WITHIN:
         blocks = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
-        told = [block for block in blocks if block.size > 1 or block.size == len(mine)]
-        if not told:
+        if not (told := [block for block in blocks if block.size > 1 or block.size == len(mine)]):
             return 0, len(theirs)
         stretch = told[-1].b + told[-1].size - told[0].b
         return sum(block.size for block in told), stretch
@@ -1105,8 +1101,7 @@ def _similar_lines(data: bytes, text: str, first_line: int) -> list[tuple[float,
     found: dict[int, tuple[float, int]] = {}
     for spot in candidates(lowered, [coded], _SPOTS)[0]:
         have = _window(lowered, spot, 1, len(coded))[0].strip()
-        likeness = _likeness([wanted], [have])
-        if likeness >= _CLOSE:
+        if (likeness := _likeness([wanted], [have])) >= _CLOSE:
             rank = (-likeness, abs(len(have) - len(wanted)))
             found[spot.line] = min(rank, found.get(spot.line, rank))
     return [(*rank, first_line + line) for line, rank in found.items()]

@@ -109,8 +109,7 @@ class Outline:
 
     def limit(self, line: int) -> int:
         """The greatest depth at which a line may enclose this one."""
-        depth = self.depth(line)
-        if depth is None:
+        if (depth := self.depth(line)) is None:
             around = [self._next_depth(line, -1), self._next_depth(line, 1)]
             return min((depth for depth in around if depth is not None), default=0) - 1
         text = bare(self.lines[line])

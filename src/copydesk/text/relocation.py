@@ -165,8 +165,7 @@ class TextPair:
 
     def place_before(self, line: int) -> int | None:
         """Where the line of now was in base, if that is known."""
-        at = self.alignment.base_of(line)
-        if at is None:
+        if (at := self.alignment.base_of(line)) is None:
             at = next((i for i, j in self._moved.items() if j == line), None)
         return _only(self.now, line, self.base) if at is None else at
 
@@ -287,8 +286,7 @@ class TextPair:
     def _aligned(self, places: Iterable[int]) -> Iterator[tuple[int, int]]:
         """Yield those unique lines at these places that are aligned, with their lines in now."""
         for k in places:
-            at = self.alignment.now_of(self.unique[k])
-            if at is not None:
+            if (at := self.alignment.now_of(self.unique[k])) is not None:
                 yield self.unique[k], at
 
     def _may_have_moved(self, footprint: Footprint) -> bool:
@@ -557,8 +555,7 @@ class Owners:
     def _is_copied(self, footprint: Footprint, old: int, new: int) -> bool:
         """Whether the old owner was changed, and the new one is mostly a copy of its lines."""
         pair = self._pair
-        at = pair.place_now(old)
-        if at is None:
+        if (at := pair.place_now(old)) is None:
             return False
         inside, other = self._now.body(at - 1), self._now.body(new - 1)
         places = pair.twins(pair.now, footprint.base, footprint.size)

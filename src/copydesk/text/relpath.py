@@ -249,8 +249,7 @@ def _alternatives(glob: str) -> list[str]:
     size = len(glob)
     while waiting:
         one = waiting.pop()
-        found = _first_braces(one)
-        if found is None:
+        if (found := _first_braces(one)) is None:
             done.append(one)
             continue
         start, stop, texts = found
@@ -267,8 +266,7 @@ def _first_braces(glob: str) -> tuple[int, int, list[str]] | None:
         start, stop = marks[0], marks[-1] + 1
         if len(marks) > 2:
             return start, stop, [glob[a + 1 : b] for a, b in pairwise(marks)]
-        counted = _RANGE.fullmatch(glob, start + 1, stop - 1)
-        if counted:
+        if counted := _RANGE.fullmatch(glob, start + 1, stop - 1):
             return start, stop, _counted(counted)
     return None
 
@@ -330,8 +328,7 @@ def _of_part(glob: str, depth: int) -> _Part:
     at = 0
     while at < len(glob):
         char = glob[at]
-        inner = _group(glob, at) if char in "?*+@!" else None
-        if inner is not None:
+        if (inner := _group(glob, at) if char in "?*+@!" else None) is not None:
             stop, texts = inner
             either = tuple(_of_part(text, depth + 1) for text in texts)
             if char == "!":

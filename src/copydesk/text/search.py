@@ -91,8 +91,7 @@ class NormalizedText:
         """Map offsets in the UTF-8 transcoding to offsets in the file, line by line."""
         base, line, at, there = self.base, 0, 0, len(self.base.encoding.bom)
         for mark in with_returns(own, marks):
-            ends = own.count(b"\n", at, mark)
-            if ends:
+            if ends := own.count(b"\n", at, mark):
                 line += ends
                 at = own.rfind(b"\n", at, mark) + 1
                 there = base.start(line)

@@ -442,8 +442,7 @@ def _told(context: Context, answer: Answer) -> Answer:
         answer, context.desk.foreign.told(context.member), context.lang, undo
     )
     try:
-        news = context.desk.review.news(context.member, reports.MOST_NEWS)
-        if not news:
+        if not (news := context.desk.review.news(context.member, reports.MOST_NEWS)):
             return answer
         apply = partial(context.call_for, "apply", "apply_file_modification", "hunk_id")
         longer = reports.with_news(answer, news, context.lang, apply)

@@ -251,8 +251,7 @@ def refuse(name: str, arguments: object, path: str | None, refusal: Refusal, lan
 
 def _mistyped(refusal: errors.InvalidArgs, arguments: object) -> str:
     """The original's message for an argument that is missing or of the wrong type."""
-    reason = re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)
-    if reason is None:
+    if (reason := re.fullmatch(r"is required|must be of type (\w+)", refusal.reason)) is None:
         return ""
     name = refusal.argument
     kind = reason[1] or ("array" if name in ("edits", "paths") else "string")

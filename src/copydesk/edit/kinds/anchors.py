@@ -267,8 +267,7 @@ class BlockReplace(Replacing, Anchored):
         if first.count > len(starts):
             raise anchor.ambiguous(first.count, shown(base, starts))
         after = ((start, bisect_right(ends, start)) for start in starts)
-        pairs = [(start, ends[at]) for start, at in after if at < len(ends)]
-        if not pairs:
+        if not (pairs := [(start, ends[at]) for start, at in after if at < len(ends)]):
             lines = shown(base, sorted({*starts[:2], *ends[:2]}))
             raise AnchorNotFound(
                 closing.argument, closing.text, closing.match, lines, before_start=True

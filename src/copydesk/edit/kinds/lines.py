@@ -61,8 +61,7 @@ def resolve_range(text: str, total: int) -> Span:
     of lines), and all of an empty text. Raises InvalidRange and RangeOutOfBounds, both with the
     line count.
     """
-    named = _SHAPE.fullmatch(text.strip(" "))
-    if not named or not named[0]:
+    if not (named := _SHAPE.fullmatch(text.strip(" "))) or not named[0]:
         raise InvalidRange(text, "not one of N, N~M, N~, ~M, ~", total)
     first, last = (int(named[end]) if named[end] else None for end in ("first", "last"))
     if not named["tilde"]:
@@ -144,8 +143,7 @@ class RangeEdit(Replacing):
 
     def trimmed(self, base: Text, place: Place) -> tuple[RangeEdit, Place] | None:
         lines = content_lines(self.content)
-        part = changed_part([*base.texts(place.start, place.stop)], lines)
-        if part is None:
+        if (part := changed_part([*base.texts(place.start, place.stop)], lines)) is None:
             return None
         old, new = part
         content = "".join(f"{line}\n" for line in lines[slice(*new)])

@@ -734,12 +734,10 @@ class _Sought:
         bodies = [range(self._base.line_count)]
         for header in headers:
             known = self._heads(header)
-            heads = known[bisect_left(known, bodies[0].start) :]
-            if not heads:
+            if not (heads := known[bisect_left(known, bodies[0].start) :]):
                 return _Misplaced("no_header")
             bodies = [self._body(head) for head in _within(heads, bodies) or heads]
-        after = [at for at in places if at >= bodies[0].start]
-        if not after:
+        if not (after := [at for at in places if at >= bodies[0].start]):
             return _Misplaced("not_below_header", places)
         return _within(after, bodies) or ([] if is_inside else after)
 

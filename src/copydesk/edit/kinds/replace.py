@@ -315,8 +315,7 @@ def compile_batch(base: Snapshot, edits: Sequence[StringEdit]) -> Batch:
         raise _failure(base, edits, [matches for matches, _ in matched])
     places = [(matches.spans[0], there) for matches, there in matched]
     spans = [span for span, _ in places]
-    pairs = list(islice(overlapping(spans), SHOWN_COLLISIONS + 1))
-    if pairs:
+    if pairs := list(islice(overlapping(spans), SHOWN_COLLISIONS + 1)):
         raise _collision(base, spans, pairs)
     return _batch(base, edits, replacements, places)
 
@@ -532,8 +531,7 @@ def _found(base: Snapshot, edits: Sequence[StringEdit]) -> list[tuple[Matches, s
     """The matches of each old text, and the actual text if it was matched by its escapes."""
     matched: list[tuple[Matches, str | None]] = []
     for edit, matches in zip(edits, find_all(base, [edit.old for edit in edits]), strict=True):
-        places = [] if matches.count else _shown_at(base, edit)
-        if places:
+        if places := [] if matches.count else _shown_at(base, edit):
             matches = Matches(len(places), tuple(span for span, _ in places[:SHOWN]))
         matched.append((matches, places[0][1] if places else None))
     return matched
@@ -635,8 +633,7 @@ def _newline(base: Snapshot, start: int, *, after_line: bool) -> bytes:
 def _check_arguments(replacements: Sequence[_Replacement]) -> None:
     seen: dict[tuple[str, str], int] = {}
     for index, replacement in enumerate(replacements):
-        first = seen.setdefault((replacement.old, replacement.whole_new), index)
-        if first != index:
+        if (first := seen.setdefault((replacement.old, replacement.whole_new), index)) != index:
             raise DuplicateEdits((first, index))
     if all(replacement.nothing for replacement in replacements):
         raise InvalidArgs("edits", "no edit changes anything: old_string and new_string are equal")

@@ -155,8 +155,7 @@ def say_reason(reason: str, lang: Lang) -> str:
     Reasons are written in English in the code; those of the operating system stay as they are. A
     `{}` in the table stands for a part of the reason, which may be a reason itself or a name.
     """
-    exact = texts(lang).reasons.get(reason)
-    if exact is not None:
+    if (exact := texts(lang).reasons.get(reason)) is not None:
         return exact
     for pattern, said in _templates(lang):
         if match := pattern.fullmatch(reason):
