@@ -13,10 +13,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from copydesk.app.workspace import OpenWorkspace
+from copydesk.app.workspace import OpenWorkspace, open_workspace
 from copydesk.desk.backends import redis as redis_backend
 from copydesk.desk.backends.redis import Server
 from copydesk.store import _os
@@ -411,3 +412,37 @@ def test_what_is_reported_is_so_though_the_server_forgets_again_and_again(
     codes = Counter(fact["code"] + " unsure" * bool(fact["unsure"]) for fact in told)
     print(codes, "halves left:", halves)
     assert codes["ok"] > processes * count * 0.1
+
+
+@pytest.mark.slow
+def test_ids_that_a_server_lost_are_not_given_again_and_the_loss_is_told(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    """Each process knows its own ids alone: another one may have got higher ones."""
+    (tmp_path / "f").write_text(BASE)
+    config = server.config("flushed")
+    with open_workspace(str(tmp_path), config) as ann, open_workspace(str(tmp_path), config) as ben:
+        add = {"path": "f", "content": "more\n", "apply": "auto"}
+        outcome(ann, "prepare_file_append", **add)
+        lost = outcome(ben, "prepare_file_append", **add)["edit_id"]
+        flushed(server)
+        told = outcome(ann, "prepare_file_append", **add)
+        assert told["edit_id"] > lost
+        assert "lost the state" in told["state_lost"][0]
+        assert outcome(ben, "undo_file_modification", edit_id=lost)["reason"] == "replaced"
+        assert (tmp_path / "f").read_text() == BASE + 3 * "more\n"
+
+
+@pytest.mark.slow
+def test_an_entry_that_a_server_dropped_is_missing_alone(
+    tmp_path: Path, server: RedisServer
+) -> None:
+    (tmp_path / "f").write_text(BASE)
+    with open_workspace(str(tmp_path), server.config("dropped")) as desk:
+        add = {"path": "f", "content": "more\n", "apply": "auto"}
+        ids = [outcome(desk, "prepare_file_append", **add)["edit_id"] for _ in range(3)]
+        (key,) = cast("list[bytes]", server.command("KEYS", f"*:e:{ids[1]}"))
+        server.command("DEL", key.decode())
+        listed = [edit["edit_id"] for edit in outcome(desk, "list_edits")["edits"]]
+        assert listed == [ids[2], ids[0]]
+        assert outcome(desk, "undo_file_modification", edit_id=ids[2])["changed"]

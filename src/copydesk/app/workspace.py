@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from copydesk.app import reference
 from copydesk.app.config import FILES, TOOLSETS, Config, LiveConfig, load
-from copydesk.desk.backends.api import Records
+from copydesk.desk.backends.api import Loss, Records
 from copydesk.desk.backends.snapshots import SMALL_BASE, BackgroundSnapshots, Snapshots
 from copydesk.desk.backends.sqlite import (
     BUSY_SECONDS,
     Database,
-    Loss,
     SqliteRecords,
     SqliteSnapshots,
 )
@@ -517,7 +516,7 @@ class Losses:
 def words_of_loss(path: str, loss: Loss, lang: Lang) -> str:
     """A sentence about a state file's problem and what is lost."""
     facts = {"file": path, "holds": words_of_content(path, lang)}
-    return say("state.server" if path == "server" else f"state.{loss}", lang, facts)
+    return say(f"state.{'server.' * (path == 'server')}{loss}", lang, facts)
 
 
 def words_of_content(path: str, lang: Lang) -> str:
@@ -629,7 +628,7 @@ def _on_server(root: str, config: Config) -> Backend:
     from copydesk.desk.backends.redis import Leases, RedisRecords, RedisSnapshots
 
     leases, losses = Leases(server, time.monotonic, seconds=config.lock_seconds), Losses()
-    records = RedisRecords(server, leases, lambda: losses.note("server", "emptied"))
+    records = RedisRecords(server, leases, partial(losses.note, "server"))
     state = StateFolder(root, config.state)
     texts = RedisSnapshots(server, config.bases_bytes, count=state.forgets)
     return Backend(

@@ -317,6 +317,9 @@ def _aged(days: Sequence[Day], keep_days: int) -> list[tuple[Day, int]]:
     return [(day, confirmed - each) for day, each in zip(days, at, strict=False)]
 
 
+Loss = Literal["deleted", "replaced", "emptied", "damaged", "cut"]
+"""What happened to a file while in use; its content is lost, or for "cut" the end of it."""
+
 State = Literal["open", "done", "failed", "unsure"]
 
 ENDS: Mapping[State, Sequence[State]] = {

@@ -137,6 +137,7 @@ end
 -- was decided on, mark: their ids; or the id of a plan that may not be written, and why, nothing if
 -- it was decided on meanwhile.
 -- Ids begin at the minutes: nobody knows which ids were given before by a server that lost them.
+-- Those of a caller who knows some are followed by a gap: other processes may have got higher ones.
 for at = A + 3, #ARGV, 12 do
   local hunk, created = ARGV[at + 4], ARGV[at + 9]
   if created ~= '' then
@@ -154,7 +155,7 @@ end
 local ids, highest = {}, tonumber(ARGV[A + 1])
 local given = tonumber(redis.call('GET', p .. 'edit') or -1)
 if given < highest or given < 0 then
-  given = math.max(highest, tonumber(ARGV[A + 2]))
+  given = math.max(highest, tonumber(ARGV[A + 2])) + (highest > 0 and 1000000 or 0)
   redis.call('SET', p .. 'edit', given)
   redis.call('SET', p .. 'first', given + 1)
 end

@@ -47,6 +47,7 @@ from copydesk.desk.backends.api import (
     Entry,
     Head,
     IdRange,
+    Loss,
     Missing,
     PlanOutcome,
     PlanVersion,
@@ -463,6 +464,7 @@ def _shared(key: str) -> str:
     return f"\0inode {key.split(' ')[-1]}" if key.startswith("\0inode ") else key
 
 
+_LEAST_GAP = 500_000  # between ids before and after a server lost its data; half of the script's
 _FIELDS = ("fixed", "inverse", "diff", "state", "mark", "undo")
 _FIXED = (
     *("time_ms", "member", "tool", "kind", "before", "after"),
@@ -489,7 +491,7 @@ class RedisRecords(Records):
     """The records of all machines that work on the workspace."""
 
     def __init__(
-        self, server: Server, leases: Leases, on_loss: Callable[[], None] = lambda: None
+        self, server: Server, leases: Leases, on_loss: Callable[[Loss], None] = lambda loss: None
     ) -> None:
         super().__init__()
         self._server, self._leases, self._on_loss = server, leases, on_loss
@@ -622,6 +624,8 @@ class RedisRecords(Records):
                 self._server.call("days", day, 0)
                 self._day = day
         opened = dict(zip(reply, marks, strict=True))
+        if self._highest and reply and reply[0] - self._highest > _LEAST_GAP:
+            self._on_loss("replaced")  # it began anew, for this process or for another one
         for named in opened.items():
             self._remember(*named)
         return opened
@@ -789,7 +793,7 @@ class RedisRecords(Records):
         while left > 0:
             scan = index, start, min(left, at_once), member, direction
             last, rows = self._server.call("scan", *scan, *fields)
-            yield from rows
+            yield from (row for row in rows if row[1] is not None)  # else it was lost alone
             left, at_once = left - len(rows), 2 * at_once
             if not last:
                 return
@@ -827,7 +831,7 @@ class RedisRecords(Records):
         if ended:
             triples = [part for named, state in ended.items() for part in (*named, state)]
             if self._server.call("close", *triples):
-                self._on_loss()
+                self._on_loss("emptied")
         with self._lock:
             for named, _ in undo.items() & self._undo.items():
                 del self._undo[named]

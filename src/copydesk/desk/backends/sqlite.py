@@ -42,6 +42,7 @@ from copydesk.desk.backends.api import (
     Entry,
     Head,
     IdRange,
+    Loss,
     Missing,
     PlanOutcome,
     PlanVersion,
@@ -89,9 +90,6 @@ _POLL_SECONDS = (0.0005, 0.005)
 """Between tries to begin a transaction, drawn at random: equal waits would meet again."""
 
 _IN_MEMORY = ":memory:"
-
-Loss = Literal["deleted", "replaced", "emptied", "damaged", "cut"]
-"""What happened to a file while in use; its content is lost, or for "cut" the end of it."""
 
 _LOG_BYTES = 1 << 20
 """A larger log is truncated once all of it is in the file."""
