@@ -33,6 +33,7 @@ from copydesk.errors import (
     ContentChanged,
     ContentRequired,
     EncodingRefused,
+    InvalidArgs,
 )
 from copydesk.text.diff import Region
 from copydesk.text.encoding import UTF8
@@ -470,3 +471,9 @@ def test_bad_character_of_a_batch_and_of_a_bad_byte() -> None:
         assert drafted(f"x {old}\n".encode(), request).bad_character is bad, (old, new)
     assert drafted(b"\xef\xbf\xbd\n", edit("1", "\ufffd")).bad_character is False
     assert drafted(b"\xff\n", edit("1", "a")).bad_character is False
+
+
+def test_ranges_of_another_file_are_refused() -> None:
+    request = RangeEdits(PATH, [RangeEdit(PATH, "1", "x\n"), RangeEdit("other.txt", "2", "y\n")])
+    with pytest.raises(InvalidArgs, match=r"edits\[1\]\.path"):
+        request.check()

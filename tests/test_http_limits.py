@@ -127,7 +127,7 @@ def test_event_streams_are_connections(opened: OpenWorkspace) -> None:
         for _ in range(6):
             one = Raw(address, "legacy", Authorization="Bearer right")
             held.callback(one.http.close)
-            headers = {**one.headers, "Accept": "text/event-stream"}
+            headers = {**one.headers, "Accept": "text/event-stream", "Last-Event-ID": "7"}
             # The client opens another connection for what it asks beside a stream.
             found = held.enter_context(one.http.stream("GET", "/mcp", headers=headers))
             statuses.append(found.status_code)

@@ -117,6 +117,8 @@ def test_the_clients_edit_is_made_here(tmp_path: Path) -> None:
     assert said["permissionDecision"] == "deny"
     assert "ok a.txt +1 -1 · edit 1" in said["permissionDecisionReason"]
     assert file.read_text() == "one\n2\n"
+    after = {"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": given}
+    assert hook(tmp_path, **after) == ""
     assert hook(tmp_path, tool_name="Bash", tool_input={"command": "ls"}) == ""
     outside = {"file_path": "/etc/hosts", "content": "x"}
     assert hook(tmp_path, tool_name="Write", tool_input=outside) == ""

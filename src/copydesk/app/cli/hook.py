@@ -38,6 +38,8 @@ def call_of_hook(root: str, text: str) -> Call | None:
     if not isinstance(given, dict):
         raise UsageError("standard input is not the JSON object of a hook")
     hook = cast("dict[str, object]", given)
+    if hook.get("hook_event_name", "PreToolUse") != "PreToolUse":
+        return None  # the client's tool has run
     return call_for(root, str(hook.get("tool_name")), hook.get("tool_input"))
 
 

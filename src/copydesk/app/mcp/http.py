@@ -99,6 +99,9 @@ class HostGuard:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        # no stream can be resumed: its answers have no ids, and the SDK fails on one
+        kept = [pair for pair in scope["headers"] if pair[0] != b"last-event-id"]
+        scope = {**scope, "headers": kept}
         headers = Headers(scope=scope)
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self._ours(f"//{hosts[0]}"):

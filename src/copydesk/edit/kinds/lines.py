@@ -173,6 +173,8 @@ class RangeEdits(Request):
             raise InvalidArgs("edits", "must not be empty")
         for index, each in enumerate(self.edits):
             check_text(f"edits[{index}].content", each.content)
+            if each.path != self.path:
+                raise InvalidArgs(f"edits[{index}].path", "must be the path of all")
 
     @property
     def count(self) -> int:
