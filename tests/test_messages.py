@@ -780,6 +780,8 @@ def test_what_real_answers_say_has_no_gap(tmp_path: Path, said_keys: set[str], l
     with open_workspace(str(tmp_path), config, shared=False) as desk:
         desk.desk.foreign.keep(RelPath.parse("theirs.txt"), b"theirs\n", b"ours\n", False)
         desk.desk.foreign.note_open(RelPath.parse("theirs.txt"))
+        (saved,) = desk.journal.entries()
+        desk.desk.foreign.note_doubt([replace(saved, state=how) for how in ("unsure", "failed")])
         for said in story(desk, tmp_path, lang):
             assert said
             assert "?" not in said, said
