@@ -163,10 +163,13 @@ def test_an_undo_is_exact_if_nobody_wrote_there(
     assert "file_changed_since_preview" not in back
 
 
-def test_an_undo_beside_what_a_person_wrote_is_told(stage: Stage, kernel: FakeKernel) -> None:
+@pytest.mark.parametrize("words", ["somebody else's", "c and more", "more c"])
+def test_an_undo_beside_what_a_person_wrote_is_told(
+    stage: Stage, kernel: FakeKernel, words: str
+) -> None:
     _, second, third = stage.ids(stage.document("a\n\nb\n\nc"))
     done = stage.done("applyBlockDiff", diff=f"@@DELETE:{second}@@")
-    kernel.node(third).text = "somebody else's"
+    kernel.node(third).text = words
     back = stage.done("undo_file_modification", edit_id=done["edit_ids"][0])
     assert back["context_match"] == "fuzz"
 
@@ -324,3 +327,20 @@ def test_notes_that_others_change_at_each_attempt(
     assert report["error"] == "CONTENT_CHANGED", report
     assert f"for the {len(attempts)}th time" in report["reason"]
     assert len(attempts) > 1
+
+
+def test_what_was_put_behind_a_block_stays_where_that_moves_away(stage: Stage) -> None:
+    document = stage.document("a\n\nb\n\nc")
+    first, _, last = stage.ids(document)
+    diff = f"@@AFTER:{first}@@\nn\n@@MOVE:{first}@@\n@@AFTER:{last}@@\n@@AFTER:{first}@@\nm"
+    stage.done("applyBlockDiff", diff=diff)
+    assert stage.texts(document) == ["n", "b", "c", "a", "m"]
+
+
+@pytest.mark.parametrize(("new", "more"), [("- t", "- u"), ("> t", "u")])
+def test_nothing_is_put_at_the_end_of_what_is_replaced(stage: Stage, new: str, more: str) -> None:
+    (block,) = stage.ids(stage.document("a"))
+    refused = stage.refused(
+        "applyBlockDiff", diff=f"@@REPLACE:{block}@@\n{new}\n@@APPEND:{block}@@\n{more}"
+    )
+    assert refused["problems"][0]["code"] == "CONFLICTING_HUNKS"

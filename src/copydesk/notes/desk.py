@@ -287,10 +287,24 @@ def _located(store: NoteStore, hunk: BlockHunk) -> BlockHunk:
     return replace(hunk, block_id=store.located(hunk.block_id), place=place)
 
 
-def _side(diff: bytes, sign: str) -> str:
-    """The lines of a diff on one of its sides: after it (`+`) or before it (`-`)."""
-    lines = read_diff(diff.decode("utf-8", "replace").split("\n"))
-    return "\n".join(line.text[1:] for line in lines if line.sign in (" ", sign))
+def _sides(diff: bytes, sign: str) -> dict[str, list[str]]:
+    """The lines of each file of a diff on one of its sides: after it (`+`) or before it (`-`)."""
+    sides, side = dict[str, list[str]](), list[str]()
+    for line in read_diff(diff.decode("utf-8", "replace").split("\n")):
+        if line.text.startswith("diff --git ") and not line.sign:
+            side = sides.setdefault(line.text, [])
+        elif line.sign in (" ", sign):
+            side.append(line.text[1:])
+    return sides
+
+
+def _are_parts(left: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> bool:
+    """Whether of each file one side has all lines of the other in a row, at least one."""
+    pairs = [sorted((lines, now.get(name, [])), key=len) for name, lines in left.items()]
+    return left.keys() == now.keys() and all(
+        few and any(many[at : at + len(few)] == few for at in range(len(many)))
+        for few, many in pairs
+    )
 
 
 def _as_one(texts: Mapping[str, str]) -> str:
@@ -558,14 +572,16 @@ class NotesDesk:
             return NotUndone(entry, refusal)
         whole = joined(written.documents, written.path)
         # a store reads some blocks around the changed ones: here more of them, there less
-        left, now = _side(entry.diff, "+"), _side(written.diff, "-")
+        is_same = digest_of_text(_as_one(written.prepared.before)) == entry.after or _are_parts(
+            _sides(entry.diff, "+"), _sides(written.diff, "-")
+        )
         return Undone(
             entry,
             whole.base,
             whole.change,
             whole.after,
             written.diff,
-            "exact" if now in left or left in now else "fuzz",
+            "exact" if is_same else "fuzz",
             written.edit_ids[0] if written.edit_ids else 0,
         )
 

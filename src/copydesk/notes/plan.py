@@ -415,7 +415,7 @@ class WorkingCopy:
         for name in run:
             self.order.remove(home, name)
         tails = self._tails.items()
-        self._tails = {at: name for at, name in tails if name not in run or at[1] in run}
+        self._tails = {at: name for at, name in tails if (name in run) == (at[1] in run)}
         if target.kind == "h" and action in ("AFTER", "PREPEND"):
             action = "APPEND" if block.kind == "h" and action == "AFTER" else "AFTER"
         last = left = self._spot(action, target, parent)
@@ -485,7 +485,7 @@ class WorkingCopy:
         """The last block in a container, or in what is after `at` in the section of a heading."""
         if target.kind == "h":
             return [at, *self._section(parent, target, at)][-1]
-        return self.order.previous[parent, None]
+        return self.order.previous.get((parent, None))  # none of a block that is replaced
 
     def _section(self, parent: str, heading: OfKind, at: str) -> Iterator[str]:
         """What is after `at` in the section of a heading, which no deleted heading ends."""
