@@ -431,6 +431,17 @@ def test_neighbouring_edits_are_taken_back_oldest_first(room: Room) -> None:
     assert room.read() == numbered(3)
 
 
+def test_words_do_not_come_back_without_their_line(room: Room) -> None:
+    """An undo of an older edit took the line away: what was put into it stood next to that."""
+    room.write(numbered(2))
+    inserted = room.edit("3~", "NEW\n")
+    changed = room.edit(3, "x NEW\n")
+    again = room.done(changed)
+    room.done(inserted)
+    assert room.refused(again)["error"] == "CONTENT_CHANGED"
+    assert room.read() == numbered(2)
+
+
 def test_a_later_edit_of_the_same_line_is_named(room: Room) -> None:
     room.write(numbered(9))
     first = room.edit("4~5", "NEW 4\nNEW 5\n")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
-from itertools import islice, takewhile
+from itertools import islice, product, takewhile
 from typing import Any
 
 from copydesk.desk.backends.api import CHAIN_LENGTH, Decision, Entry, Records, State, linked
@@ -586,7 +586,8 @@ class Undoing:
         """Carry the inverse through later writes; the refusal names the one that prevents it.
 
         An undo of an older edit may change the lines next to those of this one: what it put there
-        was there before this edit, or would have been. It is followed by bytes.
+        was there before this edit, or would have been. It is followed by bytes; where both touch,
+        they have to be whole lines, or words would come without theirs.
         """
         try:
             return carried(inverse, drift)
@@ -602,9 +603,11 @@ class Undoing:
             before, later = after.edited(known[at]), writes[at + 1 :]
             earlier = Drift(drift.base, before, known[:at], taken_back_in(journal, writes[:at]))
             change: ChangeSet | Collision | None = None
-            with suppress(ContentChanged, AmbiguousMatch):
+            with suppress(ContentChanged, AmbiguousMatch, ValueError):  # what is not loaded
                 back = self._carried(entry, inverse, earlier, writes[:at])
-                change = back.rebase(known[at].inverse(after.slice))
+                forward = known[at].inverse(after.slice)
+                if _are_apart(back, forward, before):
+                    change = back.rebase(forward)
             if not isinstance(change, ChangeSet):
                 raise
             left = Drift(after, drift.now, known[at + 1 :], taken_back_in(journal, later))
@@ -672,6 +675,26 @@ def _unchanged(entry: Entry, at: RelPath, now: Source, diff: bytes) -> Undone:
     """The undo of an edit that did not change the text."""
     base = now.around(0, 0)
     return Undone(entry, base, ChangeSet.of(base.size, []), base, diff, "exact", 0, at=at)
+
+
+def _are_apart(one: ChangeSet, other: ChangeSet, text: Text) -> bool:
+    """Whether two changes of a text touch nowhere, or only where both are of whole lines."""
+    newline = text.encoding.encode("\n")
+    beside = {
+        edit
+        for pair in product(one.edits, other.edits)
+        for edit in pair
+        if pair[0].start <= pair[1].stop and pair[1].start <= pair[0].stop
+    }
+    return all(
+        not part or part.endswith(newline)
+        for edit in beside
+        for part in (
+            text.slice(max(edit.start - len(newline), 0), edit.start),
+            text.slice(edit.start, edit.stop),
+            edit.new,
+        )
+    )
 
 
 def _before(text: Snapshot, inverses: Sequence[ChangeSet], named: str | None) -> Snapshot:
