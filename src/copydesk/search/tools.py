@@ -329,8 +329,14 @@ def _lines(
             added.insert(0, _version(line.path, versions))
         elif separated and shown and (path, number + 1) != (line.path, line.line):
             added.insert(0, "--")
-        data = told.get((line.path, line.line), ""), _version(line.path, versions)
-        taken += sum(map(row_tokens, data if context.structured else added))
+        taken += sum(
+            map(
+                row_tokens,
+                (told.get((line.path, line.line), ""), _version(line.path, versions))
+                if context.structured
+                else added,
+            )
+        )
         if room is not None and taken > room and shown:
             break
         rows += added

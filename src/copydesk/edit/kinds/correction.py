@@ -177,11 +177,12 @@ _ENTITIES = {"&lt;", "&gt;", "&amp;", "&quot;", "&apos;", "&#39;"}
 
 
 def _unescaped(text: str, sent: str, there: str) -> str:
-    """The text with the characters for escapes such as were sent, and are not `there`.
+    """The text with the characters for escapes such as were sent.
 
-    Of one that a line of the new text has without an escape, too, none was sent in that line.
+    A backslash before another one is none if the file has it so. Of a character that a line of the
+    new text has without an escape, too, none was sent in that line.
     """
-    known = {one[0] for one in _ESCAPE.finditer(sent)} - {one for one in ["\\\\"] if one in there}
+    known = {one[0] for one in _ESCAPE.finditer(sent) if one[1] != "\\" or one[0] not in there}
     if any(one.startswith("&") for one in known):
         known |= _ENTITIES
 
