@@ -802,3 +802,15 @@ def test_a_directory_that_is_spoken_of_is_no_file(desk: OpenWorkspace) -> None:
     text = f"w.txt\n{block.format('a', 'A')}\n{words}{block.format('b', 'B')}"
     answer = desk.call("local", "apply_blocks", {"text": text, "apply": "auto"})
     assert file.read_text() == "A\nB\n", answer.text
+
+
+def test_what_differs_is_seen_first_where_many_places_are_alike(desk: OpenWorkspace) -> None:
+    function = (
+        "def function_{0}(a, b):\n    value = a * {0}\n    other = b + value\n    return other\n"
+    )
+    Path(desk.root, "many.py").write_text("\n".join(function.format(at) for at in range(20)))
+    old = function.format(3).replace("b + value", "b - value")
+    block = f"many.py\n<<<<<<< SEARCH\n{old}=======\nx\n>>>>>>> REPLACE\n"
+    refused = desk.call("local", "apply_blocks", {"text": block})
+    assert 0 < refused.text.index("b - value") < 300
+    assert len(call(desk, "apply_blocks", text=block)["rejected"][0]["similar_lines"]) == 3

@@ -67,6 +67,13 @@ def test_a_long_diff_is_that_of_the_text_with_the_call_for_the_rest(
     assert f'"range": "{last + 1}~"' in part["next"][0]
 
 
+def test_a_brief_plan_of_a_patch_has_its_diff(desk: OpenWorkspace) -> None:
+    text = "new.py\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n"
+    answer, sent = both(desk, "apply_blocks", text=text, report="brief")
+    assert "+x\n" in sent["diff"]
+    assert "+x\n" not in answer.text
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "key", "row", "total"),
     [

@@ -435,7 +435,8 @@ def test_words_do_not_come_back_without_their_line(room: Room) -> None:
     """An undo of an older edit took the line away: what was put into it stood next to that."""
     room.write(numbered(2))
     inserted = room.edit("3~", "NEW\n")
-    changed = room.edit(3, "x NEW\n")
+    words = {"path": "a.txt", "old": "NEW", "new": "x NEW", "apply": "auto"}
+    changed = room.call("replace_text", **words)["edit_id"]
     again = room.done(changed)
     room.done(inserted)
     assert room.refused(again)["error"] == "CONTENT_CHANGED"

@@ -89,7 +89,6 @@ def reading(context: Context, call: ToolCall, result: Reading, start: int) -> An
     return Answer(
         {"content": content, "truncated": truncated, **encoding},
         envelope=Envelope(status, words, call.raw, str(result.path), stats),
-        budget=0,  # it is cut already
     )
 
 

@@ -291,7 +291,6 @@ class ShowHunkCall(ToolCall):
             next_steps=steps,
             line=say("show_hunk.lines", context.lang, facts),
             content={"content": text},
-            budget=0,  # it is cut already
         )
 
     def _diff(self, context: Context) -> tuple[RelPath, str, list[View]]:
