@@ -154,8 +154,11 @@ def test_other_languages_are_parsed_where_their_grammar_is_there() -> None:
 def test_a_text_that_asks_too_much_of_a_parser_is_no_finding(suffix: str, text: str) -> None:
     if suffix == ".yaml":
         pytest.importorskip("yaml")
-    with pytest.raises(NotRun):
-        syntax(suffix, text.encode("utf-8", "surrogateescape"))
+    try:
+        finding = syntax(suffix, text.encode("utf-8", "surrogateescape"))
+    except NotRun:
+        return
+    assert (suffix, finding) == (".py", None)  # a newer Python has room for what is valid
 
 
 @pytest.mark.slow
