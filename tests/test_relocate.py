@@ -177,6 +177,12 @@ def test_what_changed_since_a_version(text: bytes, now: bytes, expected: tuple[s
     (b"x\r\nx\r\nx", [("1~3", "x\nx\r\n")], [[(4, 6, b"\n")], [(0, 5, b"x\nx")]], False, False,
      (0, 1048576, 2),
      "the file changed, and the text that was planned on is no longer remembered 1~3, None, None, 1-2"),
+    # an insertion that others made too, with more above or below it, or once more
+    (b"w\nx\nz\n", [("3~3", "new\nx\nz\n")], [[(4, 4, b"new\nx\nu1\n")]], False, True, None, "what it writes stands there already 3~3, None, None, 1-6"),
+    (b"x\nz\nw\n", [("1~1", "x\nz\nnew\n")], [[(2, 2, b"u1\nz\nnew\n")]], False, True, None, "what it writes stands there already 1~1, None, None, 1-4"),
+    (b"w\nx\nz\nz\n", [("2~2", "x\nz\nz\n")], [[(4, 4, b"z\nz\n")]], False, True, None, "what it writes stands there already 2~2, None, None, 1-5"),
+    (b"x\nnew\nx\ny\nx\nz\n", [("6~6", "new\nx\nz\n")], [[(0, 0, b"u1\n")]], False, True, None, ((6, 7),)),
+    (b"w\n}\n}\n", [("1~1", "w\n}\n")], [[(2, 2, b"}\n")]], False, True, None, ((0, 1),)),
     (b"\xef\xbb\xbf\r\n}\rz\r\r\ry\rx\ry", [("1~1", "a\nb\nx\n"), ("2~2", "y\nu1\n")],
      [[(13, 15, b"x\n")], [(5, 10, b"\n")], [(6, 7, b"\r\nu19\r\n")]], True, True, (0, 1048576, 2),
      "gone 2~2, '}\\rz\\r\\r\\ry\\rx\\ry\\n', None, 1-5"),

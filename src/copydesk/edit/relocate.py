@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import islice, pairwise
+from itertools import chain, count, islice, pairwise, takewhile
 
 from copydesk.edit.draft import Plan, compose, shown_blocks, span_of, standing
 from copydesk.edit.kinds.base import Place, Request, end_of, of_parts
@@ -205,8 +205,11 @@ def check_not_there(
             if _line_of_same(old, was.base) is None:
                 gap = _gap(old, was.base, new, will.base)
                 at = _line_of_same(new, will.base, gap)
-                if at is not None and (known is None or _is_put(known, new, will.base, at)):
-                    raise ContentChanged("what it writes stands there already", place.named)
+                is_put = at is not None and (known is None or _is_put(known, new, will.base, at))
+            else:  # it stood there before; once more now?
+                is_put = known is None and _copies(new, will.base) > _copies(old, was.base)
+            if is_put:
+                raise ContentChanged("what it writes stands there already", place.named)
 
 
 def _check_not_put(
@@ -250,15 +253,20 @@ def _gap(old: Region, base: Text, new: Region, now: Text) -> range:
         return range(0)
     keys, known = now.unmarked(), base.unmarked()
     last, first = min(here + _NEAR, keys.line_count), max(here - _NEAR, 0)
+    own = keys_of(b"".join(new.new), now.encoding)
+
+    def line_of(key: bytes, lines: range) -> int | None:
+        # As many may be of the insertion itself as it has; then comes that of the base.
+        same = [*islice((at for at in lines if keys.key(at) == key), own.count(key) + 1)]
+        return same[-1] if same else None
+
     stop = keys.line_count if keys.line_count <= here + _NEAR else None
     if old.start < known.line_count:
-        below = known.key(old.start)
-        stop = next((at for at in range(here, last) if keys.key(at) == below), None)
+        stop = line_of(known.key(old.start), range(here, last))
     start = 0 if here <= _NEAR else None
     if old.start > 0:
-        above = known.key(old.start - 1)
-        before = range(here - 1, first - 1, -1)
-        start = next((at + 1 for at in before if keys.key(at) == above), None)
+        above = line_of(known.key(old.start - 1), range(here - 1, first - 1, -1))
+        start = None if above is None else above + 1
     return range(0) if start is None or stop is None else range(start, stop)
 
 
@@ -276,13 +284,26 @@ def _line_of_same(region: Region, text: Text, gap: range = range(0)) -> int | No
     size = len(region.new)
     if size <= region.stop - region.start:
         return None
+    places = [region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]]
+    return next(filter(_standing(region, text), places), None)
+
+
+def _standing(region: Region, text: Text) -> Callable[[int], bool]:
+    """A function that tells whether the new lines are at a line of the text."""
     lines, new = text.unmarked(), keys_of(b"".join(region.new), text.encoding)
-    places: list[int] = [region.start, region.stop - size, *gap[: max(len(gap) - size + 1, 0)]]
-    for first in places:
-        is_within = 0 <= first <= lines.line_count - size
-        if is_within and [*map(lines.key, range(first, first + size))] == new:
-            return first
-    return None
+    lines_at = range(lines.line_count - len(new) + 1)
+    return lambda first: (
+        first in lines_at and all(lines.key(at) == key for at, key in enumerate(new, first))
+    )
+
+
+def _copies(region: Region, text: Text) -> int:
+    """How often the lines of an insertion stand at it, one after the other; 0 without words."""
+    size, stands = len(region.new), _standing(region, text)
+    if region.start < region.stop or not any(map(WORD.search, region.new)):
+        return 0
+    above = takewhile(stands, count(region.start - size, -size))
+    return sum(1 for _ in chain(above, takewhile(stands, count(region.start, size))))
 
 
 def _mapped_place(plan: Plan, now: Source, known: tuple[ChangeSet, ...] | None) -> Place | None:
