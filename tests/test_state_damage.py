@@ -690,19 +690,33 @@ def test_the_records_are_emptied_under_running_servers(
         assert [row["edit_id"] for row in listed] == [later["edit_id"], made["edit_id"]]
 
 
-def test_nothing_is_written_once_the_records_were_overwritten(tmp_path: Path) -> None:
+def another_database(_: bytes) -> bytes:
+    with closing(sqlite3.connect(":memory:")) as other:
+        other.execute("CREATE TABLE t (a)")
+        return other.serialize()
+
+
+OVERWRITTEN: dict[str, Callable[[bytes], bytes]] = {
+    "garbage": lambda _: b"garbage" * 1_000,
+    "cut": lambda old: old[: len(old) // 2],
+    "another": another_database,
+}
+
+
+@pytest.mark.parametrize("how", OVERWRITTEN)
+def test_nothing_is_written_once_the_records_were_overwritten(tmp_path: Path, how: str) -> None:
     """Under a running desk, which goes on when they were set aside."""
     (tmp_path / "a.txt").write_text(TEXT)
     file = tmp_path / ".copydesk" / "state.sqlite"
     edit = {"path": "a.txt", "content": "x\n", "apply": "auto"}
     with open_workspace(str(tmp_path), FAST) as opened:
         assert call(opened, "prepare_file_append", **edit)["edit_id"] == 1
-        file.write_bytes(b"garbage" * 1_000)
+        file.write_bytes(left := OVERWRITTEN[how](file.read_bytes()))
         for _ in range(2):
             found = call(opened, "prepare_file_append", **edit)
             assert (found["error"], found["file"]) == ("FAILED", str(file))
         assert (tmp_path / "a.txt").read_text() == f"{TEXT}x\n"
-        assert file.read_bytes() == b"garbage" * 1_000
+        assert file.read_bytes() == left
         assert [one.what for one in repair(str(tmp_path))] == ["state"]
         assert call(opened, "prepare_file_append", **edit)["edit_id"] > 1
         assert len(call(opened, "list_edits")["edits"]) == 1

@@ -115,7 +115,9 @@ _HAS_LOG = b"\2\2"
 """The versions of its format in the header of a file with a log, from byte 18 on."""
 
 _HEADER = b"SQLite format 3\0"
-"""How each file begins."""
+"""How each file begins. The count of its pages is at byte 28, the number of the schema at 60."""
+
+_HEADER_BYTES, _PAGE = 100, 4096
 
 _opening = held_at_fork(RLock())
 """Held while a file is opened: who makes one removes the log of another one that was there."""
@@ -373,22 +375,26 @@ class Database:
             return True
         if (looks := file.look()) != self._known:
             is_same = _are_same(looks, self._known) and file.log_holds(self._frames()[0])
-            if not (is_same and self._has_header(file)):
+            if not (is_same and self._has_header(file, looks)):
                 return False
             self._known = looks  # another process of ours wrote to it
         return True
 
-    def _has_header(self, file: StateFile) -> bool:
-        """Whether the file in use was not emptied; raises StateDamaged if it was overwritten.
+    def _has_header(self, file: StateFile, looks: Looks) -> bool:
+        """Whether the file in use was not emptied; StateDamaged if it was overwritten or cut.
 
         It is read through SQLite: to close another handle of it would release SQLite's locks.
         """
         assert self._connection is not None
         with suppress(apsw.Error):  # SQLite will say it itself
-            _, header = self._connection.read("main", 0, 0, len(_HEADER))
-            if header != _HEADER and not file.is_empty():
-                raise StateDamaged(OPERATION, "it is not a database any more", self.path)
-            return header == _HEADER
+            _, header = self._connection.read("main", 0, 0, _HEADER_BYTES)
+            is_ours = header.startswith(_HEADER) and int.from_bytes(header[60:64]) == SCHEMA
+            now, before = ((log or (0,) * 6)[FILE][0] for _, log in (looks, self._known))
+            # Its header may count pages that are just being written, but then it grows.
+            is_cut = now < before and now < int.from_bytes(header[28:32]) * _PAGE
+            if not file.is_empty() and (is_cut or not is_ours):
+                raise StateDamaged(OPERATION, "it was cut or overwritten", self.path)
+            return is_ours
         return True
 
     def _look_after(self) -> None:
