@@ -437,6 +437,12 @@ def test_what_another_program_wrote_stays(
         assert {settled.state for settled in opened.recovered} == states
 
 
+def journal_of(root: Path) -> str:
+    """What the doctor says of the journal."""
+    (said,) = (one.found for one in examine(str(root)) if one.what == "journal")
+    return said
+
+
 @pytest.mark.parametrize("comes", ["a start", "a living process"])
 def test_what_stays_in_doubt_is_told_once_and_can_be_undone(root: Path, comes: str) -> None:
     """By the call that settled it, with what was put back; its plan is not said to be applied."""
@@ -459,10 +465,10 @@ def test_what_stays_in_doubt_is_told_once_and_can_be_undone(root: Path, comes: s
         together = outcome(opened, ALL, hunk_ids=ids[:2])
         assert code(together) == "HUNK_NOT_FOUND unsure"
         assert "in_doubt" not in together
-        (said,) = (one.found for one in examine(str(root)) if one.what == "journal")
-        assert f"{doubt} (a)" in said
+        assert f"in doubt: {doubt} (a)" in journal_of(root)
         undone = outcome(opened, "undo_file_modification", edit_id=doubt)
         assert (code(undone), (root / "a").read_text()) == ("ok", f"{BASE}end\n")
+        assert "doubt" not in journal_of(root)
 
 
 def test_the_text_found_in_doubt_is_kept(root: Path) -> None:

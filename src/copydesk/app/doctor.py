@@ -302,6 +302,11 @@ def _state(root: str, config: Config) -> Iterator[Finding]:
             outlook = opened.journal.outlook(config.journal_days, config.journal_bytes)
             doubts = opened.recovery.doubts()
             heads = opened.journal.heads(0, _MOST_EDITS)
+            unsure = ", ".join(
+                f"{head.edit_id} ({head.path})"
+                for head in heads
+                if head.state == "unsure" and not opened.journal.undone_by(head.edit_id)
+            )
     except ServerFailed:
         return  # reported above
     except (Refusal, apsw.Error, OSError) as error:
@@ -309,7 +314,6 @@ def _state(root: str, config: Config) -> Iterator[Finding]:
         yield Finding("state folder", False, f"{path}: {reason}", _OF_FOLDER)
         return
     yield Finding("registry", True, f"pending plans: {waiting}")
-    unsure = ", ".join(f"{head.edit_id} ({head.path})" for head in heads if head.state == "unsure")
     doubted = f"; in doubt: {unsure}" if unsure else ""
     recorded = f"edits recorded: {outlook.entries}{_pruning(outlook)}{doubted}"
     yield Finding("journal", True, recorded)
