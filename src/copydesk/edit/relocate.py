@@ -252,22 +252,20 @@ def _gap(old: Region, base: Text, new: Region, now: Text) -> range:
     if old.start < old.stop or here < new.stop or not any(map(WORD.search, new.new)):
         return range(0)
     keys, known = now.unmarked(), base.unmarked()
-    last, first = min(here + _NEAR, keys.line_count), max(here - _NEAR, 0)
-    own = keys_of(b"".join(new.new), now.encoding)
+    count, own = keys.line_count, keys_of(b"".join(new.new), now.encoding)
 
-    def line_of(key: bytes, lines: range) -> int | None:
-        # As many may be of the insertion itself as it has; then comes that of the base.
-        same = [*islice((at for at in lines if keys.key(at) == key), own.count(key) + 1)]
+    def line_of(line: int, around: range) -> int | None:
+        # As many equal ones may be of the insertion itself as it has; then comes that of the base.
+        key = known.key(line)
+        same = [*islice((at for at in around if keys.key(at) == key), own.count(key) + 1)]
         return same[-1] if same else None
 
-    stop = keys.line_count if keys.line_count <= here + _NEAR else None
-    if old.start < known.line_count:
-        stop = line_of(known.key(old.start), range(here, last))
-    start = 0 if here <= _NEAR else None
+    above, below = -1 if here <= _NEAR else None, count if count <= here + _NEAR else None
     if old.start > 0:
-        above = line_of(known.key(old.start - 1), range(here - 1, first - 1, -1))
-        start = None if above is None else above + 1
-    return range(0) if start is None or stop is None else range(start, stop)
+        above = line_of(old.start - 1, range(here - 1, max(here - _NEAR, 0) - 1, -1))
+    if old.start < known.line_count:
+        below = line_of(old.start, range(here, min(here + _NEAR, count)))
+    return range(0) if above is None or below is None else range(above + 1, below)
 
 
 def _ends_text(edit: Edit, text: Text, line: int) -> bool:
