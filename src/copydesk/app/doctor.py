@@ -542,11 +542,10 @@ def _policy(root: str, config: Config) -> Iterator[Finding]:
 def _approves(member: MemberConfig) -> str:
     """Who approves a member's edits, in words."""
     words = {"human": "a person approves", "self": "approves its own edits"}
-    said = [words[member.approval]]
-    said += [f"{glob}: {words[who]}" for glob, who in member.approval_paths]
     limits = {"lines": member.self_lines, "files": member.self_files}
-    said += [f"above {most} {unit} a person" for unit, most in limits.items() if most is not None]
-    return ", ".join(said)
+    above = (f"above {most} {unit} a person" for unit, most in limits.items() if most is not None)
+    of_paths = (f"{glob}: {words[who]}" for glob, who in member.approval_paths)
+    return ", ".join([words[member.approval], *of_paths, *above])
 
 
 def _has_secret(root: str) -> bool:

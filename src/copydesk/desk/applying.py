@@ -495,10 +495,12 @@ class Applying:
         outcome, job = _Outcome(items), items[0].job
         files = self._resolved(items)
         # A member with limits writes one transaction at a time, since what it wrote is summed.
-        keys = [key for item in items for key in item.job.member.own_lock]
-        keys += [file.to for file in files.values() if file.to is not None]
-        tickets = dict.fromkeys(keys, job.ticket)
-        tickets |= {real: file.items[0].job.ticket for real, file in files.items()}
+        own = (key for item in items for key in item.job.member.own_lock)
+        new = (file.to for file in files.values() if file.to is not None)
+        tickets = {
+            **dict.fromkeys(chain(own, new), job.ticket),
+            **{real: file.items[0].job.ticket for real, file in files.items()},
+        }
         with self._services.locks.of_all(tickets, job.caller), ExitStack() as held:
             outcome.files = self._opened(files, job, held)
             yield outcome

@@ -386,8 +386,10 @@ class Changes:
         ago = _ago(text)
         if ago is not None or not text:
             return Selection(since_ms=0 if ago is None else self._services.clock() - ago)
-        last = {key: edits[0].edit_id - 1 for key, edits in _by_task(self._entries()).items()}
-        last |= {one.name: one.edit_id for one in reversed(self.checkpoints())}
+        last = {
+            **{key: edits[0].edit_id - 1 for key, edits in _by_task(self._entries()).items()},
+            **{one.name: one.edit_id for one in reversed(self.checkpoints())},
+        }
         if text not in last:
             raise InvalidArgs(argument, "is no time such as 2h, no checkpoint and no task")
         return Selection(after=last[text])
@@ -468,8 +470,8 @@ class Changes:
             for owner in {edit.member for edit in hunk.edits} - {person.name}:
                 of_owner.setdefault(owner, []).append(hunk)
         for owner, own in of_owner.items():
-            places = ", ".join(f"{hunk.path}:{hunk.new_line + 1}" for hunk in own[:_MOST_NAMED])
-            places += ", …" * (len(own) > _MOST_NAMED)
+            named = [f"{hunk.path}:{hunk.new_line + 1}" for hunk in own[:_MOST_NAMED]]
+            places = ", ".join([*named, *["…"] * (len(own) > _MOST_NAMED)])
             self._record(own[0].id, person, verdict, places, owner=owner, reason=reason)
 
     def _record(

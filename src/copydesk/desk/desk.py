@@ -544,10 +544,10 @@ class FileDesk:
         missing = unshown(bases, member, drafted.real, version, *lines, is_old=is_old)
         if not missing:
             return None
-        shown = ", ".join(f"{a + 1}~{b}" for a, b in missing[:_MOST_NAMED])
-        shown += ", ..." * (len(missing) > _MOST_NAMED)
-        how_on = _HOW_ON_DELETING if deletes else _HOW_ON
-        return f"lines {shown} of version {version} were not shown to you; {how_on}"
+        more = ["..."] * (len(missing) > _MOST_NAMED)
+        shown = ", ".join([*(f"{a + 1}~{b}" for a, b in missing[:_MOST_NAMED]), *more])
+        unsaid = f"lines {shown} of version {version} were not shown to you"
+        return f"{unsaid}; {_HOW_ON_DELETING if deletes else _HOW_ON}"
 
     def _reserved(self, plan: Plan, existing: Plan | None) -> Plan:
         """Store the plan under a new id, or in place of `existing`."""

@@ -235,11 +235,9 @@ class Approving:
                 entry for entry in page if entry.time_ms > since and entry.state != "failed"
             )
             before = page[-1].edit_id if page[-1].time_ms > since else 0
-        undone = {*undoes, *(entry.undoes for entry in entries)}
-        undone |= {
-            entry.edit_id for entry in entries if entry.approval is not None and entry.approval.by
-        }
-        return [entry for entry in entries if entry.edit_id not in undone]
+        approved = (entry.edit_id for entry in entries if entry.approval and entry.approval.by)
+        passed = {*undoes, *(entry.undoes for entry in entries), *approved}
+        return [entry for entry in entries if entry.edit_id not in passed]
 
 
 # Checks

@@ -410,8 +410,10 @@ class Create(Step):
     def make_entries(self, transaction: Transaction) -> Sequence[Entry]:
         first, *rest = self.parts
         entry = self._entry(first, transaction, "create")
-        made = [replace(entry, file=(*entry.file, *_above(transaction.files, self.real)))]
-        made += (self._entry(part, transaction, "edit") for part in rest)
+        made = [
+            replace(entry, file=(*entry.file, *_above(transaction.files, self.real))),
+            *(self._entry(part, transaction, "edit") for part in rest),
+        ]
         transaction.digests[self.real] = made[-1].after
         return made
 

@@ -353,9 +353,12 @@ def _objects(root: str, how: str, names: Iterable[str]) -> bytes:
     if not asked or not _is_in_git(root):
         return b""
     # A missing object is not fetched: that would run what the repository configures.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environment |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
-    environment |= {"GIT_NO_REPLACE_OBJECTS": "1"}
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("GIT_")},
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
     words = ("git", "-c", "core.fsmonitor=false", "-C", root, "cat-file", how)
     try:
         ran = subprocess.run(

@@ -1724,8 +1724,8 @@ def warned_in(fields: Fields) -> tuple[str, ...]:
 
 def warned(bad: bool, escapes: Escapes, lang: Lang, signs: Sequence[str] = ()) -> list[str]:
     """The warnings about a text that may not be meant, new U+FFFD, and bytes and their escapes."""
-    said = [say_reason(sign, lang) for sign in signs]
-    said += [say("warning.replacement_character", lang)] if bad else []
+    lost = [say("warning.replacement_character", lang)] if bad else []
+    said = [*(say_reason(sign, lang) for sign in signs), *lost]
     for saying, escaped in (
         ("warning.bytes_meant", escapes.meant),
         ("warning.escapes_kept", escapes.kept),

@@ -464,8 +464,8 @@ def _review(options: argparse.Namespace) -> int | None:
 
 def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     member, lang = opened.caller, options.lang
-    settled = {end.entry.edit_id: end for end in opened.recovered}
-    settled |= {end.entry.edit_id: end for end in notes_of(opened.desk).recover(member)}
+    recovered = (*opened.recovered, *notes_of(opened.desk).recover(member))
+    settled = {end.entry.edit_id: end for end in recovered}  # of an edit what ended it last
     swept, leftovers = opened.recovery.sweep(opened.clock())
     saved = [one for one in opened.desk.foreign.told(member) if not one.state]  # the ends say it
     ends = [_settled_data(end, lang) for end in settled.values()]

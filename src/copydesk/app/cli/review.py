@@ -674,14 +674,17 @@ class Review:
         """The lines above a plan's diff."""
         lang, at = self._lang, self._queue.index(shown.plan.id) + 1
         facts = {**facts_of(shown.plan, lang), "at": at, "count": len(self._queue)}
-        said = [say("cli.step", lang, facts), *about_plan(self._opened, shown)]
         barred = shown.refusal if self._keys.single else None
         if shown.refusal is None:
             barred = self._review.rights(self._reviewer, shown).apply
-        said += [terminal.refusal_words(barred, lang)] if barred is not None else []
-        said += [say_reason(sign, lang) for sign in shown.signs]
-        said += [check_words(check, lang) for check in shown.checks or ()]
-        return map(terminal.line, said)
+        said = (
+            [say("cli.step", lang, facts)],
+            about_plan(self._opened, shown),
+            [terminal.refusal_words(barred, lang)] if barred is not None else [],
+            (say_reason(sign, lang) for sign in shown.signs),
+            (check_words(check, lang) for check in shown.checks or ()),
+        )
+        return map(terminal.line, chain(*said))
 
     def _complain(self, hunk_id: str, refusal: Refusal) -> None:
         terminal.complain(f"{hunk_id}: {terminal.refusal_words(refusal, self._lang)}")

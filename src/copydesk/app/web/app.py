@@ -155,8 +155,10 @@ class ReviewApp:
         self.news = ChangeEvents(
             opened, lambda: {path for paths in [*self._cache.paths.values()] for path in paths}
         )
-        views = [("GET", *each) for each in VIEWS.items()]
-        views += [("POST", path, self._done(action)) for path, action in ACTIONS.items()]
+        views = [
+            *(("GET", *each) for each in VIEWS.items()),
+            *(("POST", path, self._done(action)) for path, action in ACTIONS.items()),
+        ]
         inner = Starlette(
             routes=[
                 *(

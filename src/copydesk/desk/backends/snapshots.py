@@ -363,8 +363,8 @@ class SnapshotStore(ABC):
         if lines is None:
             return
         old, unread = _row_of(record, lines.version), f" {_UNREAD}"
-        rows = [f"{lines.version} {lines.total} {lines.encoded()}"]
-        rows += [row for row in record.split("\n") if row and row != old]
+        others = (row for row in record.split("\n") if row and row != old)
+        rows = [f"{lines.version} {lines.total} {lines.encoded()}", *others]
         over = [row for row in rows if (unread in row) != lines.read][VERSIONS:]
         self._put_record(reader, "\n".join([row for row in rows if row not in over]).encode())
 

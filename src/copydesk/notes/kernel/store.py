@@ -701,10 +701,9 @@ class KernelStore:
         fault = "; ".join(filter(None, (fault, refused)))
         self._kernel.flush()
         # The kernel may have created its ancestors too.
-        left = [part for part in note.path.split("/") if is_id(part) and part not in new.path]
-        left += self._kernel.standings([new.id])
-        if left:
-            raise NotesTorn(0, fault, tuple(left))
+        above = (part for part in note.path.split("/") if is_id(part) and part not in new.path)
+        if left := (*above, *self._kernel.standings([new.id])):
+            raise NotesTorn(0, fault, left)
         raise NotesRolledBack(0, new.id, problem or fault)
 
     def _fault(self, new: NoteBlock, note: NoteBlock) -> str:

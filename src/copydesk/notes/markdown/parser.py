@@ -215,8 +215,7 @@ class Parser(LineCursor):
             if self.rules.keeps_indentation and node.holder is self.root and line[0] in BLANK:
                 start = at
             if node.pieces is not None or node.stop > node.start or start != node.start:
-                pieces = self.pieces_of(node)
-                pieces += (start, stop)
+                self.pieces_of(node).extend((start, stop))
         node.stop = stop
 
     def pieces_of(self, node: Node) -> list[int]:
