@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,13 @@ def signed(old: str, new: str) -> str:
     """The lines of a hunk that replaces one text by the other."""
     lines = [("-", line) for line in old.splitlines()] + [("+", line) for line in new.splitlines()]
     return "".join(f"{sign}{line}\n" for sign, line in lines)
+
+
+def signed_in(text: str, kept: int) -> str:
+    """The lines of a hunk that keeps so many lines of a text and removes the others."""
+    return "".join(
+        f"{' ' if at < kept else '-'}{line}\n" for at, line in enumerate(text.splitlines())
+    )
 
 
 def patch(*hunks: str, path: str = "a.py") -> str:
@@ -867,6 +874,49 @@ def test_one_line_is_there_already(
     assert text(desk, "w.txt") == after
     assert (facts["status"] == "ok" and "already_there" in facts) is is_done, facts
     assert not is_done or facts["changed"] is False
+
+
+GONE = "# A\n\nRemember this.\n\n## Rules\n\nRead the rules.\n\n## License\n\nMIT.\n"
+LEFT = "# A\n\nRemember this.\n"
+APART = "x\n    },\n  ],\ny\n  },\n  gone(1)\n  gone(2)\n],\nz\n"
+
+
+@each_row(
+    "there hunks after is_told",
+    [
+        # what is kept is there in any case: the lines that go have to be gone
+        (LEFT, [signed_in(GONE, 3)], LEFT, True),
+        (GONE, [signed_in(GONE.replace("Read the", "Read teh"), 3)], GONE, False),
+        (GONE, [signed_in(GONE.replace("MIT.", "MIT. "), 3)], LEFT, False),
+        (
+            APART,
+            ["-x\n+u\n", "     },\n-    gone(1)\n-    gone(2)\n   ],\n"],
+            APART.replace("x", "u", 1).replace("  gone(1)\n  gone(2)\n", ""),
+            False,
+        ),
+    ],
+)
+@pytest.mark.parametrize("tool", ["apply_blocks", "apply_patch", "apply_diff"])
+def test_lines_that_go_are_not_gone_because_what_stays_is_there(
+    desk: OpenWorkspace, tool: str, there: str, hunks: Sequence[str], after: str, is_told: bool
+) -> None:
+    write(desk, there)
+    pairs_ = (
+        tuple(
+            "".join(line[1:] for line in one.splitlines(True) if line[0] != sign) for sign in "+-"
+        )
+        for one in hunks
+    )
+    given: dict[str, Any] = {
+        "apply_blocks": {"text": blocks(*((old, new) for old, new in pairs_), path="w.txt")},
+        "apply_patch": {"patch": patch(*hunks, path="w.txt")},
+        "apply_diff": {"diff": diffed(*hunks)},
+    }[tool]
+    facts = call(desk, tool, **given, apply="auto")
+    assert ("already_there" in facts) is is_told, facts
+    if facts["status"] == "ok" and not is_told and not facts["changed"]:
+        accepted(desk, facts)
+    assert text(desk, "w.txt") == after
 
 
 @each_row(

@@ -612,22 +612,23 @@ class _Sought:
     def checked(
         self, hunks: Sequence[PatchHunk], places: Sequence[Span | _Misplaced]
     ) -> Sequence[Span | _Misplaced]:
-        """The places; one line counts as there only if all hunks are, and nothing else is meant."""
-        single = {
-            at: place.lines[0]
+        """The places; slight hunks count as there only if all do, and nothing else is meant."""
+        slight = {
+            at: content_lines(hunks[at].new)
             for at, place in enumerate(places)
             if isinstance(place, _Misplaced) and place.reason == "already_there"
-            if is_single(hunks[at])
+            if is_slight(hunks[at])
         }
         is_done = all(
             isinstance(one, _Misplaced) and one.reason == "already_there" for one in places
         )
-        if single and is_done:
-            base, lines = self._base, sorted(set(single.values()))
-            cuts = [Edit(base.start(line), base.start(line + 1), b"") for line in lines]
+        if slight and is_done:
+            base, news = self._base, slight.values()
+            lines = {self.all_places(new)[0] + offset for new in news for offset in range(len(new))}
+            cuts = [Edit(base.start(line), base.start(line + 1), b"") for line in sorted(lines)]
             others = base.edited(ChangeSet.of(base.size, cuts))
-            is_done = not any(nearest_of(others, [hunks[at].old for at in single]))
-        left = {} if is_done else dict.fromkeys(single, _Misplaced("not_found"))
+            is_done = not any(nearest_of(others, [hunks[at].old for at in slight]))
+        left = {} if is_done else dict.fromkeys(slight, _Misplaced("not_found"))
         return [left.get(at, place) for at, place in enumerate(places)]
 
     def _insertion(self, hunk: PatchHunk) -> Span | _Misplaced:
@@ -854,20 +855,20 @@ def _is_open(text: str) -> bool:
     return bool(text) and not text.endswith("\n")
 
 
-def is_single(hunk: PatchHunk) -> bool:
-    """Whether at most one line comes for the old ones."""
-    return len(content_lines(hunk.new)) < 2
+def is_slight(hunk: PatchHunk) -> bool:
+    """Whether at most one line comes for the old ones, or only such as they have, too."""
+    new, old = content_lines(hunk.new), content_lines(hunk.old)
+    return len(new) < 2 or not Counter(new) - Counter(old)
 
 
 def _is_version(old: str, new: str) -> bool:
     """Whether a line is like an older one, with the same words but for a number or one of three."""
     was, now = (re.findall(r"\w+", line) for line in (old, new))
     changed = [pair for pair in zip(was, now, strict=False) if pair[0] != pair[1]]
-    is_number = all(one.isdigit() for pair in changed for one in pair)
     return (
         len(was) == len(now)
         and len(changed) < 2
-        and (is_number or len(now) > 2)
+        and (len(now) > 2 or all(one.isdigit() for pair in changed for one in pair))
         and 2 * sum(common_ends(old, new)) >= len(new)
     )
 
@@ -875,5 +876,4 @@ def _is_version(old: str, new: str) -> bool:
 def _names(header: str, line: str) -> bool:
     """Whether a header matches the line: it is the line, or whole words at its start."""
     line, header = line.strip(), header.strip()
-    around = header[-1:] + line[len(header) :][:1]
-    return line.startswith(header) and not _IN_WORD.match(around)
+    return line.startswith(header) and not _IN_WORD.match(header[-1:] + line[len(header) :][:1])
