@@ -1055,6 +1055,8 @@ BLANK = "def a():\n    one()\n\n\ndef b():\n    two()\n\n    three()\n"
         ("-    two()\n-    three()\n+    2\n", ("    two()\n\n    three()\n", "\n    2\n")),
         ("     one()\n \n \n \n def b():\n+    0\n     two()\n", ("    two()", "    0\n    two()")),
         ("     two()\n-\n     three()\n", ("    two()\n\n", "    two()\n")),
+        # those that are right stay where they are
+        (" \n     two()\n \n+    4\n     three()\n", ("    three()", "    4\n    three()")),
     ],
 )
 def test_blank_lines_of_the_context_may_differ(
@@ -1064,6 +1066,22 @@ def test_blank_lines_of_the_context_may_differ(
     facts = call(desk, "apply_diff", diff=diffed(hunk), apply="auto")
     assert facts.get("changed"), facts
     assert text(desk, "w.txt") == BLANK.replace(*after)
+
+
+@each_row(
+    "hunks reason",
+    [
+        ([" a\n b\n \n+x\n+\n c\n"] * 2, "hunks_overlap"),
+        (["-a\n-\n b\n"], "not_found"),  # there is none to remove
+    ],
+)
+def test_blank_lines_do_not_make_another_hunk_of_it(
+    desk: OpenWorkspace, hunks: Sequence[str], reason: str
+) -> None:
+    write(desk, "a\nb\n\nc\n")
+    facts = call(desk, "apply_diff", diff=diffed(*hunks), apply="auto")
+    assert [one["reason"] for one in facts["rejected"]] == [reason]
+    assert text(desk, "w.txt") == "a\nb\n\nc\n"
 
 
 def test_a_corrected_sequence_is_a_correction_to_the_desk(desk: OpenWorkspace) -> None:

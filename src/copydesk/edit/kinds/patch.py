@@ -187,7 +187,11 @@ class PatchEdit(BatchEdit):
                     Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True)
                 )
                 continue
-            better = _with_blank_lines(hunk, shown) if hunk.signs else None
+            better = (
+                _with_blank_lines(hunk, shown)
+                if hunk.signs and rejection.reason == "not_found"
+                else None
+            )
             if better is None:
                 there, causes = rejection.corrected_lines, rejection.cause or ()
                 if hunk.line and not hunk.signs:
@@ -411,13 +415,15 @@ def _with_blank_lines(hunk: PatchHunk, shown: Sequence[str]) -> PatchHunk | None
         while line.strip() and at < stop and not shown[at].strip():
             lines.append((" ", shown[at]))
             at += 1
-        if line.strip() or (sign == "-" and at < stop and not shown[at].strip()):
+        if line.strip() or (at < stop and not shown[at].strip()):  # else it is not in the file
             lines.append((sign, shown[at]))
             at += 1
     before, after = (
         "".join(f"{line}\n" for sign, line in lines if sign != not_in) for not_in in "+-"
     )
-    return replace(hunk, old=before, new=after, signs="".join(sign for sign, _ in lines))
+    signs = "".join(sign for sign, _ in lines)
+    is_whole = signs.count("-") == hunk.signs.count("-")  # no blank line to remove is missing
+    return replace(hunk, old=before, new=after, signs=signs) if is_whole else None
 
 
 def _numbered(hunk: PatchHunk, shown: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
