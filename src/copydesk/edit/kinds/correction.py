@@ -82,11 +82,10 @@ def of_text(
     if "final_newline" in causes and old.endswith("\n"):  # the file ends without one
         old, new = (text.removesuffix("\n").removesuffix("\r") for text in (old, new))
     shift, changed = shifted(shown, content_lines(old), new), renewed(old, there, new, causes)
-    is_uneven = "indentation" in causes and indented_by(old, there) is None
-    if changed is None or shift.there or is_uneven:
+    if (changed is None or shift.there) or (
+        "indentation" in causes and indented_by(old, there) is None  # not by one amount
+    ):
         return None
-    if _is_placed(*map(content_lines, (new, old, there))):
-        changed = new
     return Corrected(
         there,
         changed,
@@ -127,8 +126,8 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
 
 def is_safe(causes: Sequence[str]) -> bool:
     """Whether this is one cause that leaves all words as they are, the ends of lines aside."""
-    is_one = bool(causes) and len({*causes} - {"trailing_blanks", "final_newline"}) < 2
-    return is_one and _SAFE.issuperset(causes)
+    others = {*causes} - {"trailing_blanks", "final_newline"}
+    return bool(causes) and len(others) < 2 and _SAFE.issuperset(causes)
 
 
 def is_indented(old: Sequence[str], there: Sequence[str]) -> bool:
@@ -161,6 +160,8 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     else:
         known = {indentation(a): indentation(b) for a, b in pairs}
     written: list[str | None] = [_indented(line, known) for line in news]
+    if _is_placed(news, mine, theirs):  # they stay, but one that lacks what is to go refuses
+        written = [one if one is None else line for one, line in zip(written, news, strict=True)]
     alignment = align(mine, news)
     for gap in alignment.gaps():
         if gap.base_stop - gap.base_start == gap.now_stop - gap.now_start:
@@ -168,8 +169,7 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
                 written[now] = _alike(mine[at], theirs[at], news[now]) or written[now]
     for start, now, length in alignment.runs:
         written[now : now + length] = theirs[start : start + length]
-    lines = [line for line in written if line is not None]
-    return "\n".join(lines) if len(lines) == len(written) else None
+    return None if None in written else "\n".join(map(str, written))
 
 
 _ESCAPE = re.compile(r"\\([\"'`\\])|&#?\w+;")
@@ -222,7 +222,7 @@ def _indented(line: str, known: dict[str, str]) -> str | None:
     """The line with the file's indentation for its own; None if that is not known."""
     own = indentation(line)
     if not line.strip():
-        return line
+        return line and known.get(line, line)
     leads = {known.get(own, own)} if own in known or not known else {*_shifts(own, known)}
     if len(leads) != 1 or None in leads:
         return None
@@ -347,12 +347,24 @@ def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = F
 
 
 def _is_placed(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
-    """Whether new lines are indented as those in the file already, and not as the old ones sent."""
-    has, sent, wanted = (
-        min((indentation(line) for line in lines if line.strip()), key=len, default="")
-        for lines in (new, old, there)
+    """Whether added lines are indented as those beside them in the file, and not as the old sent.
+
+    Beside them are the lines that they replace, or else the one above and the one below.
+    """
+    return any(
+        _least(new[gap.now_start : gap.now_stop])
+        in {_least(there[a:b]) for a, b in beside} - {_least(old[a:b]) for a, b in beside} - {None}
+        for gap in align(old, new).gaps()
+        for start, stop in [gap[:2]]
+        for beside in [
+            [(start, stop)] if start < stop else [(start - 1, start), (start, start + 1)]
+        ]
     )
-    return has == wanted != sent
+
+
+def _least(lines: Sequence[str]) -> str | None:
+    """The least indentation of lines; None if all are blank."""
+    return min((indentation(line) for line in lines if line.strip()), key=len, default=None)
 
 
 def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:
