@@ -314,6 +314,15 @@ def test_a_new_text_is_corrected_as_far_as_the_old_one_shows(
         assert text(desk, "w.txt") == after
 
 
+@each_row("new", ["x = 1\nz = 3\n", "x = 5\n", "z = 3\nx = 1\n"])
+def test_a_block_that_is_sent_twice_is_made_once(desk: OpenWorkspace, new: str) -> None:
+    write(desk, XY)
+    twice, other = ("x = 1\n", new), ("y = 2\n", "y = 6\n")
+    facts = by_blocks(desk, twice, other, twice, path="w.txt")
+    assert facts["hunks"][0]["cause"] == ["already_there"], facts
+    assert text(desk, "w.txt") == f"{new}y = 6\n"
+
+
 def test_a_block_for_lines_that_another_makes_is_not_there_already(desk: OpenWorkspace) -> None:
     write(desk, "foo(1)\n\nbaz(1)\nbaz(2)\n")
     pairs_ = ("foo(1)\n", "bar(1)\nbar(2)\n"), ("bar(1)\nbar(2)\n", "baz(1)\nbaz(2)\n")

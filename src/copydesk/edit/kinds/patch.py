@@ -322,9 +322,10 @@ class PatchEdit(BatchEdit):
 def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, created: bool) -> Fixed:
     """The patch of hunks that are each for the result of those before it; raises PatchRejected.
 
-    A hunk without old lines fills an empty text. To others its lines are added, or they become all
-    of the text where they repeat most of it; that is certain only of a text that is `created`.
-    Without any lines it is refused, but that it may create an empty file.
+    A hunk that comes again is left out. One without old lines fills an empty text. To others its
+    lines are added, or they become all of the text where they repeat most of it; that is certain
+    only of a text that is `created`. Without any lines it is refused, but that it may create an
+    empty file.
     Raises FileExists where the last line has no end: it may go on; PatchInvalid where the text has
     all lines of a block with two dividers.
     """
@@ -332,11 +333,14 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
     for index, hunk in enumerate(hunks):
         if hunk.divider:
             all_old = content_lines(f"{hunk.old}{hunk.divider}\n{hunk.new}")
-            is_prose = suffix_of(path) in MARKDOWN  # it may underline a title
-            if is_prose or shifted(lines_shown(now), all_old, "").places:
+            # in prose it may underline a title
+            if suffix_of(path) in MARKDOWN or shifted(lines_shown(now), all_old, "").places:
                 raise PatchInvalid("two_dividers", hunk.at + len(all_old) + 1, hunk.divider)
             corrections.append(Corrected(hunk.old, hunk.new, ("divider",), is_certain=False))
-        if hunk.old or hunk.signs:
+        if hunk.old and any((one.old, one.new) == (hunk.old, hunk.new) for one in hunks[:index]):
+            change = ChangeSet.of(now.size, ())  # it was sent twice
+            corrections.append(Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True))
+        elif hunk.old or hunk.signs:
             change, more = _next_change(path, hunk, (base, total, now), index)
             corrections += more
         elif not hunk.new and (index or not created):
@@ -371,21 +375,19 @@ def _next_change(
         ((first, last),) = single.places(base)
     except PatchRejected:  # lines that an earlier hunk made have no place in the original
         return change, corrections
-    original = follow(base.start(first), base.start(last), [total.invert(base.data)])
-    if original != Followed(now.start(parts[0][0])):
+    inverse, lines = [total.invert(base.data)], (first + 1, parts[0][0] + 1)
+    if follow(base.start(first), base.start(last), inverse) != Followed(now.start(parts[0][0])):
         # it fits the original and the result so far, at different places
-        lines = first + 1, parts[0][0] + 1
         raise PatchRejected((RejectedHunk(str(path), index + 1, "several_places", hunk.at, lines),))
     return change, corrections
 
 
 def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
     """The change of a hunk without old lines, and what became of them; empty if there were none."""
-    newline = now.newline_near(now.line_count, now.line_count)
-    raw = newline.join(map(now.encoding.bytes_of, new.split("\n")))
-    start, cause = now.start(0), ""
-    if now.line_count:
-        old = [line for line in now.texts(0, now.line_count) if line.strip()]
+    count, start, cause = now.line_count, now.start(0), ""
+    raw = now.newline_near(count, count).join(map(now.encoding.bytes_of, new.split("\n")))
+    if count:
+        old = [line for line in now.texts(0, count) if line.strip()]
         repeated = sum((Counter(old) & Counter(content_lines(new))).values())
         cause = "whole_file" if 2 * repeated > len(old) else "appended"
     if cause == "appended":
@@ -436,8 +438,9 @@ def _numbered(hunk: PatchHunk, shown: Sequence[str]) -> tuple[str, tuple[str, ..
 
 def _is_blob(data: bytes, prefix: str) -> bool:
     """Whether git's blob id of the data starts with the prefix."""
-    algorithm = "sha256" if len(prefix) > 40 else "sha1"
-    return bool(prefix.strip("0")) and blob_id(data, algorithm).startswith(prefix)
+    return bool(prefix.strip("0")) and (
+        blob_id(data, "sha256" if len(prefix) > 40 else "sha1").startswith(prefix)
+    )
 
 
 def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
