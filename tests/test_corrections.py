@@ -226,6 +226,10 @@ PLANNED: dict[str, tuple[str, str, str, str, str]] = {
         "spaces_for_tabs",
         TABS.replace("\t\tgo(a);\n", "\t\twhile (b) {\n\t\t\tgo(a);\n\t\t}\n"),
     ),
+    "spaces for tabs in the old text alone": (
+        "t.c", "    if (a) {\n        go(a);\n    }\n", "\tif (a) {\n\t\tgo(b);\n\t}\n",
+        "spaces_for_tabs", TABS.replace("go(a)", "go(b)"),
+    ),
     "line numbers in both": (
         "a.py", "   3|         a = 1\n   4|         return a\n",
         "   3|         a = 7\n   4|         return a\n", "line_numbers",
@@ -1105,7 +1109,9 @@ THREE = "def f():\n    a = 1\n    c = 3\n"
         ("    a = 1\n+    b = 2\n    c = 3\n", "    a = 1\n    b = 2\n    c = 3\n", False),
         (" a = 1\n+    b = 2\n c = 3\n", "    a = 1\n    b = 2\n    c = 3\n", False),
         (" a = 1\n-c = 3\n+    b = 2\n", "    a = 1\n    b = 2\n", False),
+        ("-a = 1\n-c = 3\n+    a = 1\n+    b = 2\n", "    a = 1\n    b = 2\n", False),
         # all lines lack it
+        ("-a = 1\n-c = 3\n+if a:\n+    a = 1\n+    c = 3\n", "    if a:\n        a = 1\n        c = 3\n", True),
         (" a = 1\n+b = 2\n c = 3\n", "    a = 1\n    b = 2\n    c = 3\n", True),
         (" a = 1\n+if a:\n+    b = 2\n c = 3\n", "    a = 1\n    if a:\n        b = 2\n    c = 3\n", True),
     ],

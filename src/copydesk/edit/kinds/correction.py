@@ -157,6 +157,8 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
             if not a.isascii() and a not in there
         }
         news = [line.translate(odd) for line in news]
+    elif _is_as_there(news, mine, theirs):
+        return new
     else:
         known = {indentation(a): indentation(b) for a, b in pairs}
     written: list[str | None] = [_indented(line, known) for line in news]
@@ -347,24 +349,28 @@ def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = F
 
 
 def _is_placed(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
-    """Whether added lines are indented as those beside them in the file, and not as the old sent.
-
-    Beside them are the lines that they replace, or else the one above and the one below.
-    """
-    return any(
-        _least(new[gap.now_start : gap.now_stop])
-        in {_least(there[a:b]) for a, b in beside} - {_least(old[a:b]) for a, b in beside} - {None}
-        for gap in align(old, new).gaps()
-        for start, stop in [gap[:2]]
-        for beside in [
-            [(start, stop)] if start < stop else [(start - 1, start), (start, start + 1)]
-        ]
+    """Whether added lines are indented as those beside them in the file, not as the old ones."""
+    return _is_as_there(new, old, there) or any(
+        _first(new[at:end]) in _beside(there, start, stop) - _beside(old, start, stop)
+        for start, stop, at, end in align(old, new).gaps()
     )
 
 
-def _least(lines: Sequence[str]) -> str | None:
-    """The least indentation of lines; None if all are blank."""
-    return min((indentation(line) for line in lines if line.strip()), key=len, default=None)
+def _is_as_there(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether all new lines are: they repeat more lines as these are in the file than as sent."""
+    kept, same = (sum(length for *_, length in align(each, new).runs) for each in (old, there))
+    return same > kept and _first(new) == _first(there) != _first(old)
+
+
+def _beside(lines: Sequence[str], start: int, stop: int) -> set[str | None]:
+    """The indentation of the first of the lines, or if they are none, of those around the place."""
+    around = [lines[start:stop]] if start < stop else [lines[:start][::-1], lines[start:]]
+    return {_first(each) for each in around} - {None}
+
+
+def _first(lines: Sequence[str]) -> str | None:
+    """The indentation of the first line that is not blank."""
+    return next((indentation(line) for line in lines if line.strip()), None)
 
 
 def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:

@@ -585,8 +585,11 @@ class _Sought:
         below = self._below(hunk.headers, places)
         if isinstance(below, _Misplaced):
             return below
-        is_only = len(below) == 1
-        return (below[0], below[0] + len(old)) if is_only else _Misplaced("several_places", below)
+        return (
+            _Misplaced("several_places", below)
+            if len(below) > 1
+            else (below[0], below[0] + len(old))
+        )
 
     def _lost(self, hunk: PatchHunk, elsewhere: list[int]) -> _Misplaced:
         if elsewhere:
