@@ -230,6 +230,10 @@ PLANNED: dict[str, tuple[str, str, str, str, str]] = {
         "t.c", "    if (a) {\n        go(a);\n    }\n", "\tif (a) {\n\t\tgo(b);\n\t}\n",
         "spaces_for_tabs", TABS.replace("go(a)", "go(b)"),
     ),
+    "a new text as the file is": (
+        "t.c", "int a = 1;\nif (a) {\n\tgo(a);\n}\n", "\tgo(a);\n\t\tgo(a);\n\t}\n",
+        "indentation", "void f() {\n\tgo(a);\n\t\tgo(a);\n\t}\n}\n",
+    ),
     "line numbers in both": (
         "a.py", "   3|         a = 1\n   4|         return a\n",
         "   3|         a = 7\n   4|         return a\n", "line_numbers",
