@@ -1014,7 +1014,7 @@ def test_a_diff_may_spell_a_path_so_too(desk: OpenWorkspace, old: str, new: str)
         ("\ta\n", "    a\n", "\t\tb\n", ("tabs_for_spaces",), "        b\n"),
         ("  a\n", "\ta\n", "   b\n", ("spaces_for_tabs",), None),
         ("\ta\n", "    a\n", "\t\n\n\tb\n", ("tabs_for_spaces",), "    \n\n    b\n"),
-        ("a\n\nb\n", "  a\n\n  b\n", "a\n  c\n\nb\n", ("indentation",), "  a\n  c\n\n  b\n"),
+        ("   a\n", "  a\n", "   a\n  b\n", ("indentation",), "  a\n  b\n"),
         ("a\nb\n", "a\n", "a\n", ("blank_lines",), None),
         ("\u00a0a\n", " a\n", " b\n\u00a0c\n", ("no_break_space",), " b\n c\n"),
         ("p(\u201ca\u201d)\n", 'p("a")\n', "p(\u201cb\u201d)\n", ("quotes",), 'p("b")\n'),
@@ -1120,18 +1120,14 @@ THREE = "def f():\n    a = 1\n    c = 3\n"
         (" a = 1\n+if a:\n+    b = 2\n c = 3\n", "    a = 1\n    if a:\n        b = 2\n    c = 3\n", True),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("tool", ["apply_patch", "apply_diff", "apply_blocks"])
+@pytest.mark.parametrize("tool", ["apply_patch", "apply_diff"])
 def test_added_lines_may_be_indented_as_the_file_is(
     desk: OpenWorkspace, tool: str, hunk: str, after: str, is_written: bool
 ) -> None:
     write(desk, THREE)
-    old, new = (
-        "".join(line[1:] for line in hunk.splitlines(True) if line[0] != sign) for sign in "+-"
-    )
     given: dict[str, Any] = {
         "apply_patch": {"patch": patch(hunk, path="w.txt")},
         "apply_diff": {"diff": diffed(hunk)},
-        "apply_blocks": {"text": blocks((old, new), path="w.txt")},
     }[tool]
     facts = call(desk, tool, **given, apply="auto")
     assert facts.get("changed") is is_written, facts

@@ -126,8 +126,11 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
 
 def is_safe(causes: Sequence[str]) -> bool:
     """Whether this is one cause that leaves all words as they are, the ends of lines aside."""
-    others = {*causes} - {"trailing_blanks", "final_newline"}
-    return bool(causes) and len(others) < 2 and _SAFE.issuperset(causes)
+    return (
+        bool(causes)
+        and len({*causes} - {"trailing_blanks", "final_newline"}) < 2
+        and _SAFE.issuperset(causes)
+    )
 
 
 def is_indented(old: Sequence[str], there: Sequence[str]) -> bool:
@@ -157,12 +160,13 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
             if not a.isascii() and a not in there
         }
         news = [line.translate(odd) for line in news]
-    elif _is_as_there(news, mine, theirs):
-        return new
     else:
         known = {indentation(a): indentation(b) for a, b in pairs}
     written: list[str | None] = [_indented(line, known) for line in news]
-    if _is_placed(news, mine, theirs):  # they stay, but one that lacks what is to go refuses
+    if _is_placed(news, mine, theirs):  # its lines are the file's, or at least those that it adds
+        kept, same = (sum(run[2] for run in align(each, news).runs) for each in (mine, theirs))
+        if same > kept:
+            return new
         written = [one if one is None else line for one, line in zip(written, news, strict=True)]
     alignment = align(mine, news)
     for gap in alignment.gaps():
@@ -301,8 +305,9 @@ def is_elided(line: str) -> bool:
     if plain is None or not _ELIDED.fullmatch(plain[1].strip("-=~ ")):
         return False
     # words count in a comment only, dots anywhere, but before a name alone, which they spread
-    is_dotted = re.match(_DOTS, plain[1]) and not _SPREAD.fullmatch(plain[1])
-    return line.strip() != plain[1] or bool(is_dotted)
+    return line.strip() != plain[1] or bool(
+        re.match(_DOTS, plain[1]) and not _SPREAD.fullmatch(plain[1])
+    )
 
 
 def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
@@ -349,23 +354,28 @@ def shifted(shown: Sequence[str], old: Sequence[str], new: str, *, end: bool = F
 
 
 def _is_placed(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether new lines are indented as those in the file already, and not as the old ones sent."""
+    has, sent, wanted = (
+        min((indentation(line) for line in lines if line.strip()), key=len, default="")
+        for lines in (new, old, there)
+    )
+    return has == wanted != sent
+
+
+def are_added_there(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
     """Whether added lines are indented as those beside them in the file, not as the old ones."""
-    return _is_as_there(new, old, there) or any(
+    return any(
         _first(new[at:end]) in _beside(there, start, stop) - _beside(old, start, stop)
         for start, stop, at, end in align(old, new).gaps()
     )
 
 
-def _is_as_there(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
-    """Whether all new lines are: they repeat more lines as these are in the file than as sent."""
-    kept, same = (sum(length for *_, length in align(each, new).runs) for each in (old, there))
-    return same > kept and _first(new) == _first(there) != _first(old)
-
-
 def _beside(lines: Sequence[str], start: int, stop: int) -> set[str | None]:
     """The indentation of the first of the lines, or if they are none, of those around the place."""
-    around = [lines[start:stop]] if start < stop else [lines[:start][::-1], lines[start:]]
-    return {_first(each) for each in around} - {None}
+    return {
+        _first(each)
+        for each in ([lines[start:stop]] if start < stop else [lines[:start][::-1], lines[start:]])
+    } - {None}
 
 
 def _first(lines: Sequence[str]) -> str | None:

@@ -33,6 +33,7 @@ from copydesk.edit.kinds.correction import (
     MARKDOWN,
     MOST,
     Corrected,
+    are_added_there,
     is_safe,
     lines_shown,
     occurrences,
@@ -199,6 +200,10 @@ class PatchEdit(BatchEdit):
                 correction = of_lines(shown, hunk.old, hunk.new, there, causes)
                 if rejection.reason != "not_found" or correction is None:
                     return None
+                if hunk.signs and are_added_there(
+                    *map(content_lines, (hunk.new, hunk.old, correction.old))
+                ):
+                    correction = correction._replace(new=hunk.new, is_certain=False)
                 signs = hunk.signs if "elision" not in correction.causes else ""
                 better = replace(hunk, old=correction.old, new=correction.new, signs=signs)
                 corrections.append(correction)
