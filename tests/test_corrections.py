@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,13 @@ def signed(old: str, new: str) -> str:
     """The lines of a hunk that replaces one text by the other."""
     lines = [("-", line) for line in old.splitlines()] + [("+", line) for line in new.splitlines()]
     return "".join(f"{sign}{line}\n" for sign, line in lines)
+
+
+def signed_in(text: str, kept: int) -> str:
+    """The lines of a hunk that keeps so many lines of a text and removes the others."""
+    return "".join(
+        f"{' ' if at < kept else '-'}{line}\n" for at, line in enumerate(text.splitlines())
+    )
 
 
 def patch(*hunks: str, path: str = "a.py") -> str:
@@ -219,6 +226,14 @@ PLANNED: dict[str, tuple[str, str, str, str, str]] = {
         "spaces_for_tabs",
         TABS.replace("\t\tgo(a);\n", "\t\twhile (b) {\n\t\t\tgo(a);\n\t\t}\n"),
     ),
+    "spaces for tabs in the old text alone": (
+        "t.c", "    if (a) {\n        go(a);\n    }\n", "\tif (a) {\n\t\tgo(b);\n\t}\n",
+        "spaces_for_tabs", TABS.replace("go(a)", "go(b)"),
+    ),
+    "a new text as the file is": (
+        "t.c", "int a = 1;\nif (a) {\n\tgo(a);\n}\n", "\tgo(a);\n\t\tgo(a);\n\t}\n",
+        "indentation", "void f() {\n\tgo(a);\n\t\tgo(a);\n\t}\n}\n",
+    ),
     "line numbers in both": (
         "a.py", "   3|         a = 1\n   4|         return a\n",
         "   3|         a = 7\n   4|         return a\n", "line_numbers",
@@ -305,6 +320,15 @@ def test_a_new_text_is_corrected_as_far_as_the_old_one_shows(
         hunk_id = told.get("hunk_id") or facts["data"]["hunk_id"]
         assert call(desk, "apply_file_modification", hunk_id=hunk_id)["changed"]
         assert text(desk, "w.txt") == after
+
+
+@each_row("new", ["x = 1\nz = 3\n", "x = 5\n", "z = 3\nx = 1\n"])
+def test_a_block_that_is_sent_twice_is_made_once(desk: OpenWorkspace, new: str) -> None:
+    write(desk, XY)
+    twice, other = ("x = 1\n", new), ("y = 2\n", "y = 6\n")
+    facts = by_blocks(desk, twice, other, twice, path="w.txt")
+    assert facts["hunks"][0]["cause"] == ["already_there"], facts
+    assert text(desk, "w.txt") == f"{new}y = 6\n"
 
 
 def test_a_block_for_lines_that_another_makes_is_not_there_already(desk: OpenWorkspace) -> None:
@@ -869,6 +893,49 @@ def test_one_line_is_there_already(
     assert not is_done or facts["changed"] is False
 
 
+GONE = "# A\n\nRemember this.\n\n## Rules\n\nRead the rules.\n\n## License\n\nMIT.\n"
+LEFT = "# A\n\nRemember this.\n"
+APART = "x\n    },\n  ],\ny\n  },\n  gone(1)\n  gone(2)\n],\nz\n"
+
+
+@each_row(
+    "there hunks after is_told",
+    [
+        # what is kept is there in any case: the lines that go have to be gone
+        (LEFT, [signed_in(GONE, 3)], LEFT, True),
+        (GONE, [signed_in(GONE.replace("Read the", "Read teh"), 3)], GONE, False),
+        (GONE, [signed_in(GONE.replace("MIT.", "MIT. "), 3)], LEFT, False),
+        (
+            APART,
+            ["-x\n+u\n", "     },\n-    gone(1)\n-    gone(2)\n   ],\n"],
+            APART.replace("x", "u", 1).replace("  gone(1)\n  gone(2)\n", ""),
+            False,
+        ),
+    ],
+)
+@pytest.mark.parametrize("tool", ["apply_blocks", "apply_patch", "apply_diff"])
+def test_lines_that_go_are_not_gone_because_what_stays_is_there(
+    desk: OpenWorkspace, tool: str, there: str, hunks: Sequence[str], after: str, is_told: bool
+) -> None:
+    write(desk, there)
+    pairs_ = (
+        tuple(
+            "".join(line[1:] for line in one.splitlines(True) if line[0] != sign) for sign in "+-"
+        )
+        for one in hunks
+    )
+    given: dict[str, Any] = {
+        "apply_blocks": {"text": blocks(*((old, new) for old, new in pairs_), path="w.txt")},
+        "apply_patch": {"patch": patch(*hunks, path="w.txt")},
+        "apply_diff": {"diff": diffed(*hunks)},
+    }[tool]
+    facts = call(desk, tool, **given, apply="auto")
+    assert ("already_there" in facts) is is_told, facts
+    if facts["status"] == "ok" and not is_told and not facts["changed"]:
+        accepted(desk, facts)
+    assert text(desk, "w.txt") == after
+
+
 @each_row(
     "other is_done",
     [
@@ -946,6 +1013,8 @@ def test_a_diff_may_spell_a_path_so_too(desk: OpenWorkspace, old: str, new: str)
         ("    a\n", "a\n", "    a\n  b\n", ("indentation",), None),
         ("\ta\n", "    a\n", "\t\tb\n", ("tabs_for_spaces",), "        b\n"),
         ("  a\n", "\ta\n", "   b\n", ("spaces_for_tabs",), None),
+        ("\ta\n", "    a\n", "\t\n\n\tb\n", ("tabs_for_spaces",), "    \n\n    b\n"),
+        ("   a\n", "  a\n", "   a\n  b\n", ("indentation",), "  a\n  b\n"),
         ("a\nb\n", "a\n", "a\n", ("blank_lines",), None),
         ("\u00a0a\n", " a\n", " b\n\u00a0c\n", ("no_break_space",), " b\n c\n"),
         ("p(\u201ca\u201d)\n", 'p("a")\n', "p(\u201cb\u201d)\n", ("quotes",), 'p("b")\n'),
@@ -1005,6 +1074,8 @@ BLANK = "def a():\n    one()\n\n\ndef b():\n    two()\n\n    three()\n"
         ("-    two()\n-    three()\n+    2\n", ("    two()\n\n    three()\n", "\n    2\n")),
         ("     one()\n \n \n \n def b():\n+    0\n     two()\n", ("    two()", "    0\n    two()")),
         ("     two()\n-\n     three()\n", ("    two()\n\n", "    two()\n")),
+        # those that are right stay where they are
+        (" \n     two()\n \n+    4\n     three()\n", ("    three()", "    4\n    three()")),
     ],
 )
 def test_blank_lines_of_the_context_may_differ(
@@ -1014,6 +1085,55 @@ def test_blank_lines_of_the_context_may_differ(
     facts = call(desk, "apply_diff", diff=diffed(hunk), apply="auto")
     assert facts.get("changed"), facts
     assert text(desk, "w.txt") == BLANK.replace(*after)
+
+
+@each_row(
+    "hunks reason",
+    [
+        ([" a\n b\n \n+x\n+\n c\n"] * 2, "hunks_overlap"),
+        (["-a\n-\n b\n"], "not_found"),  # there is none to remove
+    ],
+)
+def test_blank_lines_do_not_make_another_hunk_of_it(
+    desk: OpenWorkspace, hunks: Sequence[str], reason: str
+) -> None:
+    write(desk, "a\nb\n\nc\n")
+    facts = call(desk, "apply_diff", diff=diffed(*hunks), apply="auto")
+    assert [one["reason"] for one in facts["rejected"]] == [reason]
+    assert text(desk, "w.txt") == "a\nb\n\nc\n"
+
+
+THREE = "def f():\n    a = 1\n    c = 3\n"
+
+
+@each_row(
+    "hunk after is_written",
+    [
+        # the context lacks a blank, or all: added lines stand as they are
+        ("    a = 1\n+    b = 2\n    c = 3\n", "    a = 1\n    b = 2\n    c = 3\n", False),
+        (" a = 1\n+    b = 2\n c = 3\n", "    a = 1\n    b = 2\n    c = 3\n", False),
+        (" a = 1\n-c = 3\n+    b = 2\n", "    a = 1\n    b = 2\n", False),
+        ("-a = 1\n-c = 3\n+    a = 1\n+    b = 2\n", "    a = 1\n    b = 2\n", False),
+        # all lines lack it
+        ("-a = 1\n-c = 3\n+if a:\n+    a = 1\n+    c = 3\n", "    if a:\n        a = 1\n        c = 3\n", True),
+        (" a = 1\n+b = 2\n c = 3\n", "    a = 1\n    b = 2\n    c = 3\n", True),
+        (" a = 1\n+if a:\n+    b = 2\n c = 3\n", "    a = 1\n    if a:\n        b = 2\n    c = 3\n", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("tool", ["apply_patch", "apply_diff"])
+def test_added_lines_may_be_indented_as_the_file_is(
+    desk: OpenWorkspace, tool: str, hunk: str, after: str, is_written: bool
+) -> None:
+    write(desk, THREE)
+    given: dict[str, Any] = {
+        "apply_patch": {"patch": patch(hunk, path="w.txt")},
+        "apply_diff": {"diff": diffed(hunk)},
+    }[tool]
+    facts = call(desk, tool, **given, apply="auto")
+    assert facts.get("changed") is is_written, facts
+    if not is_written:
+        accepted(desk, facts)
+    assert text(desk, "w.txt") == f"def f():\n{after}"
 
 
 def test_a_corrected_sequence_is_a_correction_to_the_desk(desk: OpenWorkspace) -> None:

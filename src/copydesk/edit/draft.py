@@ -290,8 +290,13 @@ class Draft:
 
 def compose(request: Request, base: Text, place: Place, *, created: bool = False) -> Draft:
     """Make the request at `place` in `base`; raises ContentRequired, EncodingRefused, others."""
-    composed = request.compose(base, place, created=created)
-    return Draft(request, base, place, **composed._asdict(), created=created)
+    return Draft(
+        request,
+        base,
+        place,
+        **request.compose(base, place, created=created)._asdict(),
+        created=created,
+    )
 
 
 def whole_text(base: Text, content: str) -> str:

@@ -214,8 +214,9 @@ def _file(lines: PatchLines) -> FilePatch:
         _skip_to_marker(lines)
         return FilePatch("delete", _spelled(path), number, has_text=False)
     if what == "Add":
-        added = PatchHunk("", _added(lines), at=number)
-        return FilePatch("add", _spelled(path), number, (added,), replaces=True)
+        return FilePatch(
+            "add", _spelled(path), number, (PatchHunk("", _added(lines), at=number),), replaces=True
+        )
     move = lines.take().strip() if (lines.peek() or "").strip().startswith(_MOVE) else ""
     to = move.removeprefix(_MOVE).strip()
     hunks: list[PatchHunk] = []

@@ -341,8 +341,9 @@ def _reason_met(met: Met, size: int, foot: tuple[int, int]) -> Reason | None:
 
 def comparable(text: Source) -> bool:
     """Whether a text is small enough to be compared line by line with another."""
-    is_short = text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
-    return text.size <= sizes.LARGE or is_short
+    return text.size <= sizes.LARGE or (
+        text.size <= sizes.COMPARED and text.line_count <= sizes.LINES
+    )
 
 
 class Drift:

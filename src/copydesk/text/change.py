@@ -89,8 +89,11 @@ class ChangeSet:
 
     def within(self, start: int, stop: int) -> ChangeSet:
         """The change of bytes [start, stop) alone, by the edits that are wholly there."""
-        inner = (edit for edit in self.edits if start <= edit.start and edit.stop <= stop)
-        moved = (Edit(edit.start - start, edit.stop - start, edit.new) for edit in inner)
+        moved = (
+            Edit(edit.start - start, edit.stop - start, edit.new)
+            for edit in self.edits
+            if start <= edit.start and edit.stop <= stop
+        )
         return ChangeSet(stop - start, tuple(moved))
 
     def apply(self, text: bytes) -> bytes:

@@ -22,7 +22,7 @@ from copydesk.desk.outcome import Planned, Transacted, Withheld
 from copydesk.edit.draft import Draft, Plan
 from copydesk.edit.kinds.base import Fixed
 from copydesk.edit.kinds.correction import MOST
-from copydesk.edit.kinds.patch import in_order, is_single
+from copydesk.edit.kinds.patch import in_order, is_slight
 from copydesk.edit.patch_parse import (
     EXECUTABLE,
     FilePatch,
@@ -277,22 +277,21 @@ class Patching:
                 case _:
                     self._update(patch)
         except errors.PatchRejected as refusal:
+            there = [hunk for hunk in refusal.rejected if hunk.reason == "already_there"]
             if self._was_made(patch):
                 self._drop(first)
-                there = [hunk for hunk in refusal.rejected if hunk.reason == "already_there"]
                 lines = {hunk.hunk: hunk.lines for hunk in there}
                 self.there += (
                     RejectedHunk(patch.path, at, "already_there", hunk.at, lines.get(at))
                     for at, hunk in enumerate(patch.hunks, 1)
                 )
                 return
-            there = [hunk for hunk in refusal.rejected if hunk.reason == "already_there"]
             if there and [len(hunk.lines or ()) for hunk in there] == [1] * len(patch.hunks):
                 self.there += there
                 self._lost += (  # certain only if nothing is written
                     replace(hunk, reason="not_found", lines=None)
                     for hunk in there
-                    if is_single(patch.hunks[hunk.hunk - 1])
+                    if is_slight(patch.hunks[hunk.hunk - 1])
                 )
             else:
                 self._rejected += map(partial(self._told, patch), refusal.rejected)

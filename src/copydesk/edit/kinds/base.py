@@ -498,8 +498,9 @@ class OfContent(Request):
         check_text("content", self.content)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
-        contents = [(self.content, (place.start, place.stop))]
-        return compose_lines(base, contents, may_delete=self._may_delete)
+        return compose_lines(
+            base, [(self.content, (place.start, place.stop))], may_delete=self._may_delete
+        )
 
 
 class Replacing(OfContent):

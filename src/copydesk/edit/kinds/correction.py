@@ -82,11 +82,10 @@ def of_text(
     if "final_newline" in causes and old.endswith("\n"):  # the file ends without one
         old, new = (text.removesuffix("\n").removesuffix("\r") for text in (old, new))
     shift, changed = shifted(shown, content_lines(old), new), renewed(old, there, new, causes)
-    is_uneven = "indentation" in causes and indented_by(old, there) is None
-    if changed is None or shift.there or is_uneven:
+    if (changed is None or shift.there) or (
+        "indentation" in causes and indented_by(old, there) is None  # not by one amount
+    ):
         return None
-    if _is_placed(*map(content_lines, (new, old, there))):
-        changed = new
     return Corrected(
         there,
         changed,
@@ -127,8 +126,11 @@ def of_elided(shown: Sequence[str], old: str, new: str) -> Corrected | None:
 
 def is_safe(causes: Sequence[str]) -> bool:
     """Whether this is one cause that leaves all words as they are, the ends of lines aside."""
-    is_one = bool(causes) and len({*causes} - {"trailing_blanks", "final_newline"}) < 2
-    return is_one and _SAFE.issuperset(causes)
+    return (
+        bool(causes)
+        and len({*causes} - {"trailing_blanks", "final_newline"}) < 2
+        and _SAFE.issuperset(causes)
+    )
 
 
 def is_indented(old: Sequence[str], there: Sequence[str]) -> bool:
@@ -161,6 +163,11 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
     else:
         known = {indentation(a): indentation(b) for a, b in pairs}
     written: list[str | None] = [_indented(line, known) for line in news]
+    if _is_placed(news, mine, theirs):  # its lines are the file's, or at least those that it adds
+        kept, same = (sum(run[2] for run in align(each, news).runs) for each in (mine, theirs))
+        if same > kept:
+            return new
+        written = [one if one is None else line for one, line in zip(written, news, strict=True)]
     alignment = align(mine, news)
     for gap in alignment.gaps():
         if gap.base_stop - gap.base_start == gap.now_stop - gap.now_start:
@@ -168,8 +175,7 @@ def renewed(old: str, there: str, new: str, causes: Sequence[str]) -> str | None
                 written[now] = _alike(mine[at], theirs[at], news[now]) or written[now]
     for start, now, length in alignment.runs:
         written[now : now + length] = theirs[start : start + length]
-    lines = [line for line in written if line is not None]
-    return "\n".join(lines) if len(lines) == len(written) else None
+    return None if None in written else "\n".join(map(str, written))
 
 
 _ESCAPE = re.compile(r"\\([\"'`\\])|&#?\w+;")
@@ -222,7 +228,7 @@ def _indented(line: str, known: dict[str, str]) -> str | None:
     """The line with the file's indentation for its own; None if that is not known."""
     own = indentation(line)
     if not line.strip():
-        return line
+        return line and known.get(line, line)
     leads = {known.get(own, own)} if own in known or not known else {*_shifts(own, known)}
     if len(leads) != 1 or None in leads:
         return None
@@ -299,8 +305,9 @@ def is_elided(line: str) -> bool:
     if plain is None or not _ELIDED.fullmatch(plain[1].strip("-=~ ")):
         return False
     # words count in a comment only, dots anywhere, but before a name alone, which they spread
-    is_dotted = re.match(_DOTS, plain[1]) and not _SPREAD.fullmatch(plain[1])
-    return line.strip() != plain[1] or bool(is_dotted)
+    return line.strip() != plain[1] or bool(
+        re.match(_DOTS, plain[1]) and not _SPREAD.fullmatch(plain[1])
+    )
 
 
 def occurrences(texts: Sequence[Hashable], wanted: Sequence[Hashable]) -> list[int]:
@@ -353,6 +360,27 @@ def _is_placed(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> 
         for lines in (new, old, there)
     )
     return has == wanted != sent
+
+
+def are_added_there(new: Sequence[str], old: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether added lines are indented as those beside them in the file, not as the old ones."""
+    return any(
+        _first(new[at:end]) in _beside(there, start, stop) - _beside(old, start, stop)
+        for start, stop, at, end in align(old, new).gaps()
+    )
+
+
+def _beside(lines: Sequence[str], start: int, stop: int) -> set[str | None]:
+    """The indentation of the first of the lines, or if they are none, of those around the place."""
+    return {
+        _first(each)
+        for each in ([lines[start:stop]] if start < stop else [lines[:start][::-1], lines[start:]])
+    } - {None}
+
+
+def _first(lines: Sequence[str]) -> str | None:
+    """The indentation of the first line that is not blank."""
+    return next((indentation(line) for line in lines if line.strip()), None)
 
 
 def _standing(shown: Sequence[str], new: Sequence[str], old: range) -> Iterator[int]:

@@ -36,8 +36,9 @@ class FileOperation(Request):
         return Place(0, base.line_count, None)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
-        removed = [Edit(0, base.size, b"")] if self.deletes else []
-        return Composed(ChangeSet.of(base.size, removed), (), Normalized())
+        return Composed(
+            ChangeSet.of(base.size, [Edit(0, base.size, b"")] * self.deletes), (), Normalized()
+        )
 
     def leaves(self, base: Text, change: ChangeSet) -> bool:
         return self.modes is not None and self.mode_after(self.modes[0]) is None

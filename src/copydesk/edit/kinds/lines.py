@@ -198,8 +198,11 @@ class RangeEdits(Request):
         return of_parts(parts)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
-        contents = [edit.content for edit in self.edits]
-        return compose_lines(base, [*zip(contents, place.parts, strict=True)], may_delete=True)
+        return compose_lines(
+            base,
+            [(edit.content, part) for edit, part in zip(self.edits, place.parts, strict=True)],
+            may_delete=True,
+        )
 
     def trimmed(self, base: Text, place: Place) -> tuple[RangeEdits, Place] | None:
         parts = zip(self.edits, place.parts, strict=True)

@@ -33,6 +33,7 @@ from copydesk.edit.kinds.correction import (
     MARKDOWN,
     MOST,
     Corrected,
+    are_added_there,
     is_safe,
     lines_shown,
     occurrences,
@@ -187,7 +188,11 @@ class PatchEdit(BatchEdit):
                     Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True)
                 )
                 continue
-            better = _with_blank_lines(hunk, shown) if hunk.signs else None
+            better = (
+                _with_blank_lines(hunk, shown)
+                if hunk.signs and rejection.reason == "not_found"
+                else None
+            )
             if better is None:
                 there, causes = rejection.corrected_lines, rejection.cause or ()
                 if hunk.line and not hunk.signs:
@@ -195,6 +200,10 @@ class PatchEdit(BatchEdit):
                 correction = of_lines(shown, hunk.old, hunk.new, there, causes)
                 if rejection.reason != "not_found" or correction is None:
                     return None
+                if hunk.signs and are_added_there(
+                    *map(content_lines, (hunk.new, hunk.old, correction.old))
+                ):
+                    correction = correction._replace(new=hunk.new, is_certain=False)
                 signs = hunk.signs if "elision" not in correction.causes else ""
                 better = replace(hunk, old=correction.old, new=correction.new, signs=signs)
                 corrections.append(correction)
@@ -318,9 +327,10 @@ class PatchEdit(BatchEdit):
 def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, created: bool) -> Fixed:
     """The patch of hunks that are each for the result of those before it; raises PatchRejected.
 
-    A hunk without old lines fills an empty text. To others its lines are added, or they become all
-    of the text where they repeat most of it; that is certain only of a text that is `created`.
-    Without any lines it is refused, but that it may create an empty file.
+    A hunk that comes again is left out. One without old lines fills an empty text. To others its
+    lines are added, or they become all of the text where they repeat most of it; that is certain
+    only of a text that is `created`. Without any lines it is refused, but that it may create an
+    empty file.
     Raises FileExists where the last line has no end: it may go on; PatchInvalid where the text has
     all lines of a block with two dividers.
     """
@@ -328,11 +338,14 @@ def in_order(path: RelPath, hunks: Sequence[PatchHunk], base: Snapshot, *, creat
     for index, hunk in enumerate(hunks):
         if hunk.divider:
             all_old = content_lines(f"{hunk.old}{hunk.divider}\n{hunk.new}")
-            is_prose = suffix_of(path) in MARKDOWN  # it may underline a title
-            if is_prose or shifted(lines_shown(now), all_old, "").places:
+            # in prose it may underline a title
+            if suffix_of(path) in MARKDOWN or shifted(lines_shown(now), all_old, "").places:
                 raise PatchInvalid("two_dividers", hunk.at + len(all_old) + 1, hunk.divider)
             corrections.append(Corrected(hunk.old, hunk.new, ("divider",), is_certain=False))
-        if hunk.old or hunk.signs:
+        if hunk.old and any((one.old, one.new) == (hunk.old, hunk.new) for one in hunks[:index]):
+            change = ChangeSet.of(now.size, ())  # it was sent twice
+            corrections.append(Corrected(hunk.old, hunk.new, ("already_there",), is_certain=True))
+        elif hunk.old or hunk.signs:
             change, more = _next_change(path, hunk, (base, total, now), index)
             corrections += more
         elif not hunk.new and (index or not created):
@@ -367,21 +380,19 @@ def _next_change(
         ((first, last),) = single.places(base)
     except PatchRejected:  # lines that an earlier hunk made have no place in the original
         return change, corrections
-    original = follow(base.start(first), base.start(last), [total.invert(base.data)])
-    if original != Followed(now.start(parts[0][0])):
+    inverse, lines = [total.invert(base.data)], (first + 1, parts[0][0] + 1)
+    if follow(base.start(first), base.start(last), inverse) != Followed(now.start(parts[0][0])):
         # it fits the original and the result so far, at different places
-        lines = first + 1, parts[0][0] + 1
         raise PatchRejected((RejectedHunk(str(path), index + 1, "several_places", hunk.at, lines),))
     return change, corrections
 
 
 def _filled(now: Snapshot, new: str) -> tuple[ChangeSet, str]:
     """The change of a hunk without old lines, and what became of them; empty if there were none."""
-    newline = now.newline_near(now.line_count, now.line_count)
-    raw = newline.join(map(now.encoding.bytes_of, new.split("\n")))
-    start, cause = now.start(0), ""
-    if now.line_count:
-        old = [line for line in now.texts(0, now.line_count) if line.strip()]
+    count, start, cause = now.line_count, now.start(0), ""
+    raw = now.newline_near(count, count).join(map(now.encoding.bytes_of, new.split("\n")))
+    if count:
+        old = [line for line in now.texts(0, count) if line.strip()]
         repeated = sum((Counter(old) & Counter(content_lines(new))).values())
         cause = "whole_file" if 2 * repeated > len(old) else "appended"
     if cause == "appended":
@@ -411,13 +422,15 @@ def _with_blank_lines(hunk: PatchHunk, shown: Sequence[str]) -> PatchHunk | None
         while line.strip() and at < stop and not shown[at].strip():
             lines.append((" ", shown[at]))
             at += 1
-        if line.strip() or (sign == "-" and at < stop and not shown[at].strip()):
+        if line.strip() or (at < stop and not shown[at].strip()):  # else it is not in the file
             lines.append((sign, shown[at]))
             at += 1
     before, after = (
         "".join(f"{line}\n" for sign, line in lines if sign != not_in) for not_in in "+-"
     )
-    return replace(hunk, old=before, new=after, signs="".join(sign for sign, _ in lines))
+    signs = "".join(sign for sign, _ in lines)
+    is_whole = signs.count("-") == hunk.signs.count("-")  # no blank line to remove is missing
+    return replace(hunk, old=before, new=after, signs=signs) if is_whole else None
 
 
 def _numbered(hunk: PatchHunk, shown: Sequence[str]) -> tuple[str, tuple[str, ...]] | None:
@@ -430,8 +443,9 @@ def _numbered(hunk: PatchHunk, shown: Sequence[str]) -> tuple[str, tuple[str, ..
 
 def _is_blob(data: bytes, prefix: str) -> bool:
     """Whether git's blob id of the data starts with the prefix."""
-    algorithm = "sha256" if len(prefix) > 40 else "sha1"
-    return bool(prefix.strip("0")) and blob_id(data, algorithm).startswith(prefix)
+    return bool(prefix.strip("0")) and (
+        blob_id(data, "sha256" if len(prefix) > 40 else "sha1").startswith(prefix)
+    )
 
 
 def patch_of(path: RelPath, base: Snapshot, change: ChangeSet, *, created: bool) -> PatchEdit:
@@ -576,8 +590,11 @@ class _Sought:
         below = self._below(hunk.headers, places)
         if isinstance(below, _Misplaced):
             return below
-        is_only = len(below) == 1
-        return (below[0], below[0] + len(old)) if is_only else _Misplaced("several_places", below)
+        return (
+            _Misplaced("several_places", below)
+            if len(below) > 1
+            else (below[0], below[0] + len(old))
+        )
 
     def _lost(self, hunk: PatchHunk, elsewhere: list[int]) -> _Misplaced:
         if elsewhere:
@@ -612,22 +629,23 @@ class _Sought:
     def checked(
         self, hunks: Sequence[PatchHunk], places: Sequence[Span | _Misplaced]
     ) -> Sequence[Span | _Misplaced]:
-        """The places; one line counts as there only if all hunks are, and nothing else is meant."""
-        single = {
-            at: place.lines[0]
+        """The places; slight hunks count as there only if all do, and nothing else is meant."""
+        slight = {
+            at: content_lines(hunks[at].new)
             for at, place in enumerate(places)
             if isinstance(place, _Misplaced) and place.reason == "already_there"
-            if is_single(hunks[at])
+            if is_slight(hunks[at])
         }
         is_done = all(
             isinstance(one, _Misplaced) and one.reason == "already_there" for one in places
         )
-        if single and is_done:
-            base, lines = self._base, sorted(set(single.values()))
-            cuts = [Edit(base.start(line), base.start(line + 1), b"") for line in lines]
+        if slight and is_done:
+            base, news = self._base, slight.values()
+            lines = {self.all_places(new)[0] + offset for new in news for offset in range(len(new))}
+            cuts = [Edit(base.start(line), base.start(line + 1), b"") for line in sorted(lines)]
             others = base.edited(ChangeSet.of(base.size, cuts))
-            is_done = not any(nearest_of(others, [hunks[at].old for at in single]))
-        left = {} if is_done else dict.fromkeys(single, _Misplaced("not_found"))
+            is_done = not any(nearest_of(others, [hunks[at].old for at in slight]))
+        left = {} if is_done else dict.fromkeys(slight, _Misplaced("not_found"))
         return [left.get(at, place) for at, place in enumerate(places)]
 
     def _insertion(self, hunk: PatchHunk) -> Span | _Misplaced:
@@ -854,20 +872,20 @@ def _is_open(text: str) -> bool:
     return bool(text) and not text.endswith("\n")
 
 
-def is_single(hunk: PatchHunk) -> bool:
-    """Whether at most one line comes for the old ones."""
-    return len(content_lines(hunk.new)) < 2
+def is_slight(hunk: PatchHunk) -> bool:
+    """Whether at most one line comes for the old ones, or only such as they have, too."""
+    new, old = content_lines(hunk.new), content_lines(hunk.old)
+    return len(new) < 2 or not Counter(new) - Counter(old)
 
 
 def _is_version(old: str, new: str) -> bool:
     """Whether a line is like an older one, with the same words but for a number or one of three."""
     was, now = (re.findall(r"\w+", line) for line in (old, new))
     changed = [pair for pair in zip(was, now, strict=False) if pair[0] != pair[1]]
-    is_number = all(one.isdigit() for pair in changed for one in pair)
     return (
         len(was) == len(now)
         and len(changed) < 2
-        and (is_number or len(now) > 2)
+        and (len(now) > 2 or all(one.isdigit() for pair in changed for one in pair))
         and 2 * sum(common_ends(old, new)) >= len(new)
     )
 
@@ -875,5 +893,4 @@ def _is_version(old: str, new: str) -> bool:
 def _names(header: str, line: str) -> bool:
     """Whether a header matches the line: it is the line, or whole words at its start."""
     line, header = line.strip(), header.strip()
-    around = header[-1:] + line[len(header) :][:1]
-    return line.startswith(header) and not _IN_WORD.match(around)
+    return line.startswith(header) and not _IN_WORD.match(header[-1:] + line[len(header) :][:1])

@@ -375,8 +375,7 @@ def _in_order(
     if matches.count != 1:
         failure = _failure(base, [edit], [matches]).failures[0]
         raise PartialMatchFail(index, (replace(failure, index=index),))
-    replacement = _Replacement.of(edit)
-    return _batch(base, [edit], [replacement], [(matches.spans[0], there)])
+    return _batch(base, [edit], [_Replacement.of(edit)], [(matches.spans[0], there)])
 
 
 def _check_lead(base: Snapshot, index: int, start: int, edit: StringEdit) -> None:
@@ -670,8 +669,9 @@ def _batch(
     placed = sorted(zip(spans, replacements, strict=True), key=itemgetter(0))
     # in order of position, so that what two adjacent edits insert between them is in it too
     real = [replacement.at(base, span) for span, replacement in placed if not replacement.nothing]
-    change = ChangeSet.of(len(base.data), real)
-    return Batch(change, spans, len(spans) - len(real), Escapes.of(escapes))
+    return Batch(
+        ChangeSet.of(len(base.data), real), spans, len(spans) - len(real), Escapes.of(escapes)
+    )
 
 
 def _collision(
