@@ -98,6 +98,8 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     (APPLY, {"hunk_id": "ABCDEF01"}, "INVALID_HUNK_ID", {"hunk_id": "ABCDEF01"}),
     (RANGE, {"path": "a.py", "range": "1", "existing_hunk_id": "no"}, "INVALID_HUNK_ID", {}),
     ("read_file", {"path": "b.py"}, "FILE_NOT_FOUND", {"similar": ["a.py"]}),
+    ("read_file", {"path": "b/a.py"}, "FILE_NOT_FOUND", {"similar": ["a.py"]}),
+    ("read_file", {"path": "b/secret/key.txt"}, "FILE_NOT_FOUND", {}),
     (APPEND, {"path": "n.txt", "content": "x", "create": False}, "FILE_NOT_FOUND", {}),
     ("overwrite_entire_file", {"path": "n", "known_old_total_lines": 0, "known_old_total_bytes": 0, "content": ""}, "FILE_NOT_FOUND", {}),
     ("create_new_file", {"path": "a.py", "content": "x"}, "FILE_EXISTS", {}),

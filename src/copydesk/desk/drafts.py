@@ -327,9 +327,11 @@ class Drafting:
         """The refusal for a missing file, with similar names that the member may read."""
         files, real = self._services.files, self._services.files.resolve(path)
         # The similar names are next to the link's target, not next to the link.
-        is_beside = files.resolve(path.parent) == real.parent
-        folder = path.parent if is_beside else real.parent
-        close = (folder / name for name in files.similar(path))
+        folder = path.parent if files.resolve(path.parent) == real.parent else real.parent
+        close = [folder / name for name in files.similar(path)]
+        with suppress(Refusal):  # below the a/ or b/ of a patch, or the name of the root
+            files.stat(inner := RelPath(path.parts[1:]))
+            close.insert(0, inner)
         return FileNotFound(tuple(str(at) for at in close if may_read(files, member, at)) or None)
 
     def remember(self, text: Text, real: RelPath, notes: Sequence[Note] = ()) -> None:

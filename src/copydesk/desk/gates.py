@@ -218,8 +218,8 @@ class Approving:
         lines, files = 0, set(others)
         if any(one.has_limits for one in asking):
             late = self._of_late(member.name, undoes)
-            lines += sum(max(line_counts(one.base, one.change)) for _, one in together)
-            lines += sum(max(one.lines) for one in late)
+            now = sum(max(line_counts(one.base, one.change)) for _, one in together)
+            lines = now + sum(max(one.lines) for one in late)
             files |= {path for path, _ in together} | {one.path for one in late}
         for asked, path in product(asking, paths):
             if (reason := asked.human_reason(path, lines, len(files))) is not None:

@@ -350,10 +350,9 @@ class Overwrites(Closing):
             before, after = lost.step.before, lost.step.after
             was = looked.stamp if looked is not None and after is None else None
             is_moved = was is not None and files.has_moved(path, was)
-            texts = looked.blobs if looked is not None else frozenset[str]()
-            texts |= _blobs(before.data) if before is not None else frozenset()
-            now = frozenset[str]() if after is None else _blobs(after.data)
-            if not is_moved and not is_from_git(files.root, path, texts, now):
+            known = frozenset[str]() if looked is None else looked.blobs
+            old, now = (frozenset() if one is None else _blobs(one.data) for one in (before, after))
+            if not is_moved and not is_from_git(files.root, path, known | old, now):
                 yield lost
 
     def _steps(

@@ -477,17 +477,19 @@ def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         more = {name: rows for name, rows in besides.items() if rows}
         dump({"settled": ends, "leftovers_removed": swept, **more})
     else:
-        rows = [("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED")]
-        rows += [
-            (
-                str(end["edit_id"]),
-                terminal.when(end["time_ms"]),
-                end["member"],
-                end["path"],
-                end["transaction_id"] or "-",
-                ": ".join(filter(None, (say(f"settled.{end['state']}", lang), end["reason"]))),
-            )
-            for end in ends
+        rows = [
+            ("EDIT", "WHEN", "MEMBER", "PATH", "TRANSACTION", "ENDED"),
+            *(
+                (
+                    str(end["edit_id"]),
+                    terminal.when(end["time_ms"]),
+                    end["member"],
+                    end["path"],
+                    end["transaction_id"] or "-",
+                    ": ".join(filter(None, (say(f"settled.{end['state']}", lang), end["reason"]))),
+                )
+                for end in ends
+            ),
         ]
         out(terminal.table(rows) if ends else say("cli.nothing_to_settle", lang) + "\n")
         if swept:
@@ -914,8 +916,8 @@ def _doctor(options: argparse.Namespace) -> int:
     lines: list[str] = []
     for finding in findings:
         mark = terminal.strong("ok  " if finding.ok else "BAD ", coloured)
-        lines += [f"{mark} {finding.what}: {terminal.line(finding.found)}\n"]
-        lines += [f"     fix: {terminal.line(finding.mend)}\n"] if finding.mend else []
+        mend = [f"     fix: {terminal.line(finding.mend)}\n"] if finding.mend else []
+        lines += [f"{mark} {finding.what}: {terminal.line(finding.found)}\n", *mend]
     _print(options, [asdict(finding) for finding in findings], "".join(lines))
     return 0 if all(finding.ok for finding in findings) else 1
 

@@ -1185,9 +1185,15 @@ def _pictures(shown: Shown) -> list[tuple[str, str]]:
     request = shown.plan.request
     if not _image_type(request.path) or not isinstance(shown.draft.base, Snapshot):
         return []
-    sides = [] if shown.draft.created else ["before"]
-    sides += [] if request.deletes or request.target or request.modes else ["after"]
-    return [(side.capitalize(), address("hunk", shown.plan.id, "image", side)) for side in sides]
+    sides = {
+        "before": not shown.draft.created,
+        "after": not (request.deletes or request.target or request.modes),
+    }
+    return [
+        (side.capitalize(), address("hunk", shown.plan.id, "image", side))
+        for side, is_there in sides.items()
+        if is_there
+    ]
 
 
 def image(ctx: RequestContext) -> Response:

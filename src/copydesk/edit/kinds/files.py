@@ -36,9 +36,8 @@ class FileOperation(Request):
         return Place(0, base.line_count, None)
 
     def compose(self, base: Text, place: Place, *, created: bool) -> Composed:
-        return Composed(
-            ChangeSet.of(base.size, [Edit(0, base.size, b"")] * self.deletes), (), Normalized()
-        )
+        removed = [Edit(0, base.size, b"")] if self.deletes else []
+        return Composed(ChangeSet.of(base.size, removed), (), Normalized())
 
     def leaves(self, base: Text, change: ChangeSet) -> bool:
         return self.modes is not None and self.mode_after(self.modes[0]) is None

@@ -486,8 +486,7 @@ class KernelWriter:
             back._attempt(Restore(i, images[i]) for i in other)
             left |= {i for i in other if not same(kernel.kramdown(i), images[i])}
             standings = kernel.standings([*self._places])
-            left |= {i for i, standing in self._places.items() if standings.get(i) != standing}
-            left |= {
+            left |= {i for i, standing in self._places.items() if standings.get(i) != standing} | {
                 container
                 for container, order in self._orders.items()
                 if order != tuple(i for i in _order(kernel, container) if blind or i in order)
