@@ -365,6 +365,12 @@ def test_of_an_older_version_its_own_lines_were_shown(desk: OpenWorkspace, tmp_p
     assert (tmp_path / "a.txt").read_text().split("\n")[14:17] == ["line 14", "new", "line 17"]
 
 
+def test_a_version_that_is_still_named_is_remembered(desk: OpenWorkspace) -> None:
+    """Also if it was only searched, and many came after it."""
+    told(desk, "ripgrep_search", pattern="line")
+    assert all(written(edit(desk, str(line))) for line in range(2, 60, 4))
+
+
 def test_a_line_whose_start_was_shown_is_not_known(desk: OpenWorkspace, tmp_path: Path) -> None:
     long = "x" * 200_000
     (tmp_path / "a.txt").write_text(f"first\n{long}\nlast\n")
