@@ -205,6 +205,12 @@ def test_the_same_call_has_the_same_plan(desk: OpenWorkspace) -> None:
     assert len(ids) == 1
 
 
+def test_each_part_may_have_its_fence() -> None:
+    before, one = "a\nb\nc\n", "```py\nx\n```\nb\n"
+    assert seen("a.py", before, f"{one}```\ny\n```\n") == {"fence"}
+    assert seen("a.py", before, f"{one}y\n") == set()
+
+
 @pytest.mark.parametrize("tool", ["create_new_file", "Write", "write_file"])
 def test_a_new_file_is_not_written_with_a_fence_around_it(desk: OpenWorkspace, tool: str) -> None:
     not_written(desk, tool, "```python\nprint(1)\n```\n", "new.md")

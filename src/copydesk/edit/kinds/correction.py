@@ -497,13 +497,12 @@ def _markers(passages: Sequence[_Passage]) -> Iterator[str]:
 
 
 def _fences(passages: Sequence[_Passage]) -> Iterator[str]:
-    """The fence around all that is new; its halves may be apart, with lines that stay between."""
-    first, last = passages[0], passages[-1]
-    fences = [line for one in passages for line in one.new if _FENCE.fullmatch(line)]
-    ends = [*first.new[:1], *[line for line in last.new if line.strip()][-1:]]
-    is_around = len(fences) == 2 and fences == ends and first.suffix not in MARKDOWN
+    """The fence around all that is new, or around each part; lines that stay may be between."""
+    lines = [line for one in passages for line in one.new if line.strip()]
+    shape = "".join("`" if _FENCE.fullmatch(line) else "." for line in lines)
+    is_around = re.fullmatch(r"(?:`\.*`)+", shape) and passages[0].suffix not in MARKDOWN
     if is_around and all(one.is_new(_FENCE.fullmatch) for one in passages):
-        yield fences[0]
+        yield lines[0]
 
 
 @dataclass(frozen=True, slots=True)
