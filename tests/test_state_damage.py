@@ -690,20 +690,31 @@ def test_the_records_are_emptied_under_running_servers(
         assert [row["edit_id"] for row in listed] == [later["edit_id"], made["edit_id"]]
 
 
-def another_database(_: bytes) -> bytes:
-    with closing(sqlite3.connect(":memory:")) as other:
-        other.execute("CREATE TABLE t (a)")
-        return other.serialize()
+def other_database(file: Path) -> bytes:
+    with closing(sqlite3.connect(file.with_name("other"))) as db:
+        db.execute("CREATE TABLE t (a)")
+        return db.serialize()
 
 
-OVERWRITTEN: dict[str, Callable[[bytes], bytes]] = {
-    "garbage": lambda _: b"garbage" * 1_000,
-    "cut": lambda old: old[: len(old) // 2],
-    "another": another_database,
+def other_records(file: Path) -> bytes:
+    """Of another workspace."""
+    root = file.parent / "other"
+    root.mkdir()
+    with open_workspace(str(root), FAST) as opened:
+        call(opened, "create_new_file", path="a.txt", content="x\n")
+    return (root / ".copydesk" / file.name).read_bytes()
+
+
+OVERWRITES: dict[str, Callable[[Path], bytes]] = {
+    "garbage": lambda file: b"garbage" * 1_000,
+    "half": lambda file: file.read_bytes()[: file.stat().st_size // 2],
+    "one page": lambda file: file.read_bytes()[:PAGE],
+    "other database": other_database,
+    "other records": other_records,
 }
 
 
-@pytest.mark.parametrize("how", OVERWRITTEN)
+@pytest.mark.parametrize("how", spread(OVERWRITES, of=2))
 def test_nothing_is_written_once_the_records_were_overwritten(tmp_path: Path, how: str) -> None:
     """Under a running desk, which goes on when they were set aside."""
     (tmp_path / "a.txt").write_text(TEXT)
@@ -711,15 +722,47 @@ def test_nothing_is_written_once_the_records_were_overwritten(tmp_path: Path, ho
     edit = {"path": "a.txt", "content": "x\n", "apply": "auto"}
     with open_workspace(str(tmp_path), FAST) as opened:
         assert call(opened, "prepare_file_append", **edit)["edit_id"] == 1
-        file.write_bytes(left := OVERWRITTEN[how](file.read_bytes()))
+        harm = OVERWRITES[how](file)
+        with file.open("r+b") as harmed:
+            harmed.write(harm)
+            harmed.truncate()
         for _ in range(2):
             found = call(opened, "prepare_file_append", **edit)
             assert (found["error"], found["file"]) == ("FAILED", str(file))
         assert (tmp_path / "a.txt").read_text() == f"{TEXT}x\n"
-        assert file.read_bytes() == left
+        assert file.read_bytes() == harm
+        file.write_bytes(b"garbage" * 1_000)  # part of it may still be read, by who opens it now
         assert [one.what for one in repair(str(tmp_path))] == ["state"]
         assert call(opened, "prepare_file_append", **edit)["edit_id"] > 1
         assert len(call(opened, "list_edits")["edits"]) == 1
+
+
+def test_records_that_shrank_since_texts_were_forgotten_are_whole(tmp_path: Path) -> None:
+    content = "".join(f"{number}\n" for number in range(50_000))
+    with open_workspace(str(tmp_path), FAST) as opened, open_workspace(str(tmp_path)) as other:
+        for desk in (opened, other):
+            call(desk, "create_new_file", path=f"{desk is other}.txt", content=content)
+        file = tmp_path / ".copydesk" / "state.sqlite"
+        with closing(apsw.Connection(str(file))) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert not refused(call(other, "list_edits"))
+        before = file.stat().st_size
+        assert main(["--root", str(tmp_path), "forget", "False.txt", "--yes"]) == 0
+        assert file.stat().st_size < before
+        for desk in (other, opened):
+            assert (
+                call(desk, "create_new_file", path=f"{desk is other}2", content="")["edit_id"] > 2
+            )
+
+
+def test_a_log_that_was_deleted_before_the_end_is_in_the_records(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(TEXT)
+    with Desk(tmp_path, shared=True) as desk:
+        for number in range(3):
+            desk.apply(desk.prepare(Append(desk.path("a.txt"), f"{number}\n")))
+        (tmp_path / ".copydesk" / "state.sqlite-wal").unlink()
+    with Desk(tmp_path, shared=True) as desk:
+        assert [edit.edit_id for edit in desk.history()] == [3, 2, 1]
 
 
 @pytest.mark.slow

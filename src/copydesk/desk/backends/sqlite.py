@@ -115,9 +115,11 @@ _HAS_LOG = b"\2\2"
 """The versions of its format in the header of a file with a log, from byte 18 on."""
 
 _HEADER = b"SQLite format 3\0"
-"""How each file begins. The count of its pages is at byte 28, the number of the schema at 60."""
+"""How each file begins."""
 
-_HEADER_BYTES, _PAGE = 100, 4096
+_PAGES, _OWN, _PAGE_BYTES = slice(28, 32), slice(60, 72), 4096
+"""In the header: the number of pages, and what no transaction changes: schema and id
+(`PRAGMA user_version`, `application_id`)."""
 
 _opening = held_at_fork(RLock())
 """Held while a file is opened: who makes one removes the log of another one that was there."""
@@ -191,6 +193,7 @@ class Database:
         self._inside = False
         self._connection: Connection | None = None
         self._known: Looks = (None, None)
+        self._own = b""
         self._count = 0
         self._used = _Used()
         self._deadline = Deadline(patience)
@@ -352,6 +355,9 @@ class Database:
 
     def close(self) -> None:
         with self._lock:
+            with suppress(apsw.Error, StateFailed):
+                if self._connection and self._file and self._file.look() == (self._known[0], None):
+                    self._connected()  # its log was deleted, which has to get into the file
             self._let_go()
 
     def is_there(self) -> bool:
@@ -387,11 +393,11 @@ class Database:
         """
         assert self._connection is not None
         with suppress(apsw.Error):  # SQLite will say it itself
-            _, header = self._connection.read("main", 0, 0, _HEADER_BYTES)
-            is_ours = header.startswith(_HEADER) and int.from_bytes(header[60:64]) == SCHEMA
+            _, header = self._connection.read("main", 0, 0, _OWN.stop)
+            is_ours = header.startswith(_HEADER) and header[_OWN] == self._own
             now, before = ((log or (0,) * 6)[FILE][0] for _, log in (looks, self._known))
             # Its header may count pages that are just being written, but then it grows.
-            is_cut = now < before and now < int.from_bytes(header[28:32]) * _PAGE
+            is_cut = now < before and now < int.from_bytes(header[_PAGES]) * _PAGE_BYTES
             if not file.is_empty() and (is_cut or not is_ours):
                 raise StateDamaged(OPERATION, "it was cut or overwritten", self.path)
             return is_ours
@@ -468,7 +474,8 @@ class Database:
             file.discard()
             file.create(image, flush=self._is_flushed)
         connection = self._connection = self._open(self.path)
-        self._known = file.look()
+        self._known, (_, header) = file.look(), connection.read("main", 0, 0, _OWN.stop)
+        self._own = header[_OWN]
         if is_emptied:
             self._begin_anew("emptied")
         elif known is not None and known != before:  # the new file may reuse the inode
@@ -501,7 +508,7 @@ class Database:
                 connection.execute("BEGIN IMMEDIATE")
                 if not self._is_ready(connection):  # unless another process made it meanwhile
                     self._make(connection)
-                connection.execute("COMMIT")
+                connection.execute("COMMIT; PRAGMA wal_checkpoint")  # the header gets into the file
         except BaseException:
             connection.close()
             raise
@@ -521,6 +528,7 @@ class Database:
         connection.execute(self._schema)
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         if is_empty:
+            connection.execute(f"PRAGMA application_id = {random.getrandbits(31)}")
             self._begin(connection, self._file is not None and self._file.is_beside_others())
 
     def _begin_anew(self, loss: Loss) -> None:
