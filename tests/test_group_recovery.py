@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable
@@ -437,14 +438,10 @@ def test_what_another_program_wrote_stays(
         assert {settled.state for settled in opened.recovered} == states
 
 
-def journal_of(root: Path) -> str:
-    """What the doctor says of the journal."""
-    (said,) = (one.found for one in examine(str(root)) if one.what == "journal")
-    return said
-
-
 @pytest.mark.parametrize("comes", ["a start", "a living process"])
-def test_what_stays_in_doubt_is_told_once_and_can_be_undone(root: Path, comes: str) -> None:
+def test_what_stays_in_doubt_is_told_once_and_can_be_undone(
+    root: Path, comes: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By the call that settled it, with what was put back; its plan is not said to be applied."""
     ids = plans(root)
     with ExitStack() as stack:
@@ -465,10 +462,27 @@ def test_what_stays_in_doubt_is_told_once_and_can_be_undone(root: Path, comes: s
         together = outcome(opened, ALL, hunk_ids=ids[:2])
         assert code(together) == "HUNK_NOT_FOUND unsure"
         assert "in_doubt" not in together
-        assert f"in doubt: {doubt} (a)" in journal_of(root)
+        assert told_by_commands(root, capsys) == [doubt]
         undone = outcome(opened, "undo_file_modification", edit_id=doubt)
         assert (code(undone), (root / "a").read_text()) == ("ok", f"{BASE}end\n")
-        assert "doubt" not in journal_of(root)
+        assert told_by_commands(root, capsys) == []
+
+
+def told_by_commands(root: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
+    """The edits in doubt that `copydesk doctor` names, and `copydesk recover`."""
+    (said,) = (one.found for one in examine(str(root)) if one.what == "journal")
+    named = [int(edit_id) for edit_id in re.findall(r"(\d+) \(a\)", said)]
+    capsys.readouterr()
+    assert main(["--root", str(root), "recover"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("ended before it said so") == len(named)
+    assert all(f"edit {edit_id} of a " in out for edit_id in named)
+    assert main(["--root", str(root), "recover", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out).get("in_doubt", [])
+    assert [(row["edit_id"], row["path"], row["state"]) for row in rows] == [
+        (edit_id, "a", "unsure") for edit_id in named
+    ]
+    return named
 
 
 def test_the_text_found_in_doubt_is_kept(root: Path) -> None:

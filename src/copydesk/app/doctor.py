@@ -40,6 +40,7 @@ from copydesk.app.workspace import (
 )
 from copydesk.desk.backends.api import Outlook
 from copydesk.desk.backends.sqlite import Database
+from copydesk.desk.history import standing_doubts
 from copydesk.errors import (
     Failed,
     Refusal,
@@ -301,12 +302,7 @@ def _state(root: str, config: Config) -> Iterator[Finding]:
             waiting = len(opened.registry.waiting(opened.clock()))
             outlook = opened.journal.outlook(config.journal_days, config.journal_bytes)
             doubts = opened.recovery.doubts()
-            heads = opened.journal.heads(0, _MOST_EDITS)
-            unsure = ", ".join(
-                f"{head.edit_id} ({head.path})"
-                for head in heads
-                if head.state == "unsure" and not opened.journal.undone_by(head.edit_id)
-            )
+            unsure = standing_doubts(opened.journal)
     except ServerFailed:
         return  # reported above
     except (Refusal, apsw.Error, OSError) as error:
@@ -314,7 +310,8 @@ def _state(root: str, config: Config) -> Iterator[Finding]:
         yield Finding("state folder", False, f"{path}: {reason}", _OF_FOLDER)
         return
     yield Finding("registry", True, f"pending plans: {waiting}")
-    doubted = f"; in doubt: {unsure}" if unsure else ""
+    named = ", ".join(f"{saved.edit_id} ({saved.path})" for saved in unsure)
+    doubted = f"; in doubt: {named}" if named else ""
     recorded = f"edits recorded: {outlook.entries}{_pruning(outlook)}{doubted}"
     yield Finding("journal", True, recorded)
     if doubts:
@@ -542,10 +539,11 @@ def _policy(root: str, config: Config) -> Iterator[Finding]:
 def _approves(member: MemberConfig) -> str:
     """Who approves a member's edits, in words."""
     words = {"human": "a person approves", "self": "approves its own edits"}
+    said = [words[member.approval]]
+    said += [f"{glob}: {words[who]}" for glob, who in member.approval_paths]
     limits = {"lines": member.self_lines, "files": member.self_files}
-    above = (f"above {most} {unit} a person" for unit, most in limits.items() if most is not None)
-    of_paths = (f"{glob}: {words[who]}" for glob, who in member.approval_paths)
-    return ", ".join([words[member.approval], *of_paths, *above])
+    said += [f"above {most} {unit} a person" for unit, most in limits.items() if most is not None]
+    return ", ".join(said)
 
 
 def _has_secret(root: str) -> bool:

@@ -26,7 +26,7 @@ from copydesk.desk.member import (
     line_change,
     note_of_change,
 )
-from copydesk.desk.outcome import NotUndone, Undone
+from copydesk.desk.outcome import NotUndone, Saved, Undone
 from copydesk.desk.transaction import (
     Chmod,
     Create,
@@ -192,6 +192,15 @@ def _seen(member: Member, entry: Entry) -> dict[str, Any]:
     if entry.moved is None or member.permission.allows_read(entry.moved.other):
         return {}
     return {"file": tuple(one for one in entry.file if one is not entry.moved), "diff": b""}
+
+
+def standing_doubts(journal: Records, most: int = 1_000) -> list[Saved]:
+    """Those of the last `most` edits that are in doubt and were not undone, newest first."""
+    return [
+        Saved(RelPath.parse(head.path), head.edit_id, head.edit_id, "unsure")
+        for head in journal.heads(0, most)
+        if head.state == "unsure" and not taken_back_by(journal, head.edit_id)
+    ]
 
 
 def taken_back_by(journal: Records, edit_id: int) -> int:

@@ -21,7 +21,7 @@ from copydesk.desk.member import Member
 from copydesk.edit.draft import ContextMatch, Draft, Plan
 from copydesk.edit.kinds.base import Fixed
 from copydesk.edit.kinds.patch import PatchEdit
-from copydesk.edit.patch_parse import parse_diff
+from copydesk.edit.patch_parse import FilePatch, parse_diff
 from copydesk.errors import CheckFinding, FileNotFound, Refusal
 from copydesk.store.files import Files
 from copydesk.store.protocol import Named
@@ -163,10 +163,15 @@ class ForeignWrites:
 
 def planned_text(entry: Entry, base: Snapshot) -> Snapshot | None:
     """The text that an edit was to make of this one; None if its diff does not say. May refuse."""
-    (patch,) = parse_diff(encoding_of_diff(entry.diff, None).decode(entry.diff))
-    request = PatchEdit(entry.path, patch.hunks)
+    request = PatchEdit(entry.path, recorded_patch(entry).hunks)
     made = base.edited(request.compose(base, request.locate(base), created=False).change)
     return made if made.digest == entry.after else None
+
+
+def recorded_patch(entry: Entry) -> FilePatch:
+    """The patch of one file that the diff of an edit is; raises InvalidArgs if it is none."""
+    (patch,) = parse_diff(encoding_of_diff(entry.diff, None).decode(entry.diff))
+    return patch
 
 
 def _recorded(journal: Records, entry: Entry) -> int:

@@ -26,10 +26,10 @@ from copydesk.desk.changes import TextStep, steps_back
 from copydesk.desk.drafts import Services
 from copydesk.desk.history import MOST_SEARCHED, PAGE, History
 from copydesk.desk.member import Member, may_read
-from copydesk.desk.outcome import MEMBER, TOOL
+from copydesk.desk.outcome import MEMBER, TOOL, recorded_patch
 from copydesk.edit.kinds.files import ChangeMode, DeleteFile, MoveFile
 from copydesk.edit.kinds.patch import PatchEdit, patch_of
-from copydesk.edit.patch_parse import EXECUTABLE, parse_diff
+from copydesk.edit.patch_parse import EXECUTABLE
 from copydesk.edit.relocate import carried, drift_of
 from copydesk.edit.request import Request
 from copydesk.errors import (
@@ -46,7 +46,6 @@ from copydesk.store.threads import Soon
 from copydesk.text import sizes
 from copydesk.text.authors import BASE, Authored, NetHunk
 from copydesk.text.diff import Alignment, align, blob_id, common_ends
-from copydesk.text.encoding import encoding_of_diff
 from copydesk.text.relpath import RelPath
 from copydesk.text.snapshot import Snapshot
 
@@ -224,7 +223,7 @@ class Overwrites(Closing):
         at = self._history.place(member, entry)
         if entry.mode_changed is not None:
             return ChangeMode(at, bool(entry.mode_changed.after & 0o111))
-        (patch,) = parse_diff(encoding_of_diff(entry.diff, None).decode(entry.diff))
+        patch = recorded_patch(entry)
         if entry.kind == "create":
             return PatchEdit(at, patch.hunks, creates=True, executable=patch.mode == EXECUTABLE)
         named = self._services.encoding_of(entry.path)

@@ -50,7 +50,7 @@ from copydesk.app.cli.review import (
 from copydesk.app.config import TOOLSETS, Config, load
 from copydesk.app.terminal import agrees, dump, is_refused, out, short, tell
 from copydesk.app.workspace import OpenWorkspace, default_root, open_workspace
-from copydesk.desk.history import Forgettable, Past
+from copydesk.desk.history import Forgettable, Past, standing_doubts
 from copydesk.desk.review import Shown
 from copydesk.desk.transaction import Settled
 from copydesk.edit.draft import Approval, Plan
@@ -468,10 +468,12 @@ def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
     settled = {end.entry.edit_id: end for end in recovered}  # of an edit what ended it last
     swept, leftovers = opened.recovery.sweep(opened.clock())
     saved = [one for one in opened.desk.foreign.told(member) if not one.state]  # the ends say it
+    doubts = [one for one in standing_doubts(opened.journal) if one.edit_id not in settled]
     ends = [_settled_data(end, lang) for end in settled.values()]
     if options.json:
         besides: dict[str, list[object]] = {
             "foreign_writes": [saved_data(write) for write in saved],
+            "in_doubt": [saved_data(doubt) for doubt in doubts],
             "leftovers_kept": [str(path) for path in leftovers],
         }
         more = {name: rows for name, rows in besides.items() if rows}
@@ -494,7 +496,7 @@ def _recover(opened: OpenWorkspace, options: argparse.Namespace) -> int:
         out(terminal.table(rows) if ends else say("cli.nothing_to_settle", lang) + "\n")
         if swept:
             out(say("cli.swept", lang, {"count": swept}) + "\n")
-        terminal.saved(saved, lang)
+        terminal.saved([*saved, *doubts], lang)
         for path in leftovers:
             tell(say("cli.leftover_kept", lang, {"path": path}))
     return 1 if any(end["state"] in ("open", "unsure") for end in ends) else 0
