@@ -473,6 +473,31 @@ def test_a_plan_of_several_regions_is_split(
     assert apply(desk, hunk)["reason"] == "discarded"
 
 
+def test_a_split_names_the_ids_of_its_parts_where_others_are_taken(
+    both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn are the id of another plan, and twice the same one; a part of a refused split goes."""
+    (tmp_path / "a.txt").write_bytes(b"a\nb\nc\n")
+    desk, other = both
+    review, eve = desk.desk.review, desk.member("eve")
+    taken, hunk = plan(desk, 1, "A"), two_edits(desk, "c")
+    ids = iter([taken, taken, "a0000001", "a0000001", "a0000001", "a0000002"])
+    with monkeypatch.context() as drawn:
+        drawn.setattr(review, "_services", replace(review._services, ids=ids.__next__))
+        made = [one.id for one in review.split(eve, hunk)]
+    assert made == ["a0000001", "a0000002"]
+    assert [told.reason for told in untold(other)] == ["a0000001, a0000002"]
+
+    def decided(*_: object, **__: object) -> None:
+        raise AlreadyDecided(hunk, "eve", "rejected")
+
+    hunk = two_edits(desk, "c")
+    monkeypatch.setattr(review, "_take", decided)
+    with pytest.raises(AlreadyDecided):
+        review.split(eve, hunk)
+    assert states(other).keys() == {taken, *made, hunk}
+
+
 def two_edits(desk: OpenWorkspace, last: str) -> str:
     edits = [{"old_string": "a", "new_string": "x"}, {"old_string": last, "new_string": "y"}]
     report = desk.call("ann", "prepare_batch_edit", {"path": "a.txt", "edits": edits})

@@ -556,9 +556,7 @@ class FileDesk:
                 self.applying.check_waits(existing)
                 self._services.records.put(plan)
             return plan
-        while not self._services.records.add(plan):
-            plan = replace(plan, id=self._services.ids())
-        return plan
+        return self._services.added(plan)
 
 
 def as_corrected(outcome: Applied, fixed: Fixed | None) -> Applied:

@@ -11,7 +11,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -95,6 +95,12 @@ class Services:
     def life_ms(self, *, needs_person: bool) -> int:
         """How long a plan stays pending, depending on whether a person has to approve it."""
         return max(self.ttl_ms, self.approval_ttl_ms) if needs_person else self.ttl_ms
+
+    def added(self, plan: Plan) -> Plan:
+        """Store a new plan; under another id if its own is taken."""
+        while not self.records.add(plan):
+            plan = replace(plan, id=self.ids())
+        return plan
 
     def group_id(self) -> str:
         """A new id of a transaction: 16 digits, which no plan's id has."""

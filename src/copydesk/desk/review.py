@@ -347,14 +347,17 @@ class Review:
             if base.edited(ChangeSet.of(base.size, edits)) != draft.after:
                 raise InvalidArgs("hunk_id", "cannot be split without changing other bytes")
             tool = _range_tool(plan)
-            plans = [
-                self._planned(plan, reviewer, part, tool, self._services.ids()) for part in parts
+            services, new = self._services, self._services.ids
+            plans = [  # before the decision, which names their ids
+                services.added(self._planned(plan, reviewer, part, tool, new())) for part in parts
             ]
-            self._take(reviewer, plan, "split", reason=", ".join(one.id for one in plans))
-            for index, one in enumerate(plans):
-                while not self._services.records.add(plans[index]):
-                    plans[index] = replace(one, id=self._services.ids())
-            self._services.records.end(plan.id, "discarded", self._services.clock())
+            ending = plans
+            try:
+                self._take(reviewer, plan, "split", reason=", ".join(one.id for one in plans))
+                ending = [plan]
+            finally:
+                for one in ending:
+                    services.records.end(one.id, "discarded", services.clock())
         self._drafting.remember_planned(base, self._drafting.real(path))
         return tuple(plans)
 
