@@ -195,7 +195,7 @@ def test_the_nearest_file_decides(tmp_path: Path) -> None:
 def test_root_ends_the_search(tmp_path: Path) -> None:
     put(tmp_path, ".", "[*]\ncharset = latin1\n")
     for said in ("true", "TRUE", "false"):
-        put(tmp_path, "a", f"root = {said}\n[*.txt]\ncharset = cp1251\n")
+        put(tmp_path, "a", f"root = {said}\nother = true\n[*.txt]\ncharset = cp1251\n")
         check_charset(tmp_path, "a/x.c", "iso8859-1" if said == "false" else None)
         check_charset(tmp_path, "a/x.txt", "cp1251")
 

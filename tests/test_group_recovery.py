@@ -309,6 +309,7 @@ def test_every_call_settles_it_first(root: Path, count: int, name: str) -> None:
         "a": expected.replace(*replaced),
         **({"n/e/w": "new\n"} if count == 4 else {}),
     }
+    assert (root / "n").exists() == (count == 4)
 
 
 def test_what_is_said_to_stay_open_is_not_settled_for_ever(
