@@ -89,6 +89,8 @@ def test_approve_and_reject(agent: OpenWorkspace, run: Run, tmp_path: Path) -> N
     assert apply(agent, three)["reason"] == "too short"
     assert apply(agent, one)["status"] == "ok"
     assert (tmp_path / "a.txt").read_text() == TEXT.replace("line 5\n", "five\n")
+    assert apply(agent, two)["why"] == "drifted"
+    assert "The approval by local lapsed" in run("show", two)[1]
 
 
 REFUSED = [

@@ -780,8 +780,6 @@ class NotesDesk:
 
     def _approved(self, job: WriteRequest, ready: Ready, reals: Sequence[RelPath]) -> Passed:
         """Raise if the policy wants a person's approval and these texts have none."""
-        if not ready.documents:
-            return Passed(None, None, 0)
         whole = joined(ready.documents, ready.path)
         return self._services.approving.check(
             job.member,

@@ -719,7 +719,7 @@ class BlockDraft(Draft):
             HunkMade(
                 "DELETE" if hunk.deletes else _KINDS.get(hunk.action, hunk.action),
                 hunk.block_id,
-                old[hunk.block_id] if hunk.deletes or hunk.rewrites else "",
+                old.get(hunk.block_id, ""),
                 " ".join(hunk.place) if hunk.place else hunk.text,
                 tuple(came[hunk.line]),
             )

@@ -202,11 +202,11 @@ def _hunk_words(hunk: RejectedHunk, lang: Lang) -> str:
     name = f"PATCH_REJECTED.{hunk.reason}"
     if hunk.nearest_lines is not None:
         name += f".{_variant(hunk.cause, hunk.corrected_lines)}"
-    facts: dict[str, Fact] = {
-        "nearest_lines": hunk.nearest_lines or "",
+    facts = {
+        "nearest_lines": hunk.nearest_lines,
         "causes": cause_words(hunk.cause, lang),
         "places": _first_few(hunk.lines or (), lang),
-        "refused_as": hunk.refused_as or "",
+        "refused_as": hunk.refused_as,
     }
     where = {"path": hunk.path, "hunk": hunk.hunk, "patch_line": hunk.patch_line}
     return say("PATCH_REJECTED.one", lang, {**where, "what": say(name, lang, facts)})

@@ -1348,7 +1348,7 @@ def _help(options: argparse.Namespace) -> int:
         if words[0] not in known:
             raise unknown("command", words[0], [*COMMANDS, *known], "copydesk --help shows them.")
         return _show_tool(options, _find_tool(words[0]))
-    if words and words[0] != "help":
+    if words:
         parser.parse_args([*words, "--help"])  # prints and exits
     parser.print_help()
     return 0

@@ -778,7 +778,7 @@ class Step:
 
     @property
     def writes(self) -> bool:
-        return self.status in ("add", "update", "remove") and self.before != self.after
+        return self.before != self.after
 
     @property
     def change(self) -> ChangeSet:

@@ -178,10 +178,9 @@ def about_plan(opened: OpenWorkspace, shown: Shown) -> list[str]:
     if shown.decision is not None:
         said.append(standing_words(shown.decision, lang))
     for comment in opened.desk.review.comments(shown):
-        line = comment.after.lstrip("+")
-        facts = {"by": comment.by, "line": line, "why": comment.reason}
-        of_plan = "cli.lapsed" if comment.verdict == "lapsed" else "cli.commented"
-        said.append(say("cli.comment_line" if line else of_plan, lang, facts))
+        facts = {"by": comment.by, "line": comment.after.lstrip("+"), "why": comment.reason}
+        of_comment = "cli.comment_line" if comment.after else "cli.commented"
+        said.append(say("cli.lapsed" if comment.verdict == "lapsed" else of_comment, lang, facts))
     return said + ([say("cli.drifted", lang)] if shown.state == "drifted" else [])
 
 
@@ -730,7 +729,6 @@ def edited(text: str, suffix: str) -> str | None:
     with tempfile.TemporaryDirectory(prefix="copydesk-") as folder:
         file = Path(folder, f"new{suffix}")
         file.write_bytes(text.encode())
-        sys.stdout.flush()
         try:
             ended = subprocess.run([*shlex.split(editor), str(file)], check=False)
             return None if ended.returncode else file.read_bytes().decode()

@@ -1045,7 +1045,6 @@ def described(plan: Plan) -> str:
     """The effect of the plan, in words."""
     place, request = plan.place, plan.request
     old = place.stop - place.start
-    inserts = plan.action == "insert" or not old
     runs = bool(request.modes and request.modes[1] & 0o111)
     created = "creates an executable file" if request.is_executable else "creates the file"
     effects = (
@@ -1055,8 +1054,8 @@ def described(plan: Plan) -> str:
         (runs, "makes it executable"),
         (request.modes is not None, "makes it not executable"),
         (plan.action == "append", "appends at the end"),
-        (inserts and not place.start, "inserts at the start"),
-        (inserts, "inserts after line {line}"),
+        (not old and not place.start, "inserts at the start"),
+        (not old, "inserts after line {line}"),
         (bool(place.parts), "makes {count}"),
         (plan.action == "delete" and old == 1, "deletes line {first}"),
         (plan.action == "delete", "deletes lines {first}–{last}"),
@@ -1169,7 +1168,7 @@ def _by_line(shown: Shown, comments: Sequence[Decision]) -> Mapping[str, list[De
     """The comments on this version of the plan by their lines, as `-3` and `+4`."""
     placed: defaultdict[str, list[Decision]] = defaultdict(list)
     for said in comments:
-        if said.verdict == "commented" and said.after and said.time_ms >= shown.plan.created_ms:
+        if said.time_ms >= shown.plan.created_ms:
             placed[said.after] += (said,)
     return placed
 

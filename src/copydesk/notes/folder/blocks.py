@@ -354,9 +354,9 @@ def sketch_of(text: str) -> str:
 
 
 def _terms(word: str) -> Sequence[str]:
-    if len(word) == 1 or _UNSPACED.search(word) is None:
+    if _UNSPACED.search(word) is None:
         return (word,)
-    return [word[at : at + 2] for at in range(len(word) - 1)]
+    return [word[at : at + 2] for at in range(max(len(word) - 1, 1))]
 
 
 def _numbers(terms: Iterable[str]) -> list[int]:

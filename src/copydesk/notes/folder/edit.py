@@ -262,7 +262,7 @@ class WorkingDocument:
         window, first = self.block(ids[0])
         index = self.document.index
         tops = [top(self.document.block(block_id)).index for block_id in ids if block_id in index]
-        if len(ids) > 1 and tops:
+        if tops:
             window = self._window(min(tops) - 1, max(tops) + 2)
             first = window.by_id[ids[0]]
         blocks = _parent(first).children[first.index : first.index + len(ids)]

@@ -234,8 +234,8 @@ class Node(Block):
     paragraph, start and stop of each line's text, alternately; None while that is the lines from
     `start` to `stop` as they are. `sign`: for what has fences, the one that opened it; for a list,
     the bullet or delimiter of its items, in SiYuan with a `t` for tasks. `run`: for super blocks
-    directly in one another, all open ones. `sort`: for HTML, how it ends; for math, whether there
-    was a `$$`. `within_item`: whether it is in an item, at any depth.
+    directly in one another, all open ones. `sort`: for HTML in `gfm`, how it ends; for math,
+    whether there was a `$$`. `within_item`: whether it is in an item, at any depth.
     """
 
     __slots__ = ("holder", "nodes", "open", "pieces", "run", "sign", "sort", "within_item")

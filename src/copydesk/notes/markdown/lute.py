@@ -275,8 +275,8 @@ def _begins(parser: Parser, node: Node, sign: bytes) -> bool:
     return begins and (not node.pieces or node.pieces[0] == node.start)
 
 
-SCRIPT, RAW, OPEN = 1, 6, 7
-"""The HTML kinds that end differently, numbered as in CommonMark."""
+SCRIPT, OTHER = 1, 2
+"""The HTML that continues over blank lines until its end tag, and that which they end."""
 
 _NAMES = (
     "address article aside base basefont blockquote body caption center col colgroup dd details"
@@ -307,7 +307,7 @@ _DECLARATION = re.compile(rb"<!--|<\?|<![A-Z]|<!\[CDATA\[").match
 
 
 def html_kind(text: bytes, in_paragraph: bool) -> int:
-    """The kind of HTML block that a line starts at `<`; 0 for none, -1 for kinds 2 to 5."""
+    """The kind of HTML block that a line starts at `<`; 0 for none."""
     text += b"\n"
     if len(text) < 3:
         return 0
@@ -316,13 +316,12 @@ def html_kind(text: bytes, in_paragraph: bool) -> int:
         return SCRIPT
     match = _BLOCK(text)
     if match is not None and _NAME_ENDS(text, len(match[0])):
-        return RAW
+        return OTHER
     tag = text.strip(SPACE)
     inner = tag[1:-2] if tag.endswith(b"/>") else tag[1:-1]
     closes = len(tag) >= 4 and tag[1] == 47 and _NAME(tag[2:-1])
-    if not in_paragraph and tag.endswith(b">") and (closes or _TAG(inner)):
-        return OPEN
-    return -1 if _DECLARATION(text) else 0
+    is_tag = not in_paragraph and tag.endswith(b">") and (closes or _TAG(inner))
+    return OTHER if is_tag or _DECLARATION(text) else 0
 
 
 def conflict_start(parser: Parser, container: Node) -> int:
@@ -366,7 +365,7 @@ def html_start(parser: Parser, container: Node) -> int:
         return NO
     node = parser.add(block)
     if block == HTML:
-        node.sort, node.closed = kind, kind != SCRIPT
+        node.closed = kind != SCRIPT
         html_resume(parser, node)  # the end may be on the same line
     return LEAF
 
@@ -374,11 +373,11 @@ def html_start(parser: Parser, container: Node) -> int:
 def html_resume(parser: Parser, node: Node) -> int:
     """HTML continues until a blank line, its end tag, or a line of attributes with an id."""
     if parser.blank:
-        return AGAIN if node.sort in (RAW, OPEN) else STAYS
+        return AGAIN if node.closed else STAYS
     rest = parser.line[parser.offset :]
     if b'id="' in rest and line_attributes(rest.lstrip(SPACE) if node.within_item else rest):
         return AGAIN
-    if node.sort == SCRIPT and SCRIPT_END(rest):
+    if not node.closed and SCRIPT_END(rest):
         return parser.end(node, len(parser.line))
     return STAYS
 

@@ -13,7 +13,6 @@ from functools import partial
 from typing import cast
 
 from copydesk.notes.markdown.block import (
-    BLANK,
     BREAK,
     CODE,
     HEADING,
@@ -212,7 +211,7 @@ class Parser(LineCursor):
             start = at + self.offset
             if node.start < 0:
                 node.start = node.first = start
-            if self.rules.keeps_indentation and node.holder is self.root and line[0] in BLANK:
+            if self.rules.keeps_indentation and node.holder is self.root:
                 start = at
             if node.pieces is not None or node.stop > node.start or start != node.start:
                 self.pieces_of(node).extend((start, stop))

@@ -218,7 +218,6 @@ def code_start(parser: Parser, container: Node) -> int:
         return NO
     node = parser.add(CODE)
     node.start = node.first
-    parser.skip_columns(INDENTED)
     return LEAF
 
 
@@ -226,13 +225,7 @@ def code_resume(parser: Parser, node: Node) -> int:
     """A fence continues until its end; indented code over blank and indented lines."""
     if node.sign:
         return fence_resume(parser, node)
-    if parser.indent >= INDENTED:
-        parser.skip_columns(INDENTED)
-    elif parser.blank:
-        parser.to_nonspace()
-    else:
-        return AGAIN
-    return STAYS
+    return STAYS if parser.blank or parser.indent >= INDENTED else AGAIN
 
 
 def note_start(parser: Parser, container: Node) -> int:
