@@ -350,7 +350,9 @@ class Overwrites(Closing):
             was = looked.stamp if looked is not None and after is None else None
             is_moved = was is not None and files.has_moved(path, was)
             known = frozenset[str]() if looked is None else looked.blobs
-            old, now = (frozenset() if one is None else _blobs(one.data) for one in (before, after))
+            old, now = (
+                frozenset[str]() if one is None else _blobs(one.data) for one in (before, after)
+            )
             if not is_moved and not is_from_git(files.root, path, known | old, now):
                 yield lost
 

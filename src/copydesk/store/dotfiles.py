@@ -77,10 +77,9 @@ class GitIgnore:
         """Whether the last line that matches this path itself excludes it."""
         parts = path.parts
         above = self._above(parts[:-1]) if self._in_files else ()
-        for depth, lines in ((0, self._first), *above, (0, self._last)):
-            if (verdict := _said(lines, parts[depth:], directory)) is not None:
-                return verdict
-        return False
+        every = ((0, self._first), *above, (0, self._last))
+        verdicts = (_said(lines, parts[depth:], directory) for depth, lines in every)
+        return next((verdict for verdict in verdicts if verdict is not None), False)
 
     def _above(self, folder: tuple[str, ...]) -> tuple[tuple[int, tuple[_Line, ...]], ...]:
         """The lines of the files in a directory and above, deepest first, each with its depth."""
@@ -215,11 +214,12 @@ class _Matcher:
     def _members(self, named: re.Match[str]) -> int:
         """The positions of characters in a class, or outside it if negated; never a slash."""
         ranges = [(member[1], member[2] or member[1]) for member in _MEMBER.finditer(named[2])]
-        positions = 0
-        for character, places in self._places.items():
-            if any(first <= character <= last for first, last in ranges) != bool(named[1]):
-                positions |= places
-        return positions & self._plain
+        positions = (
+            places
+            for character, places in self._places.items()
+            if any(first <= character <= last for first, last in ranges) != bool(named[1])
+        )
+        return sum(positions) & self._plain  # a position has one character
 
     def _numbers(self, starts: int, low: int, high: int) -> int:
         """The positions where a whole number in the range can end; the bounds come in any order."""

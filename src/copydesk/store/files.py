@@ -1687,10 +1687,8 @@ class Files(Closing):
 
     def _states_of(self, stamp: Stamp, sha256: str) -> States:
         """The states of the digest of a file, if a pass over it has saved any."""
-        for (known_stamp, _), known in list(self._surveyed.items()):
-            if known_stamp == stamp and known.facts.digest == sha256:
-                return known.states
-        return ()
+        known = (one for (known_stamp, _), one in [*self._surveyed.items()] if known_stamp == stamp)
+        return next((one.states for one in known if one.facts.digest == sha256), ())
 
     def _removed(self, place: ResolvedPath, name: bytes, known: Collection[str]) -> bool:
         """Remove a temporary file, recording unknown content; False if not a file. OSError."""

@@ -337,8 +337,8 @@ def put_toml(text: str, keys: Sequence[str], fields: Mapping[str, Value]) -> str
         result += statement
     if new:
         result += "" if not result or result.endswith("\n") else newline
-        result += newline if result.strip() and not result.endswith(newline * 2) else ""
-        result += f"[{'.'.join(map(_key, keys))}]{newline}{new}"
+        blank = newline if result.strip() and not result.endswith(newline * 2) else ""
+        result += f"{blank}[{'.'.join(map(_key, keys))}]{newline}{new}"
     return _verified(result, _tried(read_toml, result), wanted, _INLINE)
 
 

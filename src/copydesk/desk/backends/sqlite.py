@@ -117,7 +117,7 @@ _HAS_LOG = b"\2\2"
 _HEADER = b"SQLite format 3\0"
 """How each file begins."""
 
-_PAGES, _OWN, _PAGE_BYTES = slice(28, 32), slice(60, 72), 4096
+_PAGES, _OWN = slice(28, 32), slice(60, 72)
 """In the header: the number of pages, and what no transaction changes: schema and id
 (`PRAGMA user_version`, `application_id`)."""
 

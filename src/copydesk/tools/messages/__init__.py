@@ -157,10 +157,9 @@ def say_reason(reason: str, lang: Lang) -> str:
     """
     if (exact := texts(lang).reasons.get(reason)) is not None:
         return exact
-    for pattern, said in _templates(lang):
-        if match := pattern.fullmatch(reason):
-            return said.format(*(say_reason(part, lang) for part in match.groups()))
-    return reason
+    matches = ((pattern.fullmatch(reason), said) for pattern, said in _templates(lang))
+    match, said = next((pair for pair in matches if pair[0]), (None, reason))
+    return said.format(*(say_reason(part, lang) for part in match.groups())) if match else reason
 
 
 @cache
