@@ -213,7 +213,7 @@ def test_a_change_says_of_which_edits_it_is(agents: OpenWorkspace, run: Run, roo
         }
         for one in (first, second)
     ]
-    assert change["edits"] == rows
+    assert (change["edits"], change["old_line"], change["new_line"]) == (rows, 1, 1)
     assert [row["why"] for row in change["edits"]] == ["two are needed", ""]
     (check,) = change["checks"]
     assert (check["check"], check["line"]) == ("syntax", 1)

@@ -683,16 +683,19 @@ def test_a_review_on_a_screen_of_any_width(
 @pytest.mark.slow
 def test_all_of_a_plan_is_shown_by_one_key(agent: OpenWorkspace, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(TEXT + f"{'x' * 3_000}\n")
+    (tmp_path / "b").write_bytes(b"\0\n")
     plan(agent, 5, MANY)
     plan(agent, 31, f"{'y' * 3_000}\n")
+    agent.call("ann", "prepare_file_delete", {"path": "b"})
     step = Terminal(tmp_path, (100, 24))
     step.answer("a")
-    assert "+new 199" in _plain(step.answer("y"))
+    whole = _plain(step.answer("y"))
+    assert ("+new 199" in whole, "diff is cut" in whole) == (True, False)
     assert "[space,a,n," in step.answer("a")
     assert "[a,n," in step.answer("a"), "of a long line the parts that change were shown"
     shown = _plain(step.answer("y"))
     assert shown.count("y") >= 3_000
-    step.answer("q")
+    assert "\n1   -" not in _plain(step.answer("q")).replace("\r", ""), "it has no lines"
     assert "2 approved" in step.end()
 
 
@@ -710,7 +713,8 @@ def test_the_queue_is_live_and_leads_back(agent: OpenWorkspace, tmp_path: Path) 
     together = step.answer("w")
     for text in ("+five", "+nine", "+twelve", "these 3 edits"):
         assert text in _plain(together)
-    assert step.wait().count("Approved and wrote") == 3
+    written = step.wait()
+    assert (written.count("Approved and wrote"), "HUNK_NOT_FOUND" in written) == (3, False)
     step.type("u")
     back = _plain(step.answer("n"))
     assert back.count("Undid edit") == 3

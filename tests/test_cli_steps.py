@@ -157,10 +157,12 @@ def test_every_command_that_is_printed_works(
 def test_up_and_down(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`up` is the same however often it is called, and `down` ends what it started, nothing else."""
     monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".codex").mkdir()
     up = ["up", "--no-browser", "--port", "0", "--yes"]
     assert "No server" in run(root, ["down"])[1]
     status, said = run(root, up)
     assert status == 0, said
+    assert "mcp" in (tmp_path / ".codex" / "config.toml").read_text(), "the client is set up"
     pid = int(re.findall(r"process (\d+)", said)[0])
     page = re.findall(r"(http://[^/]+)/sign-in", said)[0]
     try:

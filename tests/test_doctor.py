@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import platform
 import re
 import sqlite3
 import subprocess
@@ -72,6 +73,7 @@ def test_a_healthy_workspace(tmp_path: Path) -> None:
     assert str(tmp_path) in found["root"].found
     assert found["registry"].found.endswith(": 1")
     assert found["journal"].found.startswith("edits recorded: 1;")
+    assert found["Python"].found == platform.python_version()
     assert {"configuration", "Python", "MCP SDK", "SQLite", "ripgrep", "locks"} <= set(found)
 
 

@@ -20,7 +20,15 @@ from copydesk.text.diff import unified
 from copydesk.text.sizes import most_tokens
 from copydesk.text.sizes import tokens as estimated
 from copydesk.text.snapshot import Snapshot
-from copydesk.tools.report import Answer, Words, fit_diff, fit_text, fits
+from copydesk.tools.report import (
+    Answer,
+    Words,
+    fit_diff,
+    fit_text,
+    fits,
+    row_tokens,
+    within_budget,
+)
 from support.cost import tokens
 from support.desks import Setup
 
@@ -90,6 +98,7 @@ def test_a_diff_keeps_its_heads(edits: list[tuple[int, int, int]], room: int) ->
 @given(st.text(st.characters(codec=None) | st.sampled_from("ab1_ \n-é中😀")))
 def test_no_text_has_more_tokens_than_are_sure_to_suffice(text: str) -> None:
     assert estimated(text) <= most_tokens(text)
+    assert estimated(f"{text}\n") <= sum(map(row_tokens, text.split("\n")))
 
 
 def test_a_line_of_megabytes_shows_what_changes() -> None:
@@ -100,6 +109,13 @@ def test_a_line_of_megabytes_shows_what_changes() -> None:
     assert estimated(shown) < 5_000
     assert "here" in shown
     assert "there" in shown
+
+
+def test_of_long_facts_the_summary_stays_and_what_is_left_out_is_counted() -> None:
+    facts: Any = {"of": {"rows": [f"row {n}" for n in range(999)]}, "summary": "in short"}
+    assert Answer(facts, budget=500).text.count("in short") == 1
+    shown: Any = within_budget(facts, 500)["of"]
+    assert len(shown["rows"]) + shown["rows_left_out"] == 999
 
 
 DESK = Setup()
@@ -207,11 +223,11 @@ def test_an_envelope_stays_within_its_budget(desk: OpenWorkspace) -> None:
 
 
 def test_what_git_cannot_apply_is_for_display(desk: OpenWorkspace) -> None:
-    for name, encoded in (("wide.txt", "utf-16"), ("plain.txt", "utf-8")):
-        (Path(desk.root) / name).write_bytes("one\ntwo\n".encode(encoded))
+    for name, encoded in (("wide.txt", "utf-16"), ("old.txt", "latin-1"), ("plain.txt", "utf-8")):
+        (Path(desk.root) / name).write_bytes("één\ntwo\n".encode(encoded))
         given = {"path": name, "range": "1", "content": "eins"}
         answer = desk.call("local", "prepare_file_range_edit", given)
-        assert ("for display" in answer.text) is (encoded == "utf-16")
+        assert ("for display" in answer.text) is (encoded != "utf-8")
 
 
 def test_apply_auto_is_a_default(tmp_path: Path) -> None:

@@ -269,6 +269,7 @@ def test_who_needs_approval_does_not_keep_its_own_edits(tmp_path: Path) -> None:
         page = agent.page(address())
         assert "approved by another person" in page
         assert 'action="/changes' not in page
+        assert "You may not undo" in agent.page("/edit/1")
         assert "may not" in send(agent, "keep")
         send(agent, "undo")
         assert (room.root / "a.txt").read_text().startswith("one\n")

@@ -257,6 +257,7 @@ def test_how_a_line_ends_is_told_where_that_is_what_changes() -> None:
     assert "␊" in ends
     assert "␍␊" in ends
     assert "no newline" in made(b"a", Edit(0, 1, b"b\n"))
+    assert "no newline" in made(b"a\n", Edit(2, 2, b"b"))
 
 
 def test_both_views_show_the_same_lines() -> None:

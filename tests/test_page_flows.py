@@ -102,6 +102,7 @@ def test_a_plan_of_several_places_is_split(room: Room) -> None:
     ]
     hunk = prepared(room.desk, "prepare_batch_edit", path="b.txt", edits=edits)
     reader = room.reader()
+    assert f"/hunk/{hunk}/replan" in reader.page(f"/hunk/{hunk}"), "or all of it is edited"
     page = reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/split")
     assert "2 plans now" in page
     assert page.count('<li id="hunk-') == 2
@@ -509,6 +510,7 @@ def test_each_form_does_what_it_says(
             prepared(desk, "prepare_file_range_edit", path=path, **plan)
             for path in ("a.txt", "b.txt")
         ]
+        assert not any(item.breaks for item in ada.items(0))
         now[0] += 6 * DAY + DAY // 2  # they expire soon
 
         def send(address: str, **fields: str) -> None:
@@ -600,6 +602,8 @@ def test_what_expires_soon_is_said_and_can_wait_longer(tmp_path: Path) -> None:
         assert f"hunk-{hunk}" in listed
         assert f"hunk-{late}" not in listed
         assert "Extend" not in reader.page(f"/hunk/{late}")
+        reader.post("/extend?path=b.txt", fields_of(reader.page("/"), "/sign-out"))
+        assert "waits longer" not in reader.page("/"), "no plan of that file expires soon"
         reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/approve")
         after = reader.send(f"/hunk/{hunk}", f"/hunk/{hunk}/extend")
         assert "waits longer now" in after

@@ -251,3 +251,9 @@ def test_rows_of_a_change_fit_the_screen_and_tell_all_of_it(
         hunks = of_change(base, change).hunks
         changed = [row for h in hunks for b in h.blocks if not b.is_context for row in b.rows]
         assert signs.count("-") >= sum(row.old is not None for row in changed)
+
+
+def test_a_line_that_stays_has_both_its_numbers() -> None:
+    change = ChangeSet.of(4, [Edit(2, 4, b"x\n")])
+    rows = diff_rows(of_change(Snapshot.of(b"a\nb\n"), change), Look(60, False, False), str)
+    assert [*rows] == ["1 1  a", "2   -b", "  2 +x"]
