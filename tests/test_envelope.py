@@ -55,7 +55,6 @@ def test_an_answer_is_put_into_words_once(desk: OpenWorkspace) -> None:
     for arguments in (edit, {"path": 1}):
         answer = desk.call("local", "Edit", arguments)
         assert envelope_of(answer)["status"] in ("success", "error")
-        assert envelope_of(answer)["stats"]["time_ms"] < 1_000
         assert answer.text is answer.text
 
 
